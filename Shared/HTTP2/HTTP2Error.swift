@@ -1,13 +1,13 @@
 internal import CNGHTTP2
 
-/// Why a session refused to do something. What the peer does wrong ends in an event or in the session's own GOAWAY, never here,
-/// unless nghttp2 can no longer go on (`.library`): then the connection is to be dropped.
+/// Why a session refused a call. A violation by the peer ends in an event or in the session's own GOAWAY, never here, unless nghttp2 can no
+/// longer go on (`.library`): then drop the connection.
 package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
-        /// nghttp2's own number (`NGHTTP2_ERR_…`). Says nothing about the request: nghttp2_submit_request(3) names out of memory, used-up
-        /// stream numbers and misuse of the library.
+        /// nghttp2's own number (`NGHTTP2_ERR_…`). Not about the request: nghttp2_submit_request(3) names out of memory, used-up stream
+        /// numbers and misuse of the library.
         case library(Int32)
-        /// As many streams are open as the peer allows. Nothing was submitted; try again when one has closed.
+        /// As many streams are open as the peer allows. The request was not submitted; try again when one has closed.
         case streamLimitReached
         /// GOAWAY was sent or received, or the stream numbers are used up: this connection takes no more requests.
         case connectionRetired

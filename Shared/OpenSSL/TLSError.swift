@@ -1,16 +1,16 @@
 internal import COpenSSL
 internal import Glibc
 
-/// Why something about TLS or a key failed: a code to switch on, what was attempted, and OpenSSL's own words (never key material).
+/// Why a TLS or key operation failed: a code to switch on, the operation, and OpenSSL's own text (never key material).
 package struct TLSError: Error, Equatable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
         /// The peer's certificate was refused: unknown authority, wrong name, expired … (`X509_V_ERR_…`, verify(1)).
         case certificate(verifyResult: Int)
         /// The peer refused: it sent a fatal alert.
         case alert
-        /// The two did not agree, or what arrived is not TLS.
+        /// The two sides did not agree, or the received bytes are not TLS.
         case `protocol`
-        /// A file could not be read or does not hold what it should.
+        /// A file could not be read or has the wrong content.
         case file
         /// Not a usable ES256 key.
         case key
@@ -43,7 +43,7 @@ extension TLSError {
         return TLSError(code: code, operation: operation, message: text(first))
     }
 
-    /// As `last`, telling alerts from everything else.
+    /// As `last`, and distinguishes alerts from other errors.
     static func lastOfSession(_ operation: String) -> TLSError {
         let first = ERR_peek_error()
         // SSL_R_…ALERT… reasons are 1000 + the alert's number (sslerr.h, SSL_AD_REASON_OFFSET).
@@ -53,7 +53,7 @@ extension TLSError {
 
     private static func text(_ code: UInt) -> String {
         if let reason = ERR_reason_error_string(code) { return String(cString: reason) }
-        // ERR_SYSTEM_ERROR (err.h): the rest is an errno, which OpenSSL has no text for.
+        // ERR_SYSTEM_ERROR (err.h): the rest is an errno, for which OpenSSL has no text.
         let systemFlag: UInt = 1 << 31
         if code & systemFlag != 0 { return String(cString: strerror(Int32(truncatingIfNeeded: code & (systemFlag - 1)))) }
         return "error \(code)"

@@ -1,15 +1,15 @@
 import Synchronization
 import SystemIO
 
-/// The node of the broker to which a process is connected: all its connections go to the same one, and to the same next one where that is of no use.
+/// The node of the broker to which a process is connected: all its connections go to the same one, and to the same next one if that fails.
 ///
-/// So what one connection notices of its node holds for the others. A dispatcher publishes on one connection and reads the control stream on
-/// another. Late confirmations say that the stream may be late too; from another node they would not.
+/// So an observation of one connection about its node holds for the others. A dispatcher publishes on one connection and reads the control
+/// stream on another. On one node, late confirmations mean that the stream may be late too; from another node they would not.
 final class CurrentNode: Sendable {
     typealias Node = RabbitMQConfiguration.Node
 
-    /// For so long a node that failed comes after the others. It may still take connections: one that fell silent leaves them without an answer, and
-    /// one that missed what the others decided cannot do what it is asked for.
+    /// How long a node that failed comes after the others. It may still take connections: a silent node leaves them without an answer, and
+    /// one that missed the others' decisions cannot do its work.
     private static let memory = Duration.seconds(60)
 
     private struct State {
@@ -32,8 +32,8 @@ final class CurrentNode: Sendable {
         }
     }
 
-    /// The current node first, then those that have not failed, then the one whose failure is longest ago. Equal ones have the same order in all of a
-    /// process, and another one in each process: Swift's hashes are like that.
+    /// The current node first, then those that have not failed, then the one whose failure is longest ago. Equal ones have the same order
+    /// in all of a process, and another one in each process, because Swift seeds its hashes per process.
     func order(_ nodes: [Node], at now: ContinuousClock.Instant = .now) -> [Node] {
         let state = state.withLock { $0 }
         func rank(_ node: Node) -> (Int, Duration, Int) {

@@ -1,10 +1,10 @@
 import CRabbitMQ
 
-/// Puts deliver or return, header and body frames together into one message. Frames of one channel come strictly in that order
-/// (AMQP 0-9-1 section 4.2.6), so one message is in the making at a time.
+/// Puts deliver or return, header and body frames together into one message. Frames of one channel come strictly in that order (AMQP 0-9-1
+/// section 4.2.6), so one message is being assembled at a time.
 ///
-/// The library's own `amqp_read_message` is not used: it may lose frames, and reads bodies without a limit or a deadline
-/// (docs/rabbitmq.md, Receiving).
+/// The library's own `amqp_read_message` is not used: it may lose frames, and reads bodies without a limit or a deadline (docs/rabbitmq.md,
+/// Receiving).
 struct MessageAssembly {
     private enum Start {
         case none
@@ -21,7 +21,7 @@ struct MessageAssembly {
     private var exchanges = RecentText()
     private var routingKeys = RecentText()
 
-    /// basic.deliver. False: a message was in the making already.
+    /// basic.deliver. False: another message is being assembled.
     mutating func begin(_ method: amqp_basic_deliver_t) -> Bool {
         guard case .none = start else { return false }
         start = .delivery(
@@ -30,7 +30,7 @@ struct MessageAssembly {
         return true
     }
 
-    /// basic.return. False: a message was in the making already.
+    /// basic.return. False: another message is being assembled.
     mutating func begin(_ method: amqp_basic_return_t) -> Bool {
         guard case .none = start else { return false }
         start = .returned(

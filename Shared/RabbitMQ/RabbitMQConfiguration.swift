@@ -1,7 +1,7 @@
 import CRabbitMQ
 import Glibc
 
-/// Where the broker is and who we are there.
+/// The broker's address and our account there.
 ///
 /// The password stands in the URI or, better, in a file that is read again at every connect, so that it can be rotated under a running
 /// process. It never shows: `description` is hosts, ports and virtual host only.
@@ -19,7 +19,7 @@ package struct RabbitMQConfiguration: Sendable {
         package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     }
 
-    /// At least one. Connections go to ``current``, and where it cannot be reached to the next one.
+    /// At least one. Connections go to ``current``, or to the next one if that cannot be reached.
     package var nodes: [Node]
     /// Shared by all copies, and so by all connections of a process.
     let current = CurrentNode()
@@ -34,8 +34,8 @@ package struct RabbitMQConfiguration: Sendable {
     package let authorityFile: String?
     /// Shown in the broker's list of connections.
     package var connectionName: String
-    /// A node that falls silent is left after two of them, and sending shall go on within ten seconds. RabbitMQ's guide to heartbeats advises 5 to
-    /// 20 s for most; zero would switch them off and is refused.
+    /// A silent node is left after two of them, and sending must go on within ten seconds. RabbitMQ's guide to heartbeats advises 5 to 20 s
+    /// for most; zero would switch them off and is refused.
     package var heartbeat: Duration = .seconds(4)
     /// Per address, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(3)
@@ -111,7 +111,7 @@ private struct ParsedURI {
     }
 }
 
-/// Copies what `amqp_parse_url` finds; it writes into the text it is given and points into it.
+/// Copies the result of `amqp_parse_url`, which writes into its argument and points into it.
 private struct OneHostURI {
     var user, password, host, virtualHost: String
     var port: Int

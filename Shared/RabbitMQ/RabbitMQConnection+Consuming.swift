@@ -10,7 +10,7 @@ extension RabbitMQConnection {
     /// Begins to consume, with acknowledgements.
     /// - Parameters:
     ///   - consumer: a number of the caller's, not negative; deliveries carry it.
-    ///   - arguments: for a stream `x-stream-offset`, where to begin.
+    ///   - arguments: for a stream `x-stream-offset`, its start.
     package func consume(queue: String, consumer: Int, arguments: [String: RabbitMQValue] = [:]) throws(RabbitMQError) {
         try call("basic.consume \(queue)") {
             _ = amqp_basic_consume(

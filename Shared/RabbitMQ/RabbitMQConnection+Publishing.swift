@@ -7,17 +7,17 @@ extension RabbitMQConnection {
         try call("confirm.select") { _ = amqp_confirm_select(state, Self.channel) }
     }
 
-    /// While it is on, the kernel sends whole segments only, or what has waited for 200 ms; switching it off sends the rest. A burst then
-    /// reaches the broker in few pieces, and wakes it as often.
+    /// While it is on, the kernel sends whole segments only, or bytes that have waited for 200 ms; switching it off sends the rest. A burst
+    /// then reaches the broker in fewer pieces, and wakes it less often.
     package func holdSegments(_ isOn: Bool) {
         var value: Int32 = isOn ? 1 : 0
-        // It saves work and promises nothing: where it fails, the next write fails too.
+        // It saves work and promises nothing: if it fails, the next write fails too.
         setsockopt(amqp_get_sockfd(state), Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 
-    /// Writes one persistent message. Returns when the kernel has taken it, which says nothing about the broker: wait for the confirm.
+    /// Writes one persistent message. Returns when the kernel has taken it, which proves nothing about the broker: wait for the confirm.
     ///
-    /// Receive until nothing more comes before every burst.
+    /// Before every burst, receive until no more comes.
     /// - Parameter mandatory: a message that reaches no queue is `returned`, then `confirmed`.
     /// - Throws: `invalidArgument` when the message cannot be encoded (the connection stays usable), else the connection is dead.
     package func publish(_ message: RabbitMQMessage, mandatory: Bool = true) throws(RabbitMQError) {

@@ -2,8 +2,8 @@ import CRabbitMQ
 import Glibc
 
 extension RabbitMQConnection {
-    /// Takes what has come, without waiting, and appends what it meant. Answers heartbeats on the way, so call it at least every quarter
-    /// of one.
+    /// Takes all received frames, without waiting, and appends their events. Answers heartbeats on the way, so call it at least every
+    /// quarter of one.
     ///
     /// Bodies and names are copied out; the library's memory is released after every message (docs/rabbitmq.md, Receiving).
     /// - Parameter limit: how many events at most; `wait` returns at once when there may be more.
@@ -35,14 +35,14 @@ extension RabbitMQConnection {
     /// - Parameter wakeUp: a descriptor that another thread makes readable.
     package func wait(orUntil wakeUp: Int32, timeout: Duration) throws(RabbitMQError) {
         try requireUsable("wait")
-        // The socket says nothing about frames that the library holds already.
+        // The socket does not show frames that the library holds already.
         guard isDrained, earlyEvents.isEmpty, amqp_frames_enqueued(state) == 0, amqp_data_in_buffer(state) == 0 else { return }
         let (seconds, attoseconds) = timeout.components
         let milliseconds = Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000)
         var descriptors = [
             pollfd(fd: amqp_get_sockfd(state), events: Int16(POLLIN), revents: 0), pollfd(fd: wakeUp, events: Int16(POLLIN), revents: 0),
         ]
-        // An interrupted or failed poll is a short wait: the next receive finds out what is wrong.
+        // An interrupted or failed poll is a short wait: the next receive finds the fault.
         _ = poll(&descriptors, 2, max(0, milliseconds))
     }
 

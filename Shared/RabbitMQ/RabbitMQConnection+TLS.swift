@@ -2,8 +2,9 @@ import COpenSSL
 import CRabbitMQ
 
 extension RabbitMQConnection {
-    /// A TLS socket that trusts only the given authorities and checks chain and name inside the handshake, before anything of ours is sent.
-    /// librabbitmq 0.11's own check comes after the handshake and knows no IP addresses (docs/rabbitmq.md, TLS), so it is switched off.
+    /// A TLS socket that trusts only the given authorities and checks chain and name inside the handshake, before it sends any data of
+    /// ours. librabbitmq 0.11's own check comes after the handshake and knows no IP addresses (docs/rabbitmq.md, TLS), so it is switched
+    /// off.
     /// - Parameter host: the name or address that the certificate must have.
     static func makeTLSSocket(
         _ state: amqp_connection_state_t, _ configuration: RabbitMQConfiguration, host: String
@@ -36,8 +37,8 @@ extension RabbitMQConnection {
     private static let leaveOpenSSLAlone: Void = amqp_set_initialize_ssl_library(0)
 }
 
-/// The library is given one address at a time and would send that as server name: puts the name that will be verified in its place (none
-/// for an address, RFC 6066 section 3).
+/// The library gets one address at a time and would send that as server name: sets the name that will be verified instead (none for an
+/// address, RFC 6066 section 3).
 private func nameTheServer(_ session: OpaquePointer?, _ place: Int32, _ value: Int32) {
     guard place == SSL_CB_HANDSHAKE_START, let session else { return }
     let name = X509_VERIFY_PARAM_get0_host(SSL_get0_param(session), 0)

@@ -7,7 +7,7 @@ package enum ExchangeKind: String, Sendable {
 
 extension RabbitMQConnection {
     /// Declares a durable exchange. Declaring the same again is fine; declaring it differently is a 406.
-    /// - Parameter passive: only checks that it is there (404 otherwise).
+    /// - Parameter passive: only checks that it is there (404 if not).
     package func declareExchange(_ name: String, _ kind: ExchangeKind, passive: Bool = false) throws(RabbitMQError) {
         try call("exchange.declare \(name)") {
             _ = amqp_exchange_declare(
@@ -16,7 +16,7 @@ extension RabbitMQConnection {
     }
 
     /// Declares a durable queue.
-    /// - Parameter passive: only checks that it is there (404 otherwise); arguments are not compared then.
+    /// - Parameter passive: only checks that it is there (404 if not); arguments are not compared then.
     /// - Returns: how many messages are ready.
     @discardableResult
     package func declareQueue(_ name: String, arguments: [String: RabbitMQValue] = [:], passive: Bool = false) throws(RabbitMQError) -> Int

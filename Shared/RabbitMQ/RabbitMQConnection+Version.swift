@@ -1,7 +1,7 @@
 import CRabbitMQ
 
 extension RabbitMQConnection {
-    /// The first number of the broker's version, which it says at the login; 0 where it does not.
+    /// The first number of the broker's version, which it sends at the login; 0 if it does not.
     package func brokerMajorVersion() throws(RabbitMQError) -> Int {
         try requireUsable("version")
         guard let properties = amqp_get_server_properties(state)?.pointee else { return 0 }

@@ -23,17 +23,17 @@ package final class RabbitMQConnection {
     package let peer: String
     private let reportFailure: () -> Void
     var assembly = MessageAssembly()
-    /// True when the last ``receive(into:limit:)`` ended because nothing more had come.
+    /// True when the last ``receive(into:limit:)`` ended because no more had come.
     var isDrained = false
     var lastDrain = ContinuousClock.now
-    /// What came while we were about to write; the next receive begins with it.
+    /// Events that came just before a write; the next receive begins with them.
     var earlyEvents: [RabbitMQEvent] = []
     private var isUsable = true
     private var isOpen = true
 
-    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the node of the process's other connections first, then the
-    /// others, and every address of each. An address has `connectTimeout`, the login 5 s.
-    /// - Throws: the last node's error; a wrong password or an untrusted certificate at once, because other nodes would say the same.
+    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the node of the process's other connections first,
+    /// then the others, and every address of each. An address has `connectTimeout`, the login 5 s.
+    /// - Throws: the last node's error; a wrong password or an untrusted certificate at once, because other nodes would answer the same.
     package static func open(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) -> RabbitMQConnection {
         var failure = RabbitMQError(.configuration, "connect", "no node is named")
         for node in configuration.current.order(configuration.nodes) {
@@ -89,7 +89,7 @@ package final class RabbitMQConnection {
         }
     }
 
-    /// Logs in over a socket that is connected already, and closes it in the end. For tests: what a broker could say, without one.
+    /// Logs in over a socket that is connected already, and closes it in the end. For tests that play the broker.
     init(_ configuration: RabbitMQConfiguration, connected descriptor: Int32) throws(RabbitMQError) {
         guard let state = amqp_new_connection() else { throw RabbitMQError(.connectionLost, "amqp_new_connection", "out of memory") }
         self.state = state
@@ -146,14 +146,15 @@ package final class RabbitMQConnection {
 
     // MARK: The end
 
-    /// From now on calls wait for their answers at most so long, instead of 5 s.
+    /// From now on calls wait for their answers at most this long, instead of 5 s.
     package func waitForAnswers(atMost bound: Duration) {
         guard isOpen else { return }
         var budget = timeval(bound)
         amqp_set_rpc_timeout(state, &budget)
     }
 
-    /// Says goodbye (at most 2 s) and frees everything. Only worth calling when nothing is unconfirmed; otherwise drop the object.
+    /// Closes the connection properly (at most 2 s) and frees everything. Only worth calling when every message is confirmed; else drop the
+    /// object.
     package func close() {
         if isUsable, isOpen {
             waitForAnswers(atMost: .seconds(2))
@@ -172,7 +173,7 @@ package final class RabbitMQConnection {
 
     // MARK: Errors
 
-    /// Where `work` fails, the node answers and does not do what it is asked for: the process's next connections go to another one.
+    /// If `work` fails, the node answers but does not do its work: the process's next connections go to another one.
     package func leavingNodeOnFailure(_ work: () throws(RabbitMQError) -> Void) throws(RabbitMQError) {
         do throws(RabbitMQError) { try work() } catch {
             reportFailure()
@@ -191,7 +192,7 @@ package final class RabbitMQConnection {
         return error
     }
 
-    /// Any send that is not OK leaves the stream in the middle of something (docs/rabbitmq.md, Receiving).
+    /// Any send that is not OK leaves the byte stream in the middle of a frame (docs/rabbitmq.md, Receiving).
     func check(_ status: Int32, _ operation: String) throws(RabbitMQError) {
         guard status == AMQP_STATUS_OK.rawValue else { throw dead(RabbitMQError(status: status, operation)) }
     }
@@ -225,7 +226,7 @@ package final class RabbitMQConnection {
     }
 }
 
-/// The method numbers we look at (AMQP 0-9-1, class in the high half). The header's macros hold casts, which Swift does not import.
+/// The method numbers that are handled (AMQP 0-9-1, class in the high half). The header's macros hold casts, which Swift does not import.
 enum MethodID {
     static let connectionClose: UInt32 = 0x000a_0032
     static let connectionCloseOK: UInt32 = 0x000a_0033

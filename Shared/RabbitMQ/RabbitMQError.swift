@@ -1,16 +1,16 @@
 import CRabbitMQ
 
-/// Why a broker operation failed: what to switch on, what was attempted, and the library's or the broker's own words.
+/// Why a broker operation failed: its code, the operation, and the library's or the broker's own text.
 ///
-/// Only `invalidArgument` leaves the connection usable. After anything else it is dead: whatever was published and not confirmed has an
-/// unknown fate, and what was received and not acknowledged will be delivered again (docs/rabbitmq.md, Receiving).
+/// Only `invalidArgument` leaves the connection usable. After any other it is dead: the result of unconfirmed messages is unknown, and the
+/// broker will deliver unacknowledged messages again (docs/rabbitmq.md, Receiving).
 package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
         /// The settings cannot work: a bad URI, an unreadable password or authority file.
         case configuration
         /// No address gave a TCP (and TLS) connection.
         case unreachable
-        /// The broker's certificate or name did not check out.
+        /// The broker's certificate or name is not trusted.
         case untrusted
         /// The broker closed the connection, or refused the login (403). The number is AMQP's reply code.
         case connectionClosed(UInt16)

@@ -1,4 +1,4 @@
-/// What the broker said. Comes out of ``RabbitMQConnection/receive(into:limit:)`` in the order it arrived.
+/// An event from the broker. ``RabbitMQConnection/receive(into:limit:)`` returns them in the order of arrival.
 package enum RabbitMQEvent: Sendable {
     /// A message for one of our consumers.
     case delivery(RabbitMQDelivery)
@@ -6,7 +6,7 @@ package enum RabbitMQEvent: Sendable {
     case confirmed(tag: UInt64, multiple: Bool)
     /// Published messages were not accepted.
     case refused(tag: UInt64, multiple: Bool)
-    /// A mandatory message reached no queue. A `confirmed` for it follows and must not be believed (RabbitMQ: Consumer Acknowledgements and
+    /// A mandatory message reached no queue. A `confirmed` for it follows and must be ignored (RabbitMQ: Consumer Acknowledgements and
     /// Publisher Confirms).
     case returned(RabbitMQReturn)
     /// The broker ended a consumer: its queue was deleted or moved.
@@ -20,7 +20,7 @@ package enum RabbitMQEvent: Sendable {
 package struct RabbitMQDelivery: Sendable {
     /// Numbers deliveries on this connection from 1 without gaps.
     package let tag: UInt64
-    /// The number that ``RabbitMQConnection/consume(queue:consumer:arguments:)`` was given.
+    /// The number that was given to ``RabbitMQConnection/consume(queue:consumer:arguments:)``.
     package let consumer: Int
     /// False means it was never delivered before; true means little.
     package let isRedelivered: Bool
@@ -33,7 +33,7 @@ package struct RabbitMQDelivery: Sendable {
     package let isOversized: Bool
 }
 
-/// A message that came back. It carries no delivery tag: its message id says which it was.
+/// A message that came back. It carries no delivery tag: its message id identifies it.
 package struct RabbitMQReturn: Sendable, Equatable {
     package let replyCode: UInt16
     package let replyText: String

@@ -20,8 +20,8 @@ package struct RabbitMQMessage: Sendable, Equatable {
         self.body = body
     }
 
-    /// What AMQP's short strings hold, and headers that surely fit a frame: `amqp_basic_publish` sends the method before it encodes the
-    /// properties, so too large a table would end the connection.
+    /// Within the limits of AMQP's short strings, with headers that surely fit a frame: `amqp_basic_publish` sends the method before it
+    /// encodes the properties, so too large a table would end the connection.
     package var isEncodable: Bool {
         guard exchange.utf8.count <= 255, routingKey.utf8.count <= 255, messageID.count <= 255, contentType.utf8.count <= 255 else {
             return false

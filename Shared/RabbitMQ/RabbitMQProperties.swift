@@ -1,5 +1,5 @@
-/// The properties of a received message, kept as the bytes that arrived and read when asked: most messages are handled without looking at
-/// most of them. Layout: AMQP 0-9-1 section 4.2.6.1, property flags first.
+/// The properties of a received message, kept as the bytes that arrived and decoded when read: most messages need only few of them. Layout:
+/// AMQP 0-9-1 section 4.2.6.1, property flags first.
 package struct RabbitMQProperties: Sendable, Equatable {
     /// Flag word and fields, as on the wire.
     let encoded: [UInt8]

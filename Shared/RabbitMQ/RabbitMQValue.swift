@@ -1,4 +1,4 @@
-/// A value in a table of arguments or headers. Kinds we have no use for (tables, arrays, decimals) read as `other`.
+/// A value in a table of arguments or headers. Unused kinds (tables, arrays, decimals) are read as `other`.
 package enum RabbitMQValue: Hashable, Sendable {
     case string(String)
     case integer(Int64)

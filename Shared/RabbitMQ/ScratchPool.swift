@@ -1,8 +1,8 @@
 import CRabbitMQ
 import Glibc
 
-/// Memory for the strings and tables of one call: an `amqp_pool_t`, emptied and used again, so that a publish allocates nothing.
-/// What it hands out is valid until ``recycle()``.
+/// Memory for the strings and tables of one call: an `amqp_pool_t`, emptied and used again, so that a publish allocates nothing. Its memory
+/// is valid until ``recycle()``.
 final class ScratchPool {
     private let pool: UnsafeMutablePointer<amqp_pool_t>
 
@@ -26,8 +26,8 @@ final class ScratchPool {
 
     func bytes(_ bytes: [UInt8]) -> amqp_bytes_t { bytes.withUnsafeBytes { copy($0) } }
 
-    /// `entries` as an `amqp_table_t`. An integer goes out in 32 bits where it fits, else as RabbitMQ's signed 64-bit letter `l`
-    /// (librabbitmq calls that letter unsigned; the bits are the same).
+    /// `entries` as an `amqp_table_t`. An integer is sent in 32 bits if it fits, else as RabbitMQ's signed 64-bit letter `l` (librabbitmq
+    /// calls that letter unsigned; the bits are the same).
     func table(_ entries: [String: RabbitMQValue]) -> amqp_table_t {
         let table = space(for: entries.count)
         for (index, (name, value)) in entries.enumerated() {

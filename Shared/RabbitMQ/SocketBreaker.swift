@@ -1,8 +1,9 @@
 import Glibc
 import Synchronization
 
-/// The one thing another thread may do to a connection: shut its socket down, so that a call that hangs in the library returns
-/// (docs/rabbitmq.md, Calls that hang). Knows when the descriptor is gone, so it never touches a number that somebody else got.
+/// The only way for another thread to act on a connection: it shuts the socket down, so that a call that hangs in the library returns
+/// (docs/rabbitmq.md, Calls that hang). It records when the descriptor is closed, so that it never touches a number that the system has
+/// given to another file.
 package final class SocketBreaker: Sendable {
     private let descriptor: Mutex<Int32?>
 

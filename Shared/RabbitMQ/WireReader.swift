@@ -1,4 +1,4 @@
-/// Reads AMQP's field encodings out of bytes that a peer sent. Every read is checked: nil means there was less than the bytes promised.
+/// Reads AMQP's field encodings from bytes that a peer sent. Every read is checked: nil means that there were fewer bytes than announced.
 struct WireReader {
     private let source: ArraySlice<UInt8>
     private var position: Int
@@ -43,8 +43,8 @@ struct WireReader {
         if let count = uint32() { skip(Int(count)) }
     }
 
-    /// One value of a table, in RabbitMQ's dialect of the type letters. Tables and arrays are stepped over by their length, never
-    /// descended into.
+    /// One value of a table, in RabbitMQ's dialect of the type letters. Tables and arrays are skipped by their length, never descended
+    /// into.
     /// - Parameter keep: false makes no string; the value returned then is `other`.
     mutating func fieldValue(keep: Bool) -> RabbitMQValue? {
         guard let kind = uint8() else { return nil }

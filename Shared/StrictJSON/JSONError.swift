@@ -1,4 +1,4 @@
-/// Bytes that are not the JSON we accept, and where. Says what was expected, never what stood there: a body may hold secrets.
+/// Bytes that are not the JSON we accept, and their place. Says what was expected, never the found text: a body may hold secrets.
 package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Bytes before the fault.
     package let offset: Int
@@ -7,7 +7,7 @@ package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     /// 1 for the first column, in bytes.
     package let column: Int
     package let message: String
-    /// The field whose value was wrong, where the text itself was good JSON.
+    /// The field whose value was wrong, if the text itself was good JSON.
     package let field: String?
 
     package init(at offset: Int, in source: [UInt8], _ message: String, field: String? = nil) {

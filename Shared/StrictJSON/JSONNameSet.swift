@@ -1,6 +1,7 @@
-/// The names met in one object. Small objects are compared one by one; a large one is hashed, so that many names cost no square of time.
+/// The names found in one object. Small objects are compared one by one; a large one is hashed, so that many names do not take quadratic
+/// time.
 ///
-/// Names that Unicode calls canonically equivalent count as the same: readers differ about them, which is how they are abused.
+/// Names that Unicode calls canonically equivalent count as the same: readers differ about them, which attackers use.
 struct JSONNameSet {
     private var few: [String] = []
     private var many: Set<String> = []

@@ -63,7 +63,7 @@ extension JSONObjectReader {
 
     // MARK: Checks
 
-    /// - Parameter step: Leads from the field to one of its elements.
+    /// - Parameter step: The path from the field to one of its elements.
     private func checkedString(_ key: String, step: String = "", _ value: JSONValue, _ bytes: ClosedRange<Int>) -> String? {
         guard let text = value.stringValue else {
             wrongType(key, step: step, expected: "a string", value)

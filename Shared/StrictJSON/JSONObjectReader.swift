@@ -1,14 +1,14 @@
-/// Reads an object field by field, notes every problem instead of stopping at the first, and refuses fields nobody asked for.
+/// Reads an object field by field, records every problem instead of stopping at the first, and refuses unknown fields.
 ///
-/// A required field that is missing or wrong reads as nil and leaves a problem. An optional one may be absent or null.
-/// Ask for every field, then call ``finish()``; the values may be used only if ``problems`` is empty. Not Sendable: one request, one reader.
+/// A required field that is missing or wrong reads as nil and leaves a problem. An optional one may be absent or null. Read every field,
+/// then call ``finish()``; the values may be used only if ``problems`` is empty. Not Sendable: one request, one reader.
 package struct JSONObjectReader {
     package let value: JSONValue
     package let pointer: String
     package let problems: JSONProblems
     private let fields: [(key: String, value: JSONValue)]
     private let isObject: Bool
-    /// Whether somebody has asked for the field at that place in ``fields``.
+    /// Whether the caller has read the field at that place in ``fields``.
     private var asked: [Bool]
 
     /// - Parameter value: If it is not an object, that is a problem, and every field reads as absent without a further one.
@@ -24,7 +24,7 @@ package struct JSONObjectReader {
         }
     }
 
-    /// Notes a problem with a field, or with what `step` (a JSON pointer) leads to inside it.
+    /// Records a problem with a field, or with the part of it that `step` (a JSON pointer) names.
     package func problem(_ key: String, step: String = "", _ code: String, _ detail: String) {
         problems.add(JSONProblem(pointer: pointer + pointerStep(key) + step, code: code, detail: detail))
     }
@@ -34,14 +34,14 @@ package struct JSONObjectReader {
         find(key) != nil
     }
 
-    /// Any value, null included; a problem where the field is absent.
+    /// Any value, null included; a problem if the field is absent.
     package mutating func value(_ key: String) -> JSONValue? {
         if let field = find(key) { return field }
         if isObject { problem(key, "missing", "required") }
         return nil
     }
 
-    /// Any value; nil where the field is absent or null.
+    /// Any value; nil if the field is absent or null.
     package mutating func optionalValue(_ key: String) -> JSONValue? {
         guard let field = find(key), !field.isNull else { return nil }
         return field
@@ -53,7 +53,7 @@ package struct JSONObjectReader {
         return fields[index].value
     }
 
-    /// To be called when every field was asked for: what is left is unknown.
+    /// Call it after every field was read: the others are unknown.
     package func finish() {
         for (field, isKnown) in zip(fields, asked) where !isKnown {
             problem(field.key, "unknown_field", "not a field of this object")

@@ -1,6 +1,6 @@
-/// One thing wrong with a body that is good JSON.
+/// One fault of a body that is good JSON.
 package struct JSONProblem: Sendable, Equatable {
-    /// Where: a JSON pointer (RFC 6901). Empty for the whole body.
+    /// The place: a JSON pointer (RFC 6901). Empty for the whole body.
     package let pointer: String
     /// For programs: `missing`, `wrong_type`, `too_long`, `too_short`, `too_many`, `out_of_range`, `unsupported_value`,
     /// `invalid_character`, `unknown_field`, or a caller's own word in `snake_case`.
@@ -15,9 +15,9 @@ package struct JSONProblem: Sendable, Equatable {
     }
 }
 
-/// Where the readers of one body put what they find wrong, so that a client hears of everything at once.
+/// The readers of one body record faults here, so that a client gets all of them at once.
 package final class JSONProblems {
-    /// A body with more than this many faults is not worth more words.
+    /// After this many faults, further ones are not worth reporting.
     package static let maximum = 50
 
     package private(set) var list: [JSONProblem] = []

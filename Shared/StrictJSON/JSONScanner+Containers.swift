@@ -42,8 +42,8 @@ extension JSONScanner {
         try nextMember(closing: UInt8(ascii: "]"))
     }
 
-    /// Takes the comma between members or the closing byte. A member is never read while a comma is owed, because the byte
-    /// before the first one is the opening byte itself.
+    /// Takes the comma between members or the closing byte. A member is never read while a comma is missing, because the byte before the
+    /// first one is the opening byte itself.
     private mutating func nextMember(closing: UInt8) throws(JSONError) -> Bool {
         let isFirst = followsOpening(closing)
         guard let byte = peek() else { throw error("the text ends inside an array or object") }
@@ -58,7 +58,7 @@ extension JSONScanner {
         return true
     }
 
-    /// The opening bytes are two below the closing ones in ASCII, and no value ends with one, so the last byte taken tells.
+    /// The opening bytes are two below the closing ones in ASCII, and no value ends with one, so the last byte taken decides.
     private func followsOpening(_ closing: UInt8) -> Bool {
         source[position - 1] == closing - 2
     }
@@ -71,7 +71,7 @@ extension JSONScanner {
 
     /// The index in `fields.names` of the next field, whose value is to be read next; nil at the object's end.
     ///
-    /// Passes over fields that are not in the list: a newer writer may have added them. A listed name that stands twice is an error.
+    /// Passes over fields that are not in the list: a newer writer may have added them. A listed name that occurs twice is an error.
     package mutating func next(_ fields: inout JSONFields) throws(JSONError) -> Int? {
         while let name = try nextNameRange() {
             let known =
@@ -91,7 +91,7 @@ extension JSONScanner {
 package struct JSONNames: Sendable {
     /// All names, one after another.
     fileprivate let text: [UInt8]
-    /// Where each one ends in `text`.
+    /// The end of each name in `text`.
     fileprivate let ends: [Int]
 
     package init(_ names: [String]) {

@@ -1,6 +1,6 @@
 extension JSONScanner {
     /// Takes a string. `position` is at its opening quote, and after its closing quote when this returns.
-    /// - Returns: Where its content stands, and whether that content has escapes to resolve.
+    /// - Returns: The range of its content, and whether that has escapes to resolve.
     mutating func scanString() throws(JSONError) -> (range: Range<Int>, hasEscapes: Bool) {
         let start = position + 1
         var index = start
@@ -21,14 +21,14 @@ extension JSONScanner {
         }
     }
 
-    /// The index of the first byte that does not stand for itself.
+    /// The index of the first byte that is not plain.
     private static func endOfPlain(_ source: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < source.count, isPlain(source[index]) { index += 1 }
         return index
     }
 
-    /// ASCII that stands for itself: nearly every byte.
+    /// ASCII without a special meaning: nearly every byte.
     private static func isPlain(_ byte: UInt8) -> Bool {
         byte &- 0x20 < 0x60 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
     }

@@ -1,9 +1,9 @@
-/// Reads JSON (RFC 8259) forward, once, value by value, without building anything: what a codec of a hot message stands on.
+/// Reads JSON (RFC 8259) forward, once, value by value, without building anything: the base of the codecs of hot messages.
 ///
-/// Stricter than the RFC asks, because bodies come from outside: nesting is limited, names in an object are unique, UTF-8 and
-/// surrogate pairs are checked, and nothing may follow the value. One owner; a copy is an independent reader at the same place.
+/// Stricter than the RFC requires, because bodies come from outside: nesting is limited, names in an object are unique, UTF-8 and surrogate
+/// pairs are checked, and no text may follow the value. One owner; a copy is an independent reader at the same place.
 package struct JSONScanner {
-    /// How deep arrays and objects may nest unless said otherwise.
+    /// How deep arrays and objects may nest by default.
     package static let defaultMaximumDepth = 32
 
     package let source: [UInt8]
@@ -22,14 +22,14 @@ package struct JSONScanner {
     /// An error at the place reached so far.
     package func error(_ message: String) -> JSONError { JSONError(at: position, in: source, message) }
 
-    /// An error about a value that is good JSON but not what this field may hold.
+    /// An error about a value that is good JSON but not allowed in this field.
     package func error(inField field: String, _ message: String) -> JSONError {
         JSONError(at: position, in: source, message, field: field)
     }
 
     // MARK: Values
 
-    /// Reads `null` if it is what comes next.
+    /// Reads `null` if it comes next.
     package mutating func null() throws(JSONError) -> Bool {
         guard peek() == UInt8(ascii: "n") else { return false }
         try literal(Self.nullBytes)
@@ -63,7 +63,7 @@ package struct JSONScanner {
         String(decoding: try stringBytes(), as: UTF8.self)
     }
 
-    /// The string's UTF-8 with escapes resolved; where there are none, a slice of the source.
+    /// The string's UTF-8 with escapes resolved; without escapes, a slice of the source.
     package mutating func stringBytes() throws(JSONError) -> ArraySlice<UInt8> {
         guard peek() == UInt8(ascii: "\"") else { throw error("expected a string") }
         let (range, hasEscapes) = try scanString()
@@ -71,7 +71,7 @@ package struct JSONScanner {
     }
 
     /// Passes over any one value, checking it as strictly as if it were read.
-    /// - Returns: Where the value stands, without the blanks around it: `source[range]` is the value verbatim.
+    /// - Returns: The value's range, without the blanks around it: `source[range]` is the value verbatim.
     @discardableResult
     package mutating func skipValue() throws(JSONError) -> Range<Int> {
         let first = peek()

@@ -1,4 +1,4 @@
-/// A parsed JSON value that knows which bytes it was read from, so that a part of a body can be kept verbatim.
+/// A parsed JSON value that knows the bytes it was read from, so that a part of a body can be kept verbatim.
 package struct JSONValue: Sendable {
     package enum Kind: Sendable {
         case null
@@ -13,16 +13,16 @@ package struct JSONValue: Sendable {
     }
 
     package let kind: Kind
-    /// Where the value stands in the bytes it was parsed from.
+    /// The range of the value in the bytes it was parsed from.
     package let range: Range<Int>
 
-    /// The largest text that is parsed unless said otherwise: a request's limit.
+    /// The largest text that is parsed by default: a request's limit.
     package static let defaultMaximumBytes = 1 << 20
 
     /// Reads exactly one value.
     ///
     /// Refuses: more than `maximumBytes` or `maximumValues`, nesting beyond `maximumDepth`, a name twice in one object, broken UTF-8, half
-    /// surrogate pairs, numbers that begin with 0 or are not finite, and anything after the value.
+    /// surrogate pairs, numbers that begin with 0 or are not finite, and any text after the value.
     /// - Parameter maximumValues: Each of them takes 40 bytes, also one that is a single digit in the text.
     package static func parse(
         _ bytes: [UInt8], maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumBytes: Int = defaultMaximumBytes,
@@ -36,13 +36,13 @@ package struct JSONValue: Sendable {
         return value
     }
 
-    /// The field of that name; nil where there is none or this is not an object.
+    /// The field of that name; nil if there is none or this is not an object.
     package subscript(_ key: String) -> JSONValue? {
         guard case .object(let fields) = kind else { return nil }
         return fields.first { $0.key == key }?.value
     }
 
-    /// The element at that index; nil where there is none or this is not an array.
+    /// The element at that index; nil if there is none or this is not an array.
     package subscript(_ index: Int) -> JSONValue? {
         guard case .array(let elements) = kind, elements.indices.contains(index) else { return nil }
         return elements[index]
@@ -57,8 +57,8 @@ package struct JSONValue: Sendable {
     package var integerValue: Int64? {
         if case .integer(let value) = kind { value } else { nil }
     }
-    /// A whole number, however it is written: `1.0` and `1e2` are integers too (JSON Schema 2020-12, Validation, section 6.1.1). Only as far as
-    /// a double tells neighbours apart.
+    /// A whole number in any notation: `1.0` and `1e2` are integers too (JSON Schema 2020-12, Validation, section 6.1.1). Only as far as a
+    /// double distinguishes neighbours.
     package var wholeValue: Int64? {
         switch kind {
         case .integer(let value): value
@@ -84,7 +84,7 @@ package struct JSONValue: Sendable {
         if case .object(let value) = kind { value } else { nil }
     }
 
-    /// What a person calls this kind of value.
+    /// The name of this kind of value in an error.
     package var typeName: String {
         switch kind {
         case .null: "null"

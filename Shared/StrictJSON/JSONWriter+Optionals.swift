@@ -1,4 +1,4 @@
-/// Fields that are left out where the value is nil.
+/// Leaves out fields whose value is nil.
 extension JSONWriter {
     package mutating func field(_ name: String, _ value: String?) {
         if let value { field(name, value) }

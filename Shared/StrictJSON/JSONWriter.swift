@@ -1,6 +1,6 @@
 /// Appends JSON to a byte buffer: no tree, no intermediate strings, no escapes that JSON does not need.
 ///
-/// Commas are the writer's business; that braces match is the closures'. Use ``bytes`` when the outermost value is closed.
+/// The writer adds the commas; the closures make the braces match. Use ``bytes`` when the outermost value is closed.
 package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
@@ -65,7 +65,7 @@ package struct JSONWriter {
         bytes.append(contentsOf: (value ? "true" : "false").utf8)
     }
 
-    /// JSON has no word for infinity or not-a-number: they are written as null.
+    /// JSON cannot express infinity or not-a-number: they are written as null.
     package mutating func value(_ value: Double) {
         separate()
         bytes.append(contentsOf: (value.isFinite ? value.description : "null").utf8)
@@ -91,7 +91,7 @@ package struct JSONWriter {
         append(&bytes)
     }
 
-    /// A number right after what was written before.
+    /// A number right after the text before it.
     /// - Parameter prefix: written before it as it is: a comma, a name, a colon.
     package mutating func decimal(_ value: Int64, after prefix: String = "") {
         if !prefix.isEmpty { bytes.append(contentsOf: prefix.utf8) }
@@ -125,7 +125,7 @@ package struct JSONWriter {
         needsComma = false
     }
 
-    /// A field's name in quotes, and the colon: for a name that is written again and again.
+    /// A field's name in quotes, and the colon: for a name that is written often.
     package static func encoded(name: String) -> [UInt8] {
         var writer = JSONWriter()
         writer.name(name)

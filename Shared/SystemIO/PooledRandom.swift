@@ -19,7 +19,7 @@ package struct PooledRandom: RandomNumberGenerator, Sendable {
         }
     }
 
-    /// Empty where the kernel gives none, which it does not do for so few bytes once it has started.
+    /// Empty if the kernel gives none, which does not happen for so few bytes once it has started.
     private static func fetched() -> [UInt64] {
         [UInt64](unsafeUninitializedCapacity: size) { buffer, count in
             count = getentropy(buffer.baseAddress, size * MemoryLayout<UInt64>.size) == 0 ? size : 0

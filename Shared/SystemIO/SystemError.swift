@@ -1,6 +1,6 @@
 import Glibc
 
-/// A POSIX call that failed: what was attempted, and `errno`.
+/// A POSIX call that failed: the call, and `errno`.
 package struct SystemError: Error, Equatable, CustomStringConvertible {
     /// The call, as the manual names it (`connect`, `epoll_ctl`).
     package let operation: String
@@ -17,14 +17,14 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
         self.init(operation: operation, code: errno)
     }
 
-    /// What a call would have failed with that was given up.
+    /// The error of a call that was given up after its time.
     package static func timedOut(_ operation: String) -> SystemError { SystemError(operation: operation, code: ETIMEDOUT) }
 
     package var description: String { "\(operation): \(reason) (errno \(code))" + (advice.map { ". \($0)" } ?? "") }
-    /// What the system says of the code: `No space left on device`.
+    /// The system's text for the code: `No space left on device`.
     package var reason: String { String(cString: strerror(code)) }
 
-    /// What a person can do about it, where that is always the same.
+    /// Advice for a person, if it is always the same.
     private var advice: String? {
         guard operation == "pthread_create", code == EAGAIN else { return nil }
         return "The system starts no more threads: raise the limit that is reached"
@@ -35,7 +35,7 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
     /// The reader of a pipe has gone (EPIPE).
     package var isBrokenPipe: Bool { code == EPIPE }
     package var isConnectionRefused: Bool { code == ECONNREFUSED }
-    /// Somebody else has the lock (EWOULDBLOCK of flock(2)).
+    /// Another process or file handle has the lock (EWOULDBLOCK of flock(2)).
     package var isHeldByAnother: Bool { code == EWOULDBLOCK }
     /// This process or the machine has no file descriptors left (EMFILE, ENFILE).
     package var isOutOfDescriptors: Bool { code == EMFILE || code == ENFILE }

@@ -48,7 +48,7 @@ struct OutputFormatTests {
             (#"{"state":"completed","counts":{"total":2,"accepted":1,"unknown":1}}"#, 2, "APNs accepted 1 of 2 deliveries."),
             (#"{"state":"cancelled","counts":{"total":1,"accepted":1}}"#, 2, "APNs accepted 1 of 1 delivery."),
             (#"{"state":"completed","counts":{"total":1,"accepted":0,"token_gone":1}}"#, 3, "APNs accepted 0 of 1 delivery."),
-            (#"{"state":"no_targets","counts":{"total":0,"accepted":0}}"#, 3, "Nobody was reached: there was no device to send to."),
+            (#"{"state":"no_targets","counts":{"total":0,"accepted":0}}"#, 3, "No device was reached: there was none to send to."),
         ] as [(String, Int32?, String)])
     func reach(_ status: String, _ code: Int32?, _ words: String) throws {
         let reach = Reach(try JSONValue.parse(Array(status.utf8)))
@@ -56,7 +56,7 @@ struct OutputFormatTests {
     }
 }
 
-@Suite("Where the service is")
+@Suite("The address of the service")
 struct ServiceAddressTests {
     @Test(
         "Slashes at the end are taken away",

@@ -1,13 +1,13 @@
-/// What devices do by themselves, in-process. Over HTTP it is `POST /v1/devices/{token}/actions`.
+/// Devices' own actions, in-process. Over HTTP it is `POST /v1/devices/{token}/actions`.
 extension APNsSimulator {
-    /// Off, a device's pushes are accepted, and the last of each topic waits; on, it is shown.
+    /// While a device is off, its pushes are accepted, and the last of each topic waits; once it is on, it shows them.
     @discardableResult
     package func setOnline(_ isOnline: Bool, _ token: String) throws(SimulatorError) -> Bool {
         try perform(isOnline ? .comeOnline : .goOffline, on: token) == .done
     }
 
     /// The app is deleted and installed again under another token; the old one is 410 from now on.
-    /// - Returns: false where the old token is unknown or the new one is somebody's.
+    /// - Returns: false if the old token is unknown or the new one belongs to another device.
     @discardableResult
     package func reinstall(_ token: String, as other: String) throws(SimulatorError) -> Bool {
         try perform(.reinstall(as: Self.key(other)), on: token) == .done
@@ -19,13 +19,13 @@ extension APNsSimulator {
         try perform(.expire(since: configuration.clock()), on: token) == .done
     }
 
-    /// As `reinstall`, and the lock screen stays: the system has handed out another token.
+    /// As `reinstall`, but the lock screen stays: the system has issued another token.
     @discardableResult
     package func rotate(_ token: String, to other: String) throws(SimulatorError) -> Bool {
         try perform(.rotate(to: Self.key(other)), on: token) == .done
     }
 
-    /// The person opens the app: the lock screen is empty.
+    /// The user opens the app: the lock screen is empty.
     @discardableResult
     package func open(_ token: String) throws(SimulatorError) -> Bool {
         try perform(.open, on: token) == .done

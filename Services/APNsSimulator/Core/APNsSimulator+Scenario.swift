@@ -1,21 +1,20 @@
-/// Bad days: one scenario at a time, from the start or from now on.
+/// Scenarios of faults: one at a time, from the start or from now on.
 extension APNsSimulator {
-    /// A scenario under way.
+    /// A running scenario.
     package struct Performance: Sendable {
         package let scenario: Scenario
         /// UNIX milliseconds.
         package let startedAt: Int64
-        /// How often each rule has struck, in the order of the file.
+        /// How often each rule has applied, in the order of the file.
         package let strikes: [(name: String, count: Int64)]
     }
 
-    /// Takes the place of the scenario before. Connections that are open count from now on, and are well again where the earlier scenario
-    /// had changed their limits.
+    /// Replaces the scenario before. Open connections count from now on, and get back the limits that the earlier scenario had changed.
     package func play(_ scenario: Scenario) throws(SimulatorError) {
         begin(try run(of: scenario))
     }
 
-    /// Nothing goes wrong any more.
+    /// No more faults from now on.
     package func playNothing() throws(SimulatorError) {
         try play(.calm)
     }

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// The in-process way to what the control API offers over HTTP. Tokens are hex, either case.
+/// The in-process equivalent of the HTTP control API. Tokens are hex, either case.
 extension APNsSimulator {
     // MARK: Devices
 
-    /// Installs an app on a device, or changes one; also what brings an uninstalled one back.
+    /// Installs an app on a device, or changes one; it also brings an uninstalled one back.
     /// - Parameter topics: nil takes any topic.
     package func install(
         _ token: String, environment: SimulatorEnvironment = .production, topics: [String]? = nil, name: String? = nil
@@ -16,7 +16,7 @@ extension APNsSimulator {
 
     /// From now on pushes to the token are answered 410 `Unregistered`.
     /// - Parameter since: The timestamp in the answer, UNIX milliseconds; nil is now.
-    /// - Returns: false where no such device was ever installed.
+    /// - Returns: false if no such device was ever installed.
     @discardableResult
     package func uninstall(_ token: String, since: Int64? = nil) throws(SimulatorError) -> Bool {
         try perform(.uninstall(since: since ?? configuration.clock(), pushesUntilGone: 0), on: token) == .done
@@ -42,7 +42,7 @@ extension APNsSimulator {
 
     // MARK: Scripts
 
-    /// What happens to the next pushes of a token, installed or not, that have nothing wrong with them. Replaces an earlier script.
+    /// The results of the next faultless pushes to a token, installed or not. Replaces an earlier script.
     package func script(
         _ token: String, _ answers: [ScriptedAnswer], then ending: AnswerScript.Ending = .accept
     ) throws(SimulatorError) {
@@ -55,7 +55,7 @@ extension APNsSimulator {
 
     // MARK: What arrived
 
-    /// What the device shows, oldest first; empty for a device that was never installed.
+    /// The notifications that the device shows, oldest first; empty for a device that was never installed.
     package func inbox(_ token: String) throws(SimulatorError) -> [InboxNotification] {
         world.inbox(of: try Self.key(token), now: configuration.clock()) ?? []
     }

@@ -4,10 +4,10 @@ internal import OpenSSL
 internal import Synchronization
 internal import SystemIO
 
-/// Apple's push service, played over real TLS and HTTP/2. What it takes from others than Apple is in docs/apns.md.
+/// A simulation of Apple's push service over real TLS and HTTP/2. docs/apns.md lists behaviour that comes from other sources than Apple.
 ///
-/// A push port and a channel port for each environment, served by event-loop threads of its own. Usable from any thread or task; what it knows of devices,
-/// scripts and requests lives as long as the object.
+/// A push port and a channel port for each environment, served by event-loop threads of its own. Usable from any thread or task; its
+/// devices, scripts and requests live as long as the object.
 package final class APNsSimulator: Sendable {
     private enum Running {
         case idle
@@ -22,7 +22,7 @@ package final class APNsSimulator: Sendable {
     private let running = Mutex(Running.idle)
 
     /// Reads the certificate; opens nothing yet.
-    /// - Throws: ``SimulatorError`` for a setting or file that will not do.
+    /// - Throws: ``SimulatorError`` for a setting or file that cannot be used.
     package init(_ configuration: APNsSimulatorConfiguration, logger: Logger = Logger(label: "apns-simulator")) throws(SimulatorError) {
         try configuration.check()
         let (tls, askingTLS): (TLSContext, TLSContext)
@@ -90,11 +90,12 @@ package final class APNsSimulator: Sendable {
         return listeners
     }
 
-    /// Tells every connection that the server goes down, and answers what still comes over it `Shutdown`; new connections are closed.
-    /// ``stop()`` then waits half a second at most for the clients to leave.
+    /// Announces the shutdown on every connection, and answers later requests `Shutdown`; new connections are closed. ``stop()`` then waits
+    /// half a second at most for the clients to leave.
     package func beginShutdown() { post(.leave) }
 
-    /// Closes the ports and every connection, without a word unless ``beginShutdown()`` was called, and waits for the threads. Idempotent; not from one of its own threads.
+    /// Closes the ports and every connection, without a notice unless ``beginShutdown()`` was called, and waits for the threads.
+    /// Idempotent; not from one of its own threads.
     package func stop() {
         let loops: [LoopHandle] = running.withLock { running in
             defer { running = .stopped }
@@ -116,8 +117,8 @@ package final class APNsSimulator: Sendable {
     package var productionPort: Int { port(.production) }
     package var sandboxPort: Int { port(.sandbox) }
 
-    /// Takes the place of the scenario before, for loops that begin and for those that run, in one step: of two at once the same one is last
-    /// for everybody.
+    /// Replaces the scenario before, for loops that begin and for those that run, in one step, so that after two calls all loops have the
+    /// same one.
     func begin(_ run: ScenarioRun) {
         running.withLock { running in
             service.scenario = run

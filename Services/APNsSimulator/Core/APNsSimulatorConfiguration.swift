@@ -1,15 +1,15 @@
 import SystemIO
 
-/// Everything the simulator can be told, checked before a socket opens.
+/// All settings of the simulator, checked before a socket opens.
 ///
 /// The defaults suit a test: any free ports, no control API. `apns-simulator` reads its own from the environment, see the README.
 package struct APNsSimulatorConfiguration: Sendable {
-    /// Where to listen: a name or literal.
+    /// The address to listen on: a name or literal.
     package var host = "127.0.0.1"
-    /// 0 takes any free port; ``APNsSimulator`` says which.
+    /// 0 takes any free port; ``APNsSimulator`` has its number.
     package var productionPort = 0
     package var sandboxPort = 0
-    /// Where broadcast channels are managed.
+    /// The port for managing broadcast channels.
     package var productionManagementPort = 0
     package var sandboxManagementPort = 0
     /// nil: no control API.
@@ -17,11 +17,11 @@ package struct APNsSimulatorConfiguration: Sendable {
     /// PEM, the certificate first and its chain after it.
     package var certificateFile: String
     package var keyFile: String
-    /// Whose provider tokens are good.
+    /// The keys whose provider tokens are good.
     package var keys: [ProviderKey]
-    /// PEM: whose client certificates are good; nil asks for none.
+    /// PEM: the authority of good client certificates; nil asks for none.
     package var clientCAFile: String?
-    /// Open at once, on all ports together. One more is closed as soon as it is accepted.
+    /// Open at once, on all ports together. A further one is closed as soon as it is accepted.
     package var connections = 10_000
     /// MAX_CONCURRENT_STREAMS once authenticated.
     package var streams = 1000
@@ -29,23 +29,23 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var streamGate = true
     /// One stream after a 4xx, until a push is accepted.
     package var streamPenalty = true
-    /// So many 4xx in a row, 410 excepted, end a connection with GOAWAY; 0 is never.
+    /// This many 4xx in a row, 410 excepted, end a connection with GOAWAY; 0 is never.
     package var rejectionLimit = 0
-    /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple
-    /// (docs/apns.md, Connections). nil: never.
+    /// A connection that receives nothing for this long gets GOAWAY `IdleTimeout` and is closed; about two hours with Apple (docs/apns.md,
+    /// Connections). nil: never.
     package var idleTimeout: Duration? = .seconds(7200)
-    /// What the end of a connection does for a client that has not read all yet.
+    /// How the end of a connection treats a client that has not read everything yet.
     package var lingering = Lingering()
     package var unknownDevices = UnknownDevices.accept
     /// Requests in a second that the whole simulator takes; more are answered `ServiceUnavailable`. nil: any number.
     package var requestsPerSecond: Int?
-    /// Event loops. Connections are dealt out in turn.
+    /// Event loops. Connections go to them in turn.
     package var threads = 1
-    /// What goes wrong from the start; nil is nothing.
+    /// The faults from the start; nil is none.
     package var scenario: Scenario?
     /// Requests that the journal keeps.
     package var journalCapacity = 200_000
-    /// Where every request is written too, for ever: see ``JournalFileReader``. Replaced at the start.
+    /// The file that gets every request too: see ``JournalFileReader``. Replaced at the start.
     package var journalFile: String?
     /// UNIX milliseconds: decides how old a provider token is. A test may set it.
     package var clock: @Sendable () -> Int64 = { WallClock.milliseconds() }

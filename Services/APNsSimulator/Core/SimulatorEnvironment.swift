@@ -1,9 +1,10 @@
-/// Which of Apple's two worlds a port stands for.
+/// The environment of Apple's that a port simulates.
 package enum SimulatorEnvironment: String, Sendable, CaseIterable, Hashable {
     case production, sandbox
 }
 
-/// Where the simulator listens, as Apple does under names and ports of their own (Apple: Sending notification requests to APNs).
+/// The address and port that the simulator listens on, as Apple has names and ports for each (Apple: Sending notification requests to
+/// APNs).
 package struct SimulatorPort: Hashable, Sendable {
     package let environment: SimulatorEnvironment
     /// Channels are managed here, and nothing is pushed.

@@ -9,7 +9,7 @@ package import ServiceLifecycle
 import SystemIO
 package import UnixSignals
 
-/// The dispatcher: everything is constructed here, in the order in which one needs the other.
+/// The dispatcher: makes all parts, in the order in which they need each other.
 ///
 /// The path of a job: `DispatcherCore.take` → `sift` → `send` → `APNsPool.submit` → `finish` → `settle` → `flush` → `Publisher.publish` →
 /// `confirm` → `Consumer.acknowledge`. All of it in the core's files, in that order.
@@ -23,7 +23,7 @@ package struct Dispatcher: Sendable {
     /// Reads the credentials; opens nothing yet.
     /// - Parameters:
     ///   - pools: the configuration of every pool; `connections` comes from the settings.
-    ///   - onListening: gets the operations port once requests are taken.
+    ///   - onListening: gets the operations port once the server accepts requests.
     /// - Throws: one sentence for a person: ``CredentialsError``, `RabbitMQError`, `TLSError` or `SystemError`.
     package init(
         _ settings: DispatcherSettings, metrics registry: PrometheusMetrics, logger: Logger,
@@ -109,10 +109,10 @@ package struct Dispatcher: Sendable {
         ]
     }
 
-    /// Works until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
-    /// - Parameter reloadSignals: those that have the credentials read at once.
+    /// Works until a signal or a graceful shutdown, then finishes its work, within the deadline.
+    /// - Parameter reloadSignals: the signals on which it reads the credentials at once.
     package func run(gracefulShutdownSignals: [UnixSignal] = [], reloadSignals: [UnixSignal] = []) async throws {
-        // Before anything runs: from the moment it is ready on, it obeys, and such a signal does not end it.
+        // Before any service runs: once it is ready, such a signal reloads the credentials and does not end the process.
         let reloads = reloadSignals.isEmpty ? nil : await UnixSignalsSequence(trapping: reloadSignals)
         try await serviceGroup(gracefulShutdownSignals: gracefulShutdownSignals, reloads: reloads).run()
     }
@@ -125,13 +125,13 @@ package struct Dispatcher: Sendable {
         return ServiceGroup(configuration: group)
     }
 
-    /// What `BROKER_TOPOLOGY=operators` expects to find, as a RabbitMQ definitions file.
+    /// The topology that `BROKER_TOPOLOGY=operators` expects, as a RabbitMQ definitions file.
     package static func definitions(prefix: String, virtualHost: String) -> String {
         String(decoding: Topology(prefix: prefix).definitions(virtualHost: virtualHost), as: UTF8.self)
     }
 
-    /// Reads everything that ``init(_:metrics:logger:pools:onListening:)`` would, and connects to nothing.
-    /// - Returns: what there is, for a person.
+    /// Reads the same files as ``init(_:metrics:logger:pools:onListening:)``, and connects to nothing.
+    /// - Returns: a summary for a person.
     package static func check(_ settings: DispatcherSettings) throws -> String {
         let plan = CredentialPlan(try CredentialsFile(path: settings.credentialsFile))
         let broker = settings.broker
@@ -164,7 +164,7 @@ package struct Dispatcher: Sendable {
             return try APNsPool(
                 on: loops, configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment),
                 environment: environment,
-                // A proof is nobody's delivery, so no fence can cover it.
+                // A proof belongs to no installation, so no fence can cover it.
                 gate: { batch, request in batch.tag == CredentialProof.tag ? nil : gate.stopReason(for: request, of: batch) },
                 onFinished: { finished in
                     var events: [CoreEvent] = []

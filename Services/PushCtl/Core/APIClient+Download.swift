@@ -3,7 +3,7 @@ import NIOCore
 import StrictJSON
 
 extension APIClient {
-    /// Posts a JSON object and hands on the answer piece by piece, however large it is.
+    /// Posts a JSON object and hands on the answer piece by piece, of any size.
     /// - Throws: ``CommandFailure`` with the server's own explanation when it refuses, and when the answer breaks off.
     func download(_ path: String, _ body: (inout JSONWriter) -> Void, to sink: (ByteBuffer) throws -> Void) async throws {
         let response = try await response(to: path, body)

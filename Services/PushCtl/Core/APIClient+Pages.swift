@@ -2,7 +2,7 @@ import StrictJSON
 
 /// A list that was read page by page.
 struct PagedList {
-    /// The first page, for what it says beside the rows.
+    /// The first page, for its fields beside the rows.
     let first: JSONValue
     let rows: [JSONValue]
     /// Whether the limit cut it short.

@@ -27,7 +27,7 @@ package struct APIClient {
     /// The same server, another key.
     package func with(key: String) -> APIClient { APIClient(baseURL: baseURL, key: key, http: http) }
 
-    /// Whether a GET is answered with a status of 2xx, whatever its body.
+    /// Whether the server answers a GET with a status of 2xx, with any body.
     package func answers(_ path: String) async -> Bool {
         let response = try? await http.execute(HTTPClientRequest(url: baseURL + path), timeout: .seconds(2))
         return response.map { (200..<300).contains($0.status.code) } ?? false
@@ -35,23 +35,23 @@ package struct APIClient {
 
     package func get(_ path: String) async throws -> JSONValue { try await call(.GET, path) }
     package func delete(_ path: String) async throws { _ = try await call(.DELETE, path) }
-    /// A DELETE whose answer says what was done.
+    /// A DELETE with an answer in its body.
     func answer(toDeleting path: String) async throws -> JSONValue { try await call(.DELETE, path) }
 
-    /// - Parameter idempotencyKey: the same key again does nothing new and gives the same answer.
+    /// - Parameter idempotencyKey: the same key again has no new effect and gives the same answer.
     @discardableResult
     package func post(_ path: String, idempotencyKey: String? = nil, _ body: (inout JSONWriter) -> Void) async throws -> JSONValue {
         try await call(.POST, path, idempotencyKey: idempotencyKey, Self.object(body))
     }
 
-    /// Sends what is JSON already, and gives the answer with its bytes: parts of it can be kept as they are.
+    /// Sends ready JSON, and gives the answer with its bytes: parts of it can be kept as they are.
     func post(_ path: String, json: [UInt8], idempotencyKey: String? = nil) async throws -> (value: JSONValue, bytes: [UInt8]) {
         try await exchange(.POST, path, idempotencyKey: idempotencyKey, json)
     }
 
-    /// Sends what is JSON already, for a caller that repeats it.
-    /// - Throws: ``LostConnection`` where the service did nothing and asks to come back; ``CommandFailure`` for any other refusal, and
-    ///   where no answer came.
+    /// Sends ready JSON, for a caller that repeats it.
+    /// - Throws: ``LostConnection`` if the service did nothing and asks to come back; ``CommandFailure`` for any other refusal, and if no
+    ///   answer came.
     func postAgain(_ path: String, json: [UInt8]) async throws -> JSONValue {
         try await exchange(.POST, path, idempotencyKey: nil, json, mayBeRepeated: true).value
     }
@@ -61,7 +61,7 @@ package struct APIClient {
         try await call(.PUT, path, Self.object(body))
     }
 
-    /// A merge patch (RFC 7396): what it does not name stays.
+    /// A merge patch (RFC 7396): a field that it does not name stays.
     @discardableResult
     package func patch(_ path: String, _ body: (inout JSONWriter) -> Void) async throws -> JSONValue {
         try await call(.PATCH, path, Self.object(body))
@@ -110,8 +110,8 @@ package struct APIClient {
     /// - Parameters:
     ///   - body: Taken as fast as the server reads.
     ///   - onLine: Gets each whole line; the server waits for it.
-    /// - Throws: ``CommandFailure`` when the server refuses for good; ``LostConnection`` when the same may go better later; what `onLine`
-    ///   throws.
+    /// - Throws: ``CommandFailure`` when the server refuses for good; ``LostConnection`` when a repeated request may succeed; the error of
+    ///   `onLine`.
     func lines(
         _ method: HTTPMethod, _ path: String, body: (some AsyncSequence<ByteBuffer, any Error> & Sendable)?,
         _ onLine: (ArraySlice<UInt8>) async throws -> Void
@@ -143,7 +143,7 @@ package struct APIClient {
         guard rest.isEmpty else { throw LostConnection("the answer broke off inside a line") }
     }
 
-    /// A request with the key and, where it has a body, the body's type.
+    /// A request with the key and, if it has a body, the body's type.
     private func request(_ method: HTTPMethod, _ path: String, type: String?) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: baseURL + path)
         request.method = method

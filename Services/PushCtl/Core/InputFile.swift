@@ -1,6 +1,6 @@
 import SystemIO
 
-/// A file that a command reads, or standard input where it is `-`.
+/// A file that a command reads, or standard input if it is `-`.
 struct InputFile {
     private static let pieceBytes = 1 << 16
 
@@ -12,7 +12,7 @@ struct InputFile {
         name = path == "-" ? "standard input" : "the file \(path)"
         do {
             file = path == "-" ? .standardInput : try SystemIO.InputFile(path: path)
-            // A folder can be opened. Asked for no bytes, it says already that it cannot be read, before a server is called.
+            // A folder can be opened. Reading no bytes fails already, before a server is called.
             var none: [UInt8] = []
             _ = try file.read(0, into: &none)
         } catch {

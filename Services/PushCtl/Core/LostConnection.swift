@@ -1,4 +1,4 @@
-/// What may go better when it is tried again.
+/// A failure after which another attempt may succeed.
 struct LostConnection: Error, CustomStringConvertible {
     let description: String
 

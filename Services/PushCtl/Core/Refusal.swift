@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import StrictJSON
 
-/// An answer that says no, in one line for a person.
+/// A refusal, in one line for a person.
 struct Refusal {
     let words: String
     /// Whether the same request would be refused again.

@@ -8,7 +8,7 @@ enum ServiceAddress {
     static func parse(_ text: String, from name: String) throws -> String {
         let expected = "\(name) must be an address such as http://127.0.0.1:8080 or https://push.example.com"
         guard let parts = URLComponents(string: text), parts.user == nil, parts.password == nil else {
-            // What is no address may hold a password.
+            // A text that is no address may hold a password.
             throw CommandFailure("\(expected), without a user and a password")
         }
         guard ["http", "https"].contains(parts.scheme?.lowercased()), parts.host.map({ !$0.isEmpty }) == true else {

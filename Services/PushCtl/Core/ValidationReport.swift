@@ -1,10 +1,10 @@
 import PushModel
 import StrictJSON
 
-/// What the service says of a request, for people and for the iOS simulator.
+/// The service's validation of a request, for people and for the iOS simulator.
 struct ValidationReport {
     let answer: JSONValue
-    /// What `answer` was parsed from.
+    /// The bytes from which `answer` was parsed.
     let bytes: [UInt8]
 
     var text: String {
@@ -54,8 +54,8 @@ struct ValidationReport {
 
     private static let bundleKey = "Simulator Target Bundle"
 
-    /// The payload that a device of this locale gets, with the app that the simulator hands it to, and no other.
-    /// - Throws: ``CommandFailure`` for a push type that goes to something else than the app.
+    /// The payload that a device of this locale gets, with the app to which the simulator must hand it.
+    /// - Throws: ``CommandFailure`` for a push type that does not go to the app.
     func simulatorFile(locale: String?) throws -> [UInt8] {
         guard let bundle = answer["bundle_id"]?.stringValue, answer["topic"]?.stringValue == bundle else {
             throw CommandFailure("the simulator takes what goes to the app itself, and not push type \(word("push_type"))")

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Many threads and tasks put things in; one task takes them out, all at once. A wake-up is one signal however much was put in since.
+/// Many threads and tasks put elements in; one task takes them all out at once. However many are put in, one signal wakes the task.
 package final class BatchQueue<Element: Sendable>: Sendable {
     private let elements = Mutex<[Element]>([])
     private let signal: AsyncStream<Void>.Continuation
@@ -25,6 +25,6 @@ package final class BatchQueue<Element: Sendable>: Sendable {
         }
     }
 
-    /// Wakes the taker a last time. What is put in later stays until somebody takes it.
+    /// Wakes the taker a last time. Elements that come later stay until a task takes them.
     package func close() { signal.finish() }
 }

@@ -1,6 +1,7 @@
 import Postgres
 
-/// The parts of a batch that are still to be written. A part that the database refuses is split until the item at fault is alone; everything else is written.
+/// The parts of a batch that are still to be written. If the database refuses a part, it is split until the item at fault is alone; all
+/// other items are written.
 ///
 /// Items keep their order. Sixteen parts: each level may cost a lock timeout, and three levels reach one of 4,096 items.
 package struct BatchSplit {
@@ -27,7 +28,7 @@ package struct BatchSplit {
 }
 
 extension BatchSplit {
-    /// What was not written.
+    /// The items that were not written.
     package struct Remains<Item> {
         /// Refused, each alone, because of its values.
         package var refused: [(item: Item, error: any Error)] = []
@@ -39,8 +40,8 @@ extension BatchSplit {
         package init() {}
     }
 
-    /// Writes items in as few transactions as the database allows. An item that alone takes too long, such as one with a locked row, waits;
-    /// the others do not wait for it.
+    /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is
+    /// locked, is put off; the others do not wait for it.
     /// - Parameter isRefused: The database has refused the whole batch.
     package static func write<Item>(
         _ items: [Item], isRefused: Bool = false, _ transaction: ([Item]) async throws -> Void
@@ -91,7 +92,7 @@ extension PostgresSession {
     /// How long callers wait while parts are split. Then the rest fails too, and its callers try again.
     private static var splittingTimeout: Duration { .seconds(5) }
 
-    /// One answer per item, in their order. What the database refuses of one, or what one has to wait for too long, does not fail the others.
+    /// One answer per item, in their order. If the database refuses one item, or one takes too long, the others do not fail.
     /// - Parameter transaction: One answer per item of the part.
     func inParts<Item, Answer>(
         _ items: [Item], _ transaction: ([Item]) throws -> [Result<Answer, any Error>]

@@ -20,7 +20,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    /// Who waits for an item's answer.
+    /// The receiver of an item's answer.
     private enum Receiver: Sendable {
         case one(CheckedContinuation<Answer, any Error>)
         case many(Answers, index: Int)
@@ -76,9 +76,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// - Parameters:
     ///   - worthwhileBatch: How many have to wait for another batch to begin while one is under way.
     ///   - concurrency: How many batches may be under way at once.
-    ///   - maximumWaiting: Further items are refused.
+    ///   - maximumWaiting: The queue refuses further items.
     ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
-    ///   - commit: Returns one answer per item, in their order; where it called ``Onward``, those of the last batch.
+    ///   - commit: Returns one answer per item, in their order; if it called ``Onward``, those of the last batch.
     ///   - afterwards: Called with the answers of a batch, before its items are answered and while the next batch is under way.
     package init(
         maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,

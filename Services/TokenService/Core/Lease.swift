@@ -2,8 +2,8 @@ import Logging
 import Postgres
 import PushModel
 
-/// The right of one process of the fleet to do something: a row of `leases`. Its holder renews it in the transaction of each step, so that a
-/// step of a process that lost its lease meanwhile cannot commit.
+/// The right of one process of the fleet to do a task: a row of `leases`. Its holder renews it in the transaction of each step, so that a
+/// process that lost its lease cannot commit the step.
 struct Lease: Sendable {
     let name: String
     let seconds: Int

@@ -2,8 +2,8 @@ import Logging
 import Postgres
 
 extension Logger {
-    /// What a loop says of a round that failed, each time: the log leaves repetitions out. A database that cannot be reached is one trouble,
-    /// whichever loop met it, so all of them say the same.
+    /// Logs a round that failed, each time: the log leaves repetitions out. All loops log the same text for a database that cannot be
+    /// reached, because it is one fault.
     func failed(_ message: Message, _ error: any Error, _ metadata: Metadata = [:]) {
         if let error = error as? PostgresError, error.isUnavailable, !error.isOfSize {
             warning(

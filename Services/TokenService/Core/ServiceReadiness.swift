@@ -2,7 +2,7 @@ import Broker
 import Observability
 import Postgres
 
-/// Whether requests should come here. A broker that is away does not count: what is accepted meanwhile waits in the database.
+/// Whether this process should get requests. A broker that is away does not count: accepted notifications wait in the database meanwhile.
 struct ServiceReadiness: Sendable {
     let pool: PostgresPool
     let publisher: Publisher

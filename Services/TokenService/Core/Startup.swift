@@ -46,7 +46,7 @@ package final class Startup: Service {
         return progress == .done
     }
 
-    /// - Throws: `MigrationError` where waiting cannot help: a database of a newer program, or edited migrations.
+    /// - Throws: `MigrationError` if waiting cannot help: a database of a newer program, or edited migrations.
     package func run() async throws {
         try await cancelWhenGracefulShutdown {
             var backOff = Duration.milliseconds(100)

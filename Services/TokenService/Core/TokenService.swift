@@ -16,7 +16,7 @@ package import UnixSignals
 package struct TokenService: Sendable {
     package let pool: PostgresPool
     package let publisher: Publisher
-    /// In the order in which they start; they stop in the opposite one: the server first, the record of what was published last.
+    /// In the order in which they start. They stop in the opposite order: the server first, the record of the last publications last.
     package let services: [any Service]
     /// Every route that is served, `METHOD /path`.
     package let routes: [String]
@@ -88,7 +88,7 @@ package struct TokenService: Sendable {
     /// Whether the schema is this program's and the bootstrap key is known.
     package var hasStarted: Bool { startup.progress == .done }
 
-    /// Serves until a signal or a graceful shutdown, then finishes what is under way, within the deadline.
+    /// Serves until a signal or a graceful shutdown, then finishes its work, within the deadline.
     package func run(gracefulShutdownSignals: [UnixSignal] = []) async throws {
         try await run(services, gracefulShutdownSignals: gracefulShutdownSignals)
     }

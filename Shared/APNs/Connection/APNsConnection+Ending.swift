@@ -2,7 +2,7 @@ import HTTP2
 import SystemIO
 
 extension APNsConnection {
-    /// The connection is over: everything in flight gets the answer that is certain, or goes back to the pool.
+    /// The connection is over: every request in flight gets the answer that is certain, or goes back to the pool.
     mutating func end() {
         let cause = ending ?? .drained
         if cause == .drained || cause == .cutOff { sayGoodbye() }

@@ -55,7 +55,7 @@ extension APNsConnection {
             partial[stream, default: PartialAnswer()].uniqueID = uniqueID
             partial[stream]?.retryAfter = fields["retry-after"].flatMap { RetryAfter.duration($0, now: wall) }
         case .data(let stream, let bytes):
-            // The session bounds it; only bodies that are waited for are kept.
+            // The session bounds it; only bodies of open answers are kept.
             partial[stream]?.body.append(contentsOf: bytes)
         case .streamClosed(let stream, let code, let written):
             closed(stream, code, written)
@@ -63,7 +63,7 @@ extension APNsConnection {
         case .settings(let limit):
             perform(state.settings(maximumStreams: limit))
         case .goAway(_, let code, let debug):
-            // Which streams it refuses follows as their ends.
+            // The ends of the refused streams follow as events of their own.
             let reason = APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)
             totals.countGoAway(reason: reason)
             perform(state.goAway(reason: reason))
@@ -74,7 +74,7 @@ extension APNsConnection {
 
     private mutating func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
         let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
-        // Those that timed out have had their answer.
+        // Requests that timed out have had their answer.
         guard let entry = inFlight.removeValue(forKey: stream) else { return }
         if entry.status == 200 {
             accepted(entry, partial?.uniqueID)
@@ -98,8 +98,8 @@ extension APNsConnection {
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 
-    /// Gives up what has waited too long, and takes back what expired before it had left. APNs hears of it, or it would count the stream as
-    /// open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
+    /// Gives up requests that have waited too long, and takes back those that expired before they had left. It resets their streams,
+    /// because APNs would count them as open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
     mutating func expireOverdue() {
         let isDeadlineDue = nextDeadline.map { now >= $0 } ?? false
         let isExpiryDue = nextExpiry.map { wall >= $0 } ?? false

@@ -21,7 +21,7 @@ extension APNsConnection {
         }
     }
 
-    /// While the kernel takes no more, only `now` is taken: it would wait behind whatever else is.
+    /// While the kernel takes no more, only `now` is taken: it would wait behind all other requests.
     private func reserved(of free: Int) -> Int {
         isWriteBlocked ? free : state.reservedForNow
     }
@@ -37,7 +37,7 @@ extension APNsConnection {
         headers.begin(batch, authorization: authorization)
         for index in share.requests {
             let request = batch.requests[index]
-            // The last moment: promises 3 and 6 (docs/promises.md) hold because these are asked here and not earlier.
+            // The last moment: promises 3 and 6 (docs/promises.md) hold because the gate is asked here and not earlier.
             if let stop = wall >= batch.expiresAt ? .expired : context.gate(batch, request) {
                 totals.stopped += 1
                 answer(place, request.index, sentAt: nil, .stopped(stop))
@@ -61,7 +61,7 @@ extension APNsConnection {
         nextExpiry = nextExpiry.map { min($0, batch.expiresAt) } ?? batch.expiresAt
     }
 
-    /// Empty where a certificate speaks for us. Nil: the key does not sign, which no other connection will change.
+    /// Empty with a certificate. Nil: the key does not sign, which no other connection will change.
     private mutating func authorization() -> [UInt8]? {
         guard token != nil else { return [] }
         do {
@@ -77,7 +77,7 @@ extension APNsConnection {
         while ending == nil {
             let isFlushed = try link.flush { mayHaveLeft = session.outputPosition }
             isWriteBlocked = !isFlushed
-            // What the kernel does not take stays in HTTP/2, where it can still be cancelled, and is not piled up as ciphertext.
+            // The rest stays in HTTP/2, where it can still be cancelled, and does not pile up as ciphertext.
             guard isFlushed else { return }
             buffers.plaintext.removeAll(keepingCapacity: true)
             _ = try session.gatherOutput(into: &buffers.plaintext)
@@ -96,7 +96,7 @@ extension APNsConnection {
     }
 
     /// Certainly not processed: another connection may have it.
-    /// - Parameter isRefused: it had been handed to HTTP/2, which is not tried here again.
+    /// - Parameter isRefused: it had been handed to HTTP/2, and this connection does not try it again.
     mutating func giveBack(_ place: Int, _ requests: Range<Int>, isRefused: Bool) {
         guard let (share, finished) = shares.giveBack(place, requests) else { return }
         var returned = share

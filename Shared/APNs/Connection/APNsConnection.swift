@@ -3,8 +3,9 @@ import OpenSSL
 import PushModel
 import SystemIO
 
-/// One open connection to APNs, from the end of the TLS handshake on. It belongs to its pool's event loop, which calls ``work(isReadable:isWritable:now:wall:_:)``
-/// whenever something may have happened. It performs what ``ConnectionState`` decides.
+/// One open connection to APNs, from the end of the TLS handshake on. It belongs to its pool's event loop, which calls
+/// ``work(isReadable:isWritable:now:wall:_:)`` after each event of the socket, a timer or the queue. It performs what ``ConnectionState``
+/// decides.
 ///
 /// A value, and never copied: the compiler then proves that no two accesses overlap, which for a class is checked while running, several
 /// times for each answer.
@@ -32,7 +33,7 @@ struct APNsConnection: ~Copyable {
     /// UNIX milliseconds: not later than the first expiry to come in flight.
     var nextExpiry: Int64?
 
-    // For the pool, which takes it after each round.
+    // The pool takes these after each round.
     var givenBack: [Share] = []
     var finishedBatches: [APNsFinishedBatch] = []
     var news: [News] = []
@@ -45,12 +46,12 @@ struct APNsConnection: ~Copyable {
     // Output.
     var isWriteBlocked = false
     private var isWriteWatched = false
-    /// Position in the session's output up to which the kernel may have taken bytes: what ends beyond it never left.
+    /// Position in the session's output up to which the kernel may have taken bytes: a request that ends beyond it never left.
     var mayHaveLeft: Int64 = 0
 
     var ending: CloseCause?
 
-    /// What the pool must know.
+    /// Events for the pool.
     enum News {
         case opened
         case proven
@@ -126,7 +127,7 @@ struct APNsConnection: ~Copyable {
         if isReadable { try receive() }
         perform(state.tick(now: now))
         expireOverdue()
-        // Handling the answers took a while, and the peer is not to blame for it.
+        // Handling the answers took a while, which must not count against the peer.
         now = context.clock.now()
         repeat {
             fill(&queue)
@@ -136,13 +137,13 @@ struct APNsConnection: ~Copyable {
         try watchForWriting()
     }
 
-    /// Finishes what is in flight, takes nothing more, and closes.
+    /// Finishes requests in flight, takes no more, and closes.
     mutating func drain() {
         perform(state.drain())
         if ending != nil { end() }
     }
 
-    /// Closes now, whatever is in flight.
+    /// Closes now, even with requests in flight.
     mutating func cutOff() {
         perform(state.cutOff())
         end()
@@ -175,7 +176,7 @@ struct APNsConnection: ~Copyable {
         isWriteWatched = isWriteBlocked
     }
 
-    /// When it has something to do though nothing happens.
+    /// When it has work to do without an event.
     var due: ContinuousClock.Instant? {
         var next = state.nextTick
         if let nextDeadline { next = min(next ?? nextDeadline, nextDeadline) }

@@ -4,19 +4,19 @@ enum RetireCause: Equatable, Sendable {
     case goAway(reason: String?)
     /// 5xx, or another answer after which the connection is not to be trusted.
     case answered(status: Int, reason: String?)
-    /// ExpiredProviderToken, UnrelatedKeyIdInToken: it stays so whatever it is shown (docs/apns.md, Provider tokens).
+    /// ExpiredProviderToken, UnrelatedKeyIdInToken: no new token helps on this connection (docs/apns.md, Provider tokens).
     case wedged(reason: String)
-    /// APNs refuses the credential: another connection would hear the same.
+    /// APNs refuses the credential: another connection would get the same answer.
     case credential(reason: String)
     case timeouts
-    /// nghttp2 took no request, for a reason of this process's own; its words.
+    /// nghttp2 took no request, for a reason of this process's own; its error text.
     case library(String)
     case age
     case streamIDsUsedUp
-    /// The pool said so: pause, idle limit or shutdown.
+    /// The pool's decision: pause, idle limit or shutdown.
     case poolDecided
 
-    /// Our own word for a TLS alert about the certificate that we showed.
+    /// Our own label for a TLS alert about our certificate.
     static let certificateRefused = "certificate_refused"
 
     var label: String {
@@ -32,7 +32,7 @@ enum RetireCause: Equatable, Sendable {
         }
     }
 
-    /// As ``label``, from a closed set: what the peer writes must not make metrics grow.
+    /// As ``label``, from a closed set: texts of the peer must not make metrics grow.
     var metricLabel: String {
         switch self {
         case .goAway(let reason): "goaway" + (reason.flatMap(APNsReason.init(rawValue:)).map { " " + $0.rawValue } ?? "")
@@ -64,7 +64,7 @@ enum CloseCause: Equatable, Sendable {
     case pingTimeout
     /// No SETTINGS in time.
     case silentPeer
-    /// nghttp2 could not go on, for a reason of this process's own; its words.
+    /// nghttp2 could not go on, for a reason of this process's own; its error text.
     case library(String)
     /// The pool's shutdown deadline.
     case cutOff

@@ -1,5 +1,5 @@
-/// Decides for one connection how many streams it may use, and when to ping, to retire and to close. Never acts: the loop performs what is
-/// returned. Knows no socket, no stream and no batch.
+/// Decides for one connection how many streams it may use, and when to ping, to retire and to close. Never acts: the loop performs the
+/// returned actions. Knows no socket, no stream and no batch.
 struct ConnectionState {
     struct Rules: Sendable {
         var maximumStreams: Int
@@ -8,7 +8,7 @@ struct ConnectionState {
         var settingsTimeout: Duration
         var maximumAge: Duration
         var maximumRequests: Int
-        /// Each timed-out request counts a hundred, each answer takes one off: three in a row retire the connection, and so does one in a
+        /// Each timed-out request adds a hundred, each answer subtracts one: three in a row retire the connection, and so does one in a
         /// hundred for long (docs/apns.md, Answers).
         var timeoutScore = 300
 
@@ -34,7 +34,7 @@ struct ConnectionState {
     private let connectedAt: ContinuousClock.Instant
     private var lastRead: ContinuousClock.Instant
     private var pingSentAt: ContinuousClock.Instant?
-    /// What the peer allows; one until it says otherwise (docs/apns.md, Streams).
+    /// The peer's limit; one until its SETTINGS arrive (docs/apns.md, Streams).
     private(set) var peerLimit = 1
     private(set) var inFlight = 0
     private(set) var requests = 0
@@ -87,23 +87,23 @@ struct ConnectionState {
         }
     }
 
-    /// The handshake went through, and then the peer said that it does not want our certificate: TLS 1.3 says so after the fact.
+    /// The handshake succeeded, and then the peer refused our certificate: TLS 1.3 reports that after the handshake.
     mutating func certificateRefused(_ what: String) -> [Action] {
         guard phase == .awaitingSettings else { return connectionLost(what).map { [$0] } ?? [] }
         return [retire(.credential(reason: RetireCause.certificateRefused)), close(.lost(what))].compactMap(\.self)
     }
 
     mutating func connectionLost(_ what: String) -> Action? {
-        // Retired and answered in full: the peer closed first, that is all.
+        // If it is retired and fully answered, the peer only closed first.
         close(phase == .draining && inFlight == 0 ? .drained : .lost(what))
     }
 
-    /// HTTP/2's library cannot go on, for want of memory as a rule: no fault of the peer's, and none of the request's.
+    /// HTTP/2's library cannot go on, as a rule for want of memory: neither the peer nor the request is at fault.
     mutating func libraryFailed(_ what: String) -> Action? {
         close(phase == .draining && inFlight == 0 ? .drained : .library(what))
     }
 
-    /// The library took no further request; what it has taken may still be answered.
+    /// The library took no further request; the requests that it has may still be answered.
     mutating func libraryRefused(_ what: String) -> [Action] {
         [retire(.library(what)), inFlight == 0 ? close(.drained) : nil].compactMap(\.self)
     }
@@ -115,13 +115,13 @@ struct ConnectionState {
         requests += 1
     }
 
-    /// A stream has ended: once for each submitted request, after the call that says how.
+    /// A stream has ended: once for each submitted request, after the call with its result.
     mutating func streamEnded() -> Action? {
         inFlight -= 1
         return phase == .draining && inFlight == 0 ? close(.drained) : nil
     }
 
-    /// The cheap path for the most frequent answer of all.
+    /// The cheap path for the most frequent answer.
     mutating func accepted() -> Action? {
         if timeoutScore > 0 { timeoutScore -= 1 }
         return isProven ? nil : prove()
@@ -175,7 +175,7 @@ struct ConnectionState {
         return actions
     }
 
-    /// Finish what is in flight, then close.
+    /// Finish requests in flight, then close.
     mutating func drain() -> [Action] {
         var actions: [Action] = []
         if phase == .awaitingSettings { phase = .draining }

@@ -2,20 +2,20 @@ import OpenSSL
 import PushModel
 import SystemIO
 
-/// No connection came about: which step failed, and where.
+/// No connection was made: the step that failed, and the address.
 struct DialError: Error, CustomStringConvertible {
     let address: SocketAddress?
     /// `resolve`, `connect`, `proxy` or `tls`.
     let step: String
     let message: String
-    /// The peer does not want the certificate that we showed.
+    /// The peer refuses our certificate.
     var isCertificateRefused = false
 
     var description: String { "\(step): \(message)" }
 }
 
-/// One connection that is being made: the name is resolved anew, addresses are spread, those that just failed are left for last
-/// (docs/apns.md, Connections). Nothing here blocks; the loop says when the socket is ready or the time is up.
+/// One connection that is being made: resolves the name anew, spreads the addresses, and tries those that just failed last (docs/apns.md,
+/// Connections). It never blocks; the loop calls it when the socket is ready or the time is up.
 struct Dial {
     enum Progress {
         /// Until the socket is ready, or ``Dial/deadline``.

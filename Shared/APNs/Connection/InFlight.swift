@@ -4,7 +4,7 @@ struct InFlight {
     let share: Int
     /// Place in the batch's requests.
     let request: Int
-    /// As the caller numbered it: what the answer bears.
+    /// The caller's number of the request; the answer has it too.
     let index: Int
     /// UNIX milliseconds.
     let sentAt: Int64

@@ -15,8 +15,8 @@ struct ProxyTunnel {
         unsent = Array("CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\(authorization)\r\n".utf8)
     }
 
-    /// Goes on as far as it goes without waiting.
-    /// - Returns: what to wait for; nil once the tunnel is there.
+    /// Goes on as far as possible without waiting.
+    /// - Returns: the event to wait for; nil once the tunnel is there.
     mutating func proceed(over socket: TCPSocket, _ buffers: LoopBuffers) throws -> Poller.Interest? {
         while !unsent.isEmpty {
             guard case .bytes(let count) = try socket.write(unsent.span) else { return .write }

@@ -1,8 +1,8 @@
 import HTTP2
 import PushModel
 
-/// The header block of one connection: what never changes stands first, what a batch fixes follows, and only path and id are written per
-/// request, in place (Apple: Sending notification requests to APNs).
+/// The header block of one connection: constant headers first, then those of a batch; only path and id are written per request, in place
+/// (Apple: Sending notification requests to APNs).
 struct RequestHeaders {
     private(set) var block = HeaderBlock()
     private let authority: String
@@ -11,9 +11,9 @@ struct RequestHeaders {
     private var authorization: [UInt8]?
     private var pathIndex = 0
     private var idIndex = 0
-    /// Where the collapse id is each request's own.
+    /// The place of the collapse id, if each request has its own.
     private var collapseIndex: Int?
-    /// Whose headers stand in the block. Held, not only compared: another batch could come to lie at the same address.
+    /// The batch whose headers are in the block. Held, not only compared: another batch could get the same address.
     private var batch: APNsBatch?
     /// Names already in APNs' compression table: their values, which change all the time, stay out of it (docs/apns.md, Headers).
     private var knowsID = false
@@ -30,7 +30,7 @@ struct RequestHeaders {
         base = block.mark
     }
 
-    /// Prepares for requests of a batch. Cheap when it is the same one as before, or says the same.
+    /// Prepares for requests of a batch. Cheap if the batch is the same as before, or has equal headers.
     /// - Parameter authorization: empty for none.
     mutating func begin(_ batch: APNsBatch, authorization: [UInt8]) {
         if authorization != self.authorization {

@@ -1,9 +1,9 @@
-/// What time does to a request in flight. The expiry decides whether it is sent; once APNs may have all of it, only the ordinary deadline
-/// counts, because a request that is given up at its expiry looks like a slow connection. Pure: the simulation goes by it too.
+/// The deadlines of a request in flight. The expiry decides whether it is sent. Once APNs may have all of it, only the ordinary deadline
+/// counts, because a request that is given up at its expiry looks like a slow connection. Pure: the simulation uses it too.
 struct RequestPatience: Sendable {
     enum Decision: Equatable {
         case wait
-        /// Expired, and not all of it has left: it is taken back, and the connection is not to blame.
+        /// Expired, and not all of it has left: it is taken back, and the connection is not at fault.
         case takeBack
         /// No answer for too long.
         case giveUp
@@ -16,7 +16,7 @@ struct RequestPatience: Sendable {
 
     /// - Parameters:
     ///   - wall: UNIX milliseconds.
-    ///   - mayBeProcessed: whether APNs may have the whole request; asked only where that decides.
+    ///   - mayBeProcessed: whether APNs may have the whole request; called only if that decides.
     static func decision(
         on batch: APNsBatch, deadline: ContinuousClock.Instant, now: ContinuousClock.Instant, wall: Int64,
         mayBeProcessed: @autoclosure () -> Bool

@@ -4,7 +4,7 @@ import SystemIO
 /// One TLS connection over one socket: plaintext in and out, nothing blocks. Belongs to one event loop.
 final class SecureLink {
     enum ReadResult: Equatable {
-        /// The buffer holds what there was.
+        /// The buffer holds all that arrived.
         case open
         case closed(String)
     }
@@ -21,15 +21,15 @@ final class SecureLink {
         self.buffers = buffers
     }
 
-    /// Goes on with the handshake as far as it goes without waiting. Nothing of ours is said before APNs has agreed to HTTP/2.
-    /// - Returns: what to wait for; nil once the handshake is through.
+    /// Goes on with the handshake as far as possible without waiting. Sends no request before APNs has agreed to HTTP/2.
+    /// - Returns: the event to wait for; nil once the handshake is through.
     func handshake() throws -> Poller.Interest? {
         while true {
             let result: TLSSession.HandshakeResult
             do {
                 result = try session.handshake()
             } catch {
-                // The alert that says why to the peer; whether it arrives changes nothing.
+                // The alert with the reason for the peer; it need not arrive.
                 _ = try flush()
                 throw error
             }
@@ -46,7 +46,7 @@ final class SecureLink {
         }
     }
 
-    /// Reads everything that is there, and appends the plaintext.
+    /// Reads all available bytes, and appends the plaintext.
     func read(into plaintext: inout [UInt8]) throws -> ReadResult {
         while true {
             let result = try receive()
@@ -81,13 +81,13 @@ final class SecureLink {
         try session.write(plaintext.span)
     }
 
-    /// Sends what is pending as far as the kernel takes it.
+    /// Sends pending bytes as far as the kernel takes them.
     /// - Returns: whether nothing is left.
     func flush() throws(SystemError) -> Bool {
         try flush(noting: {})
     }
 
-    /// - Parameter noting: called when the kernel has taken anything at all.
+    /// - Parameter noting: called when the kernel has taken at least one byte.
     func flush(noting taken: () -> Void) throws(SystemError) -> Bool {
         while session.pendingOutput > 0 {
             var isBlocked = false
@@ -104,7 +104,7 @@ final class SecureLink {
         return true
     }
 
-    /// Says goodbye as far as that goes without waiting.
+    /// Sends a close alert as far as that is possible without waiting.
     func close() {
         session.shutdown()
         do { _ = try flush() } catch { /* The peer has left already. */  }

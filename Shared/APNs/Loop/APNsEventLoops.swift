@@ -9,11 +9,11 @@ package final class APNsEventLoops: Sendable {
     private let loops: [EventLoopHandle]
     private let next = Atomic(0)
     let resolver: Resolver
-    /// Of credentials that show no certificate: they differ in nothing that TLS knows.
+    /// For credentials without a certificate: one TLS context can serve them all.
     private let contexts = Mutex<[TLSTrust: TLSContext]>([:])
 
-    /// - Parameter threads: at least one. The number of processors is a good one.
-    /// - Throws: where the system starts no thread or gives no descriptor.
+    /// - Parameter threads: at least one; as many as processors is a good choice.
+    /// - Throws: if the system starts no thread or gives no descriptor.
     package init(threads: Int) throws(SystemError) {
         resolver = try Resolver()
         var loops: [EventLoopHandle] = []
@@ -26,12 +26,12 @@ package final class APNsEventLoops: Sendable {
         resolver.stop()
     }
 
-    /// The loop for one more pool: they take turns.
+    /// The loop for one more pool, in turn.
     func pick() -> EventLoopHandle {
         loops[next.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
     }
 
-    /// - Throws: where the trusted authorities cannot be read.
+    /// - Throws: if the trusted authorities cannot be read.
     func context(trusting trust: TLSTrust) throws(TLSError) -> TLSContext {
         try contexts.withLock { contexts throws(TLSError) in
             if let known = contexts[trust] { return known }
@@ -56,7 +56,7 @@ final class EventLoopHandle: Sendable {
         try SystemThread.start(name: name) { EventLoop.run(mailbox, wakeUp) }
     }
 
-    /// - Returns: false where the loop has ended; the message was not taken then.
+    /// - Returns: false if the loop has ended; the message was not taken then.
     @discardableResult
     func post(_ message: EventLoopMessage) -> Bool { mailbox.post(message) }
 }
@@ -64,7 +64,7 @@ final class EventLoopHandle: Sendable {
 /// Messages to an event loop.
 enum EventLoopMessage: Sendable {
     case submit([APNsBatch], PoolContext)
-    /// `cutOff`: when what is still in flight is given up. The continuation is resumed when nothing is left with the pool.
+    /// `cutOff`: when requests still in flight are given up. The continuation is resumed when the pool has none left.
     case shutDown(PoolContext, cutOff: ContinuousClock.Instant, CheckedContinuation<Void, Never>)
     case resolved(PoolID, ConnectionID, Result<[SocketAddress], ResolveError>)
     case stop

@@ -8,7 +8,7 @@ final class EventLoop {
     private let poller: Poller
     private let buffers = LoopBuffers()
     private var pools: [PoolID: PoolRunner] = [:]
-    /// When each pool has something to do though nothing happens.
+    /// When each pool has work to do without an event.
     private var due: [PoolID: ContinuousClock.Instant] = [:]
     private var isStopping = false
 
@@ -58,7 +58,7 @@ final class EventLoop {
         }
     }
 
-    /// - Returns: the pool that has something to do now.
+    /// - Returns: the pool that has work now.
     private func obey(_ message: EventLoopMessage) -> PoolID? {
         switch message {
         case .submit(let batches, let pool):
@@ -84,7 +84,7 @@ final class EventLoop {
         }
     }
 
-    /// Made when it is first needed. Nil where the pool is closed.
+    /// Made when it is first needed. Nil if the pool is closed.
     private func runner(of pool: PoolContext) -> PoolRunner? {
         if let known = pools[pool.id] { return known }
         guard pool.board.state != .closed else { return nil }

@@ -3,11 +3,10 @@ package import OpenSSL
 package import PushModel
 import Synchronization
 
-/// The connections to one environment of APNs under one credential, and what waits for them.
+/// The connections to one environment of APNs under one credential, and the requests that wait for them.
 ///
-/// Batches go in with ``submit(_:)`` and come back, each once and whole, through `onFinished`; everything between is the pool's business.
-/// A pool knows nothing of jobs. It connects when there is work. Call ``shutdown(deadline:)`` before letting go of it: its event loop
-/// keeps what it works on.
+/// Batches go in with ``submit(_:)`` and come back, each once and whole, through `onFinished`. A pool knows nothing of jobs. It connects
+/// when there is work. Call ``shutdown(deadline:)`` before the last reference goes: the pool's event loop keeps its open requests.
 package final class APNsPool: Sendable {
     package let credential: String
     package let environment: APNsEnvironment
@@ -21,9 +20,10 @@ package final class APNsPool: Sendable {
     /// Opens nothing yet.
     /// - Parameters:
     ///   - gate: asked for every request at the last moment before it is handed to HTTP/2, on the pool's thread; must not block.
-    ///   - onFinished: called on the pool's thread, or by ``submit(_:)``, with what became finished together; must hand over and return.
+    ///   - onFinished: called on the pool's thread, or by ``submit(_:)``, with the batches that were finished together; must hand over and
+    ///     return.
     ///   - onEvent: likewise. For logs and alarms.
-    /// - Throws: where the trusted authorities cannot be read, or the certificate cannot be used.
+    /// - Throws: if the trusted authorities cannot be read, or the certificate cannot be used.
     package init(
         on loops: APNsEventLoops, configuration: APNsPoolConfiguration = APNsPoolConfiguration(), credential: APNsCredential,
         endpoint: APNsEndpoint, environment: APNsEnvironment, gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?,
@@ -49,9 +49,8 @@ package final class APNsPool: Sendable {
         return try TLSContext.client(trust: endpoint.trust, clientCertificate: certificate, alpn: ["h2"])
     }
 
-    /// Hands batches over, those that there are at once: it costs one lock and one wake-up. Never blocks; from any thread. A batch that
-    /// cannot be sent comes back as soon as that is known, at once while the pool is paused or has been without a connection for longer
-    /// than its patience.
+    /// Hands over all given batches with one lock and one wake-up. Never blocks; from any thread. A batch that cannot be sent comes back as
+    /// soon as that is known, at once while the pool is paused or has been without a connection for longer than its patience.
     package func submit(_ batches: [APNsBatch]) {
         if !loop.post(.submit(batches, context)) { context.giveBack(batches) }
     }
@@ -60,9 +59,9 @@ package final class APNsPool: Sendable {
 
     package func snapshot() -> APNsPoolSnapshot { context.board.snapshot }
 
-    /// Returns what waits as `.notSent`, awaits the answers to what is in flight, and closes. New batches come back at once.
-    /// Every batch has come back when this returns.
-    /// - Parameter deadline: from now; what is in flight then is given up: `.unknown` where it may have reached APNs.
+    /// Returns waiting requests as `.notSent`, awaits the answers to those in flight, and closes. New batches come back at once. Every
+    /// batch has come back when this returns.
+    /// - Parameter deadline: from now; requests in flight then are given up: `.unknown` if they may have reached APNs.
     package func shutdown(deadline: Duration) async {
         await withCheckedContinuation { continuation in
             if !loop.post(.shutDown(context, cutOff: context.clock.now() + deadline, continuation)) { continuation.resume() }

@@ -1,18 +1,18 @@
 package import SystemIO
 
-/// A pool's configuration. The defaults follow what Apple asks for and what others saw (docs/apns.md).
+/// A pool's configuration. The defaults follow Apple's advice and others' observations (docs/apns.md).
 package struct APNsPoolConfiguration: Sendable {
-    /// How many connections to keep at least once more than one request came, to different addresses where there are several.
+    /// How many connections to keep once more than one request has come, to different addresses if there are several.
     package var connections = 2
     /// How many there may be while streams are used up. Fewer than `connections` count as many.
     package var maximumConnections = 8
-    /// Requests must have waited for full streams so long before another connection is opened.
+    /// How long requests must have waited for full streams before another connection is opened.
     package var growAfter: Duration = .seconds(1)
-    /// One connection less must have been plenty for so long before one is let go.
+    /// How long one connection less must have sufficed before one is closed.
     package var shrinkAfter: Duration = .seconds(300)
     /// Between opening one connection and the next (docs/apns.md, Connections).
     package var stagger: Duration = .milliseconds(500)
-    /// The most streams on one connection, whatever APNs would allow.
+    /// The most streams on one connection, even if APNs allows more.
     package var maximumStreams = 1000
     /// Bytes that nghttp2 gets for one connection. 1,000 open streams take about four million.
     package var maximumSessionMemory = 64 << 20
@@ -21,35 +21,35 @@ package struct APNsPoolConfiguration: Sendable {
     package var weightNow = 16
     package var weightSoon = 4
     package var weightBulk = 1
-    /// From handing a request to HTTP/2 to its answer, whenever its batch expires.
+    /// From handing a request to HTTP/2 to its answer, independent of its batch's expiry.
     package var requestTimeout: Duration = .seconds(15)
     /// Resolving excluded, which the system's resolver bounds.
     package var connectTimeout: Duration = .seconds(5)
     /// From TCP's connection to the peer's first SETTINGS.
     package var handshakeTimeout: Duration = .seconds(10)
-    /// Without a byte from the peer for so long, a PING goes out.
+    /// After that long without a byte from the peer, a PING goes out.
     package var pingAfter: Duration = .seconds(30)
     package var pingTimeout: Duration = .seconds(10)
     /// TCP_USER_TIMEOUT.
     package var unacknowledgedTimeout: Duration = .seconds(20)
-    /// Without a new batch for so long, the connections are closed until the next one.
+    /// After that long without a new batch, the connections are closed until the next one.
     package var idleLimit: Duration = .seconds(3600)
     /// Connections are replaced at this age, less up to a tenth by chance.
     package var maximumAge: Duration = .seconds(24 * 3600)
     /// Stream numbers end at 2^31; a connection is replaced long before.
     package var maximumRequestsPerConnection = 1 << 29
-    /// Without a usable connection for so long, waiting batches are returned, and newcomers at once.
+    /// After that long without a usable connection, waiting batches are returned, and newcomers at once.
     package var patience: Duration = .seconds(5)
     /// The longest a batch waits for a free stream while connections are usable.
     package var maximumWait: Duration = .seconds(60)
     package var backoffBase: Duration = .seconds(1)
     package var backoffCap: Duration = .seconds(60)
-    /// A connection that lived so long and was of use is replaced without delay.
+    /// A connection that lived that long and answered is replaced without delay.
     package var stableAge: Duration = .seconds(30)
     /// First pause after a credential fault; doubled with each that follows.
     package var probeBase: Duration = .seconds(30)
     package var probeCap: Duration = .seconds(15 * 60)
-    /// The same after connections heard nothing but 5xx: most such outages are short, and a probe is one request.
+    /// The same after connections got only 5xx: most such outages are short, and a probe is one request.
     package var breakerBase: Duration = .seconds(5)
     /// How long an address that just failed is tried last.
     package var addressAvoidance: Duration = .seconds(60)

@@ -13,7 +13,7 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var id: Int
         package var address: String
         package var openStreams: Int
-        /// What APNs allows.
+        /// APNs' limit.
         package var streamLimit: Int
         package var isAuthenticated: Bool
         package var requests: Int
@@ -21,11 +21,11 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var tokenMintedAt: ContinuousClock.Instant?
     }
 
-    /// What answers are counted by: a closed set of labels, whatever the peer and the caller write.
+    /// The labels that count answers: a closed set, for any text of the peer and the caller.
     package struct Answer: Hashable, Sendable {
         /// At most ``topicLimit`` of a pool; the others are `other`.
         package let topic: String
-        /// `200`, or `<status> <reason>`; reasons that we do not know are `other`.
+        /// `200`, or `<status> <reason>`; unknown reasons are `other`.
         package let answer: String
     }
 
@@ -43,7 +43,7 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         /// Certainly not processed, and handed to another connection.
         package var handedOver = 0
         package var connectionsOpened = 0
-        /// Connections on which APNs has shown that it knows us.
+        /// Connections on which APNs has accepted the credential.
         package var connectionsProven = 0
         package var connectionsFailed = 0
         package var connectionsLost = 0
@@ -58,7 +58,7 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
 
     package static let topicLimit = 100
 
-    /// Keeps reasons a closed set, whatever the peer writes.
+    /// Keeps reasons a closed set, for any text of the peer.
     static func label(_ reason: String?) -> String {
         reason.map { APNsReason(rawValue: $0) == nil ? "other" : $0 } ?? "none"
     }

@@ -1,12 +1,12 @@
-/// How a pool is, for readiness and alarms. What to hand it does not depend on it: batches that cannot be sent come back at once.
+/// The state of a pool, for readiness and alarms. A caller may submit in any state: batches that cannot be sent come back at once.
 package enum APNsPoolState: Equatable, Sendable {
     /// There is work and no connection; trying.
     case connecting
     /// At least one connection can be used.
     case ready
-    /// Nothing to do yet, or for long, so there is no connection; the next batch opens one.
+    /// No work yet, or for long, so there is no connection; the next batch opens one.
     case idle
-    /// APNs refuses the credential, in its words. Probed again and again, ever more rarely, with one connection and one request.
+    /// APNs refuses the credential, for its reason. Probed again and again, ever more rarely, with one connection and one request.
     case paused(reason: String)
     /// The breaker is open: APNs answered connection after connection with 5xx. Probed as a paused pool is.
     case unavailable(reason: String)
@@ -25,15 +25,15 @@ package enum APNsPoolState: Equatable, Sendable {
     }
 }
 
-/// What the owner of a pool may want to log or count. Never a token, an id or a payload.
+/// An event for logs and metrics. Never a token, an id or a payload.
 package enum APNsPoolEvent: Equatable, Sendable {
     case stateChanged(APNsPoolState)
     case connectionOpened(address: String)
-    /// The first answer that says that APNs knows us.
+    /// The first answer that shows that APNs accepts the credential.
     case connectionProven(address: String)
-    /// No connection came about; `reason` names the step that failed.
+    /// No connection was made; `reason` names the step that failed.
     case connectionFailed(address: String?, reason: String)
-    /// The connection takes no new requests; a replacement is on its way. `reason` as APNs or we put it.
+    /// The connection takes no new requests; a replacement is on its way. `reason` is APNs' or ours.
     case connectionRetired(address: String, reason: String)
     case connectionClosed(address: String, reason: String)
 }

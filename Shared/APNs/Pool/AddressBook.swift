@@ -27,7 +27,7 @@ struct AddressBook {
             .map(\.element.0)
     }
 
-    /// Chooses the best, and counts it as in use at once: connections that are opened together go to different ones.
+    /// Chooses the best, and counts it as in use at once, so that connections that are opened together go to different ones.
     mutating func open(oneOf addresses: [SocketAddress], now: ContinuousClock.Instant) -> SocketAddress? {
         var generator = SystemRandomNumberGenerator()
         guard let address = order(addresses, now: now, using: &generator).first else { return nil }

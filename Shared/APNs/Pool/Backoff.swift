@@ -1,4 +1,4 @@
-/// Exponential delays with full jitter: anywhere between nothing and a bound that doubles, so that many clients do not come back together.
+/// Exponential delays with full jitter: between zero and a bound that doubles, so that many clients do not come back together.
 struct Backoff {
     let base: Duration
     let cap: Duration

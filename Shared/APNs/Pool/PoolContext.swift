@@ -7,19 +7,19 @@ import Synchronization
 final class PoolContext: Sendable {
     let id: PoolID
     let configuration: APNsPoolConfiguration
-    /// Nil where a certificate says who we are.
+    /// Nil with a certificate.
     let signer: ProviderTokenSigner?
     let endpoint: APNsEndpoint
     let environment: APNsEnvironment
     let tls: TLSContext
-    /// Whether we show a certificate, and so may be refused for it.
+    /// Whether the connection shows a certificate, which APNs may refuse.
     let showsCertificate: Bool
     let resolver: Resolver
-    /// Where answers about names go.
+    /// The destination of resolved names.
     let loop: EventLoopHandle
     let board: PoolBoard
     let gate: @Sendable (APNsBatch, APNsRequest) -> StopReason?
-    /// With what became finished together, never with nothing.
+    /// Gets the batches that were finished together, never none.
     let onFinished: @Sendable ([APNsFinishedBatch]) -> Void
     let onEvent: @Sendable (APNsPoolEvent) -> Void
     let logger: Logger
@@ -54,7 +54,7 @@ final class PoolContext: Sendable {
         onEvent(event)
     }
 
-    /// The pool is closed: nothing of these was sent.
+    /// The pool is closed: no request of these was sent.
     func giveBack(_ batches: [APNsBatch]) {
         if !batches.isEmpty { onFinished(batches.map { APNsFinishedBatch(batch: $0, notSent: .shuttingDown) }) }
     }

@@ -1,7 +1,7 @@
 /// Names one connection of a pool; never used twice.
 typealias ConnectionID = Int
 
-/// Decides when to open connections, when to stop, and what newcomers meet. Never acts: ``PoolRunner`` performs what is returned.
+/// Decides when to open connections, when to stop, and how newcomers are treated. Never acts: ``PoolRunner`` performs the returned actions.
 struct PoolLifecycle {
     struct Rules: Sendable {
         var size: PoolSize.Rules
@@ -18,11 +18,11 @@ struct PoolLifecycle {
 
     enum Action: Equatable {
         case dial(ConnectionID)
-        /// Finish what is in flight, take nothing more, close.
+        /// Finish requests in flight, take no more, close.
         case drain(ConnectionID)
     }
 
-    /// What newcomers meet.
+    /// How newcomers are treated.
     enum Admission: Equatable, Sendable {
         case open
         case refusing(NotSentReason)
@@ -57,9 +57,9 @@ struct PoolLifecycle {
     private var unreadySince: ContinuousClock.Instant?
     private var probes = 0
     private var breaker = ServerFaultBreaker()
-    /// What newcomers hear while the pool is paused.
+    /// The answer to newcomers while the pool is paused.
     private var refusal = NotSentReason.poolPaused
-    /// When a connection last turned out wedged; a later one that does so too is no accident.
+    /// When a connection last turned out wedged; if a later one does so too, it is no accident.
     private var wedgedAt: ContinuousClock.Instant?
     /// In 0..<1, new each time.
     private let jitter: @Sendable () -> Double
@@ -86,7 +86,7 @@ struct PoolLifecycle {
         return dialIfDue(now)
     }
 
-    /// Something waits and nobody can take it.
+    /// Requests wait and no connection can take them.
     mutating func workWaits(now: ContinuousClock.Instant) -> [Action] {
         switch phase {
         case .idle: wake(now)
@@ -104,7 +104,7 @@ struct PoolLifecycle {
         return []
     }
 
-    /// APNs knows us on this connection.
+    /// APNs has accepted the credential on this connection.
     mutating func proven(_ id: ConnectionID) {
         guard connections[id]?.isRetired == false else { return }
         connections[id]?.isProven = true
@@ -114,7 +114,7 @@ struct PoolLifecycle {
         if case .probing = phase { phase = .running }
     }
 
-    /// The connection takes nothing more, for a reason that says something about the next one.
+    /// The connection takes no more requests, for a reason that may hold for the next one too.
     mutating func retiring(_ id: ConnectionID, _ cause: RetireCause, now: ContinuousClock.Instant) -> [Action] {
         guard let connection = connections[id], !connection.isRetired else { return [] }
         connections[id]?.isRetired = true
@@ -134,7 +134,7 @@ struct PoolLifecycle {
         return dialIfDue(now)
     }
 
-    /// The connection is gone, or never came about.
+    /// The connection is gone, or was never made.
     mutating func closed(_ id: ConnectionID, now: ContinuousClock.Instant) -> [Action] {
         guard let connection = connections.removeValue(forKey: id) else { return [] }
         noteUnready(now)
@@ -142,7 +142,7 @@ struct PoolLifecycle {
         return dialIfDue(now)
     }
 
-    /// How full the usable connections are: one more may be opened, or one let go.
+    /// How full the usable connections are: one more may be opened, or one closed.
     mutating func observe(_ load: PoolSize.Load, now: ContinuousClock.Instant) -> [Action] {
         guard phase == .running else { return [] }
         let live = connections.values.filter { !$0.isRetired }
@@ -150,7 +150,7 @@ struct PoolLifecycle {
         switch size.observe(load, isSettled: isSettled, now: now) {
         case .grow?: return dialIfDue(now)
         case .shrink?:
-            // The youngest: APNs likes connections that last.
+            // The youngest: Apple advises to keep connections open for long.
             guard let id = usableIDs.max() else { return [] }
             connections[id]?.isRetired = true
             return [.drain(id)]
@@ -187,7 +187,7 @@ struct PoolLifecycle {
         }
     }
 
-    /// When to call `tick` next, if nothing happens before.
+    /// When to call `tick` next, if no event comes before.
     func nextWake(now: ContinuousClock.Instant, lastWork: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         var times: [ContinuousClock.Instant] = []
         if case .paused(_, let until) = phase { times.append(until) }
@@ -200,10 +200,10 @@ struct PoolLifecycle {
 
     // MARK: How
 
-    /// How often the load is looked at while a connection could be let go.
+    /// How often the load is checked while a connection could be closed.
     private static let lookInterval: Duration = .seconds(5)
 
-    /// In `probing` a connection is opened only for a request: `unreadySince` says that one waits.
+    /// In `probing` a connection is opened only for a request: `unreadySince` marks that one waits.
     private var wantsConnections: Bool {
         switch phase {
         case .running: true
@@ -240,8 +240,8 @@ struct PoolLifecycle {
         return actions
     }
 
-    /// At once after one that served for a while; soon after one that served, whose end says nothing about the next; otherwise ever later, or
-    /// failing to connect would become an attack.
+    /// At once after one that served for a while; soon after one that served and whose end does not concern the next; else ever later, so
+    /// that failing to connect does not become an attack.
     private mutating func scheduleReplacement(of connection: Connection, _ now: ContinuousClock.Instant) {
         if connection.isProven { backoff.reset() }
         if connection.isProven, now - connection.dialedAt >= rules.stableAge {

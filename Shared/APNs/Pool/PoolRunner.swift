@@ -4,9 +4,9 @@ import SystemIO
 
 /// A pool on its event loop: its queue, its connections, and the lifecycle that decides about them. No other thread touches them.
 ///
-/// The loop says what happened, and then calls ``work()`` once, which does everything that follows from it.
+/// The loop reports events, and then calls ``work()`` once, which handles all of them.
 final class PoolRunner {
-    /// An open connection, and what its socket is ready for.
+    /// An open connection, and the readiness of its socket.
     private final class Open {
         let id: ConnectionID
         var connection: APNsConnection
@@ -40,11 +40,11 @@ final class PoolRunner {
     private var totals = APNsPoolSnapshot.Totals()
 
     private var now: ContinuousClock.Instant
-    /// When something last waited or was in flight.
+    /// When a request last waited or was in flight.
     private var lastWork: ContinuousClock.Instant
     private var nextSweep: ContinuousClock.Instant?
     private var nextTick: ContinuousClock.Instant?
-    /// When the totals were last shown, and whether there is more to show.
+    /// When the totals were last published, and whether there are newer ones.
     private var lastShown: ContinuousClock.Instant?
     private var hasNews = false
     private var cutOff: ContinuousClock.Instant?
@@ -68,7 +68,7 @@ final class PoolRunner {
             maximumRequests: configuration.maximumQueued)
     }
 
-    /// Shut down, and nothing is left with it.
+    /// Shut down, and all its requests are answered.
     var isOver: Bool { isStopping && open.isEmpty && dials.isEmpty }
 
     // MARK: What happens
@@ -105,8 +105,8 @@ final class PoolRunner {
 
     // MARK: What follows
 
-    /// Does all that is due.
-    /// - Returns: when to call it again, if nothing happens before.
+    /// Does all work that is due.
+    /// - Returns: when to call it again, if no event comes before.
     func work() -> ContinuousClock.Instant? {
         now = context.clock.now()
         let wall = context.clock.wall()
@@ -133,7 +133,7 @@ final class PoolRunner {
         collect(from: open)
     }
 
-    /// Takes what a connection has for the pool.
+    /// Takes the results of a connection for the pool.
     private func collect(from open: Open) {
         hasNews = true
         let (id, address) = (open.id, open.connection.link.address)
@@ -214,8 +214,8 @@ final class PoolRunner {
         perform(lifecycle.tick(now: now, lastWork: now))
     }
 
-    /// Gives what waits to the connections that can take it: the least busy one first, and among equals the one that had the fewest, which a
-    /// new one did. Each gets one turn.
+    /// Gives waiting requests to the connections that can take them: the least busy one first, and among equals the one that had the
+    /// fewest, as a new one has. Each gets one turn.
     private func shareOut(_ wall: Int64) {
         var left = open
         while !queue.isEmpty, let next = left.filter({ $0.connection.state.freeStreams > 0 }).min(by: { $0.load < $1.load }) {
@@ -224,7 +224,7 @@ final class PoolRunner {
         }
     }
 
-    /// Lets nothing wait beyond its time.
+    /// Lets no request wait beyond its time.
     private func lookAfterQueue(_ wall: Int64) {
         if case .refusing(let reason) = lifecycle.admission(now: now) {
             for share in queue.remove(where: { _ in true }) { settle(share, .notSent(reason)) }
@@ -242,7 +242,7 @@ final class PoolRunner {
             settle(share, wall >= share.batch.expiresAt ? .stopped(.expired) : .notSent(.congested))
         }
         observeLoad()
-        // Once more when nothing waits any more, so that this is seen too.
+        // Once more with an empty queue, so that the end of the wait is seen too.
         if !queue.isEmpty { nextSweep = now + Self.interval }
     }
 

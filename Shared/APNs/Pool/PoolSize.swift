@@ -1,12 +1,12 @@
-/// How many connections a pool wants: between a minimum and a maximum, by how full their streams are, one more or one less at a time.
-/// A pure value.
+/// How many connections a pool wants: between a minimum and a maximum, by the use of their streams, one more or one less at a time. A pure
+/// value.
 struct PoolSize {
     struct Rules: Sendable {
         var minimum: Int
         var maximum: Int
-        /// So long requests must have waited for full streams.
+        /// How long requests must have waited for full streams.
         var growAfter: Duration
-        /// So long one connection less must have been plenty.
+        /// How long one connection less must have sufficed.
         var shrinkAfter: Duration
     }
 
@@ -15,13 +15,13 @@ struct PoolSize {
         var connections: Int
         var openStreams: Int
         var streamLimit: Int
-        /// Something waits for a free stream.
+        /// Requests wait for a free stream.
         var requestsWait: Bool
 
         /// Four fifths of the streams are in use: the rest is reserved, or about to be.
         var isSaturated: Bool { requestsWait && openStreams * 5 >= streamLimit * 4 }
 
-        /// Half of the others' streams would do.
+        /// Half of the others' streams would suffice.
         var fitsInOneLess: Bool {
             guard connections > 1, !requestsWait else { return false }
             return openStreams * 2 <= streamLimit - streamLimit / connections
@@ -40,10 +40,11 @@ struct PoolSize {
         wanted = rules.minimum
     }
 
-    /// There is something to shrink, so the load is worth a look though nothing happens.
+    /// Whether it may shrink, so that the load is checked without an event.
     var isAboveMinimum: Bool { wanted > rules.minimum }
 
-    /// - Parameter isSettled: there are as many connections as wanted, and APNs knows us on each: what the last change did can be seen.
+    /// - Parameter isSettled: there are as many connections as wanted, and APNs has accepted the credential on each: the effect of the last
+    ///   change is visible.
     mutating func observe(_ load: Load, isSettled: Bool, now: ContinuousClock.Instant) -> Change? {
         guard isSettled else {
             (saturatedSince, quietSince) = (nil, nil)

@@ -1,18 +1,18 @@
-/// Distinguishes APNs' own outage from one poisoned connection (docs/apns.md, Answers): a 5xx replaces its connection; when connection after
-/// connection hears nothing else, the pool stops and probes with one request (Apple asks for 15 minutes).
+/// Distinguishes APNs' own outage from one broken connection (docs/apns.md, Answers): a 5xx replaces its connection. If several connections
+/// in a row get only 5xx, the pool stops and probes with one request (Apple asks for 15 minutes).
 struct ServerFaultBreaker: Sendable {
-    /// So many connections in a row, of which only the first had ever served.
+    /// Connections in a row, of which only the first had ever served.
     private static let limit = 3
 
     private var connections = 0
 
-    /// Whether an answer says that APNs, and not this one server, has a fault.
+    /// Whether an answer means that APNs, and not this one server, has a fault.
     func counts(_ status: Int, _ reason: String?) -> Bool {
         status >= 500 && reason != APNsReason.shutdown.rawValue
     }
 
     /// A connection was replaced for a 5xx.
-    /// - Parameter wasProven: it had served before: it may be the only one that is poisoned.
+    /// - Parameter wasProven: it had served before, so it may be the only broken one.
     mutating func failed(wasProven: Bool) {
         connections = wasProven ? 1 : connections + 1
     }

@@ -1,4 +1,4 @@
-/// Collects the answers of one batch, whichever connections they come through, until it is whole. Belongs to the pool's event loop.
+/// Collects the answers of one batch, through any connections, until it is whole. Belongs to the pool's event loop.
 final class BatchLedger {
     let batch: APNsBatch
     private var answers: [APNsAnswer] = []

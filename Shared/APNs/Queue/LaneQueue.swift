@@ -1,9 +1,9 @@
 import PushModel
 
-/// What waits for a free stream, lane by lane. A pure value: who takes how much when is decided here and nowhere else.
+/// Requests that wait for a free stream, lane by lane. A pure value: only this decides which connection takes how many when.
 ///
-/// Within a lane it is first come, first served. Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
-/// every round, so none starves and none waits for another lane's backlog (docs/promises.md, 9).
+/// Within a lane it is first come, first served. Between lanes by weight: `now` first, yet each lane with waiting requests gets its share
+/// of every round, so none starves and none waits for another lane's backlog (docs/promises.md, 9).
 struct LaneQueue {
     struct Weights: Equatable, Sendable {
         var now = 16
@@ -23,7 +23,7 @@ struct LaneQueue {
     private let weights: Weights
     private let maximumRequests: Int
     private var lines = Lanes(ShareLine())
-    /// Of each lane, what goes before its lines.
+    /// Of each lane, the shares that go before its line.
     private var returned = Lanes(ReturnedLine())
     /// Requests that each lane may still take in this round.
     private var credits = Lanes(0)
@@ -37,7 +37,7 @@ struct LaneQueue {
     var isEmpty: Bool { count(.now) + count(.soon) + count(.bulk) == 0 }
     func count(_ lane: Lane) -> Int { lines[lane].requests + returned[lane].requests }
 
-    /// Whether something waits that this connection may have.
+    /// Whether there are waiting requests that this connection may have.
     func hasWork(for id: ConnectionID, _ lane: Lane) -> Bool { waiting(lane, for: id) > 0 }
 
     private func waiting(_ lane: Lane, for id: ConnectionID) -> Int { lines[lane].requests + returned[lane].requests(for: id) }
@@ -55,10 +55,10 @@ struct LaneQueue {
     }
 
     /// Moves up to `maximum` requests that this connection may have to `taken`.
-    /// - Parameter reservedForNow: so many of them only `now` may use, so that a backlog elsewhere leaves a free stream for it.
+    /// - Parameter reservedForNow: streams that only `now` may use, so that a backlog of another lane leaves a free stream for it.
     mutating func take(for id: ConnectionID, maximum: Int, reservedForNow: Int, into taken: inout [Share]) {
         let scale = max(1, maximum / weights.sum)
-        // Portions cut for a thousand free streams would be a long wait where only one is left.
+        // Portions for a thousand free streams would be a long wait if only one is left.
         for lane in Lane.allCases { credits[lane] = min(credits[lane], weights[lane] * scale) }
         var left = maximum
         while left > 0 {
@@ -87,7 +87,7 @@ struct LaneQueue {
         for lane in Lane.allCases { credits[lane] = weights[lane] * scale }
     }
 
-    /// Takes out everything that `condition` picks.
+    /// Takes out all shares that match `condition`.
     mutating func remove(where condition: (Share) -> Bool) -> [Share] {
         var removed: [Share] = []
         for lane in Lane.allCases {

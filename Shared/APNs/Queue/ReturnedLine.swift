@@ -1,5 +1,5 @@
-/// One lane's shares that connections gave back as certainly not processed. They go out before what has not been tried, and never to a
-/// connection that refused them. Short: a connection gives back no more than it has streams.
+/// One lane's shares that connections gave back as certainly not processed. They go out before untried ones, and never to a connection that
+/// refused them. Short: a connection gives back no more than it has streams.
 struct ReturnedLine {
     private var shares: [Share] = []
     private(set) var requests = 0

@@ -3,11 +3,11 @@ struct Share {
     let ledger: BatchLedger
     /// Of the batch's requests.
     var requests: Range<Int>
-    /// Connections that had it in vain: it was certainly not processed there, and none of them gets it again.
+    /// Connections that could not process it: none of them gets it again.
     var refusedBy: [ConnectionID] = []
     let queuedAt: ContinuousClock.Instant
 
-    /// So many other connections may have a refused request at once.
+    /// How many other connections may have a refused request at once.
     static let maximumResends = 3
 
     var batch: APNsBatch { ledger.batch }

@@ -1,10 +1,10 @@
 import SystemIO
 
-/// Time as the pool reads it; a test puts its own in place.
+/// The pool's clocks; a test replaces them.
 package struct APNsClock: Sendable {
     /// For ages, deadlines and timers: never set back.
     package let now: @Sendable () -> ContinuousClock.Instant
-    /// UNIX milliseconds: for expiry, `iat` and what others will read.
+    /// UNIX milliseconds: for expiry, `iat` and times that others read.
     package let wall: @Sendable () -> Int64
 
     package init(now: @escaping @Sendable () -> ContinuousClock.Instant, wall: @escaping @Sendable () -> Int64) {

@@ -14,7 +14,7 @@ struct ProviderToken: Sendable {
 
     func age(now: ContinuousClock.Instant) -> Duration { now - mintedAt }
 
-    /// Old by the clock that cannot be set; or the other one was set since: back, so that `iat` lies in the future now, or so far ahead
+    /// Old by the clock that cannot be set. Or the wall clock was set since: back, so that `iat` lies in the future now, or so far ahead
     /// that APNs sees an old token (docs/apns.md, Provider tokens).
     func isStale(after limit: Duration, now: ContinuousClock.Instant, wall: Int64) -> Bool {
         let age = age(now: now)
@@ -23,17 +23,17 @@ struct ProviderToken: Sendable {
     }
 }
 
-/// The newest token of a credential, so that a connection that is opened while it is young begins with it instead of minting another:
-/// replacing connections, for whatever reason, does not mint. APNs answers 429 `TooManyProviderTokenUpdates` to whoever mints much.
+/// The newest token of a credential. A connection that is opened while it is young begins with it and mints no other, so that replacing
+/// connections does not mint. APNs answers 429 `TooManyProviderTokenUpdates` to a provider that mints often.
 ///
 /// A connection's own renewals stay its own: it takes a token from here only at its first request or when its own is due.
 final class ProviderTokenShelf: Sendable {
-    /// Young enough that whoever begins with it keeps it for twenty minutes and more before it is renewed at fifty.
+    /// Young enough that a connection that begins with it keeps it for at least twenty minutes before it is renewed at fifty.
     static let adoptableAge: Duration = .seconds(25 * 60)
 
     private let newest = Mutex<ProviderToken?>(nil)
 
-    /// One at a time: whoever comes while a token is made gets that one (docs/apns.md, Provider tokens).
+    /// One at a time: a caller that comes while a token is made gets that one (docs/apns.md, Provider tokens).
     func token(
         now: ContinuousClock.Instant, wall: Int64, mint: () throws(TLSError) -> [UInt8]
     ) throws(TLSError) -> ProviderToken {
@@ -45,7 +45,7 @@ final class ProviderTokenShelf: Sendable {
         }
     }
 
-    /// APNs calls this token expired: no other connection shall begin with it.
+    /// APNs calls this token expired: no other connection may begin with it.
     func discard(_ token: ProviderToken) {
         newest.withLock { newest in
             if newest?.authorization == token.authorization { newest = nil }

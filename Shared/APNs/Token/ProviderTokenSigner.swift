@@ -9,7 +9,7 @@ struct ProviderTokenSigner: Sendable {
     private let key: ES256PrivateKey
     let shelf = ProviderTokenShelf()
 
-    /// Nil where a certificate says who we are.
+    /// Nil with a certificate.
     init?(_ credential: APNsCredential) {
         guard case .token(let teamID, let keyID, let key) = credential.kind else { return nil }
         var json = JSONWriter()
@@ -22,7 +22,7 @@ struct ProviderTokenSigner: Sendable {
         self.key = key
     }
 
-    /// The credential's newest token while that is young, otherwise a new one.
+    /// The credential's newest token while that is young, else a new one.
     /// - Parameters:
     ///   - now: monotonic, for the age.
     ///   - wall: UNIX milliseconds, for `iat`.

@@ -1,11 +1,11 @@
 import OpenSSL
 
-/// One connection's provider token: when it changes is counted per connection, as APNs counts it (docs/apns.md, Provider tokens). A
-/// connection begins with its credential's newest token where that is young.
+/// One connection's provider token. Its changes are counted per connection, as APNs counts them (docs/apns.md, Provider tokens). A
+/// connection begins with its credential's newest token if that is young.
 struct ProviderTokenSlot {
     /// Apple refuses tokens older than 60 minutes.
     static let renewalAge: Duration = .seconds(50 * 60)
-    /// Apple refuses a second renewal within 20 minutes on one connection, whatever the reason for it.
+    /// Apple refuses a second renewal within 20 minutes on one connection, for any reason.
     static let minimumInterval: Duration = .seconds(20 * 60)
 
     private let signer: ProviderTokenSigner
@@ -39,7 +39,7 @@ struct ProviderTokenSlot {
     /// When the token in use was made; nil before the first request.
     var mintedAt: ContinuousClock.Instant? { current?.mintedAt }
 
-    /// APNs calls it expired: nobody else begins with it.
+    /// APNs calls it expired: no other connection begins with it.
     func discard() {
         if let current { signer.shelf.discard(current) }
     }

@@ -1,8 +1,8 @@
-/// What became of one request. Every request of a batch has exactly one.
+/// The result of one request. Every request of a batch has exactly one.
 package struct APNsAnswer: Equatable, Sendable {
-    /// Of the request, as the caller numbered it.
+    /// The caller's number of the request.
     package let index: Int
-    /// When the request was handed to HTTP/2, UNIX milliseconds; nil where it was not.
+    /// When the request was handed to HTTP/2, UNIX milliseconds; nil if it was not.
     package let sentAt: Int64?
     package let result: Result
     /// `apns-unique-id`, which only the sandbox sends: the Push Notifications Console finds the push by it
@@ -11,7 +11,7 @@ package struct APNsAnswer: Equatable, Sendable {
 
     package enum Result: Equatable, Sendable {
         /// APNs answered.
-        /// - reason: verbatim; nil where the body had none or was not to be read.
+        /// - reason: verbatim; nil if the body had none or could not be read.
         /// - timestamp: of a 410, UNIX milliseconds.
         /// - retryAfter: APNs documents none; honoured if it appears.
         case response(status: Int, reason: String?, timestamp: Int64?, retryAfter: Duration?)
@@ -46,11 +46,11 @@ package enum NotSentReason: String, Equatable, Sendable, CaseIterable {
     case unavailable
     /// The queue of its lane is full; the caller handed over more than agreed.
     case queueFull = "queue_full"
-    /// It waited for a free stream longer than the pool lets it.
+    /// It waited for a free stream longer than the pool allows.
     case congested
     /// APNs refused the stream (REFUSED_STREAM), or connections ended before it could leave, and no other connection may have it now.
     case refused
-    /// The deadline came while part of the request was still ours.
+    /// The deadline came before the whole request had left.
     case deadline
     case shuttingDown = "shutting_down"
 }
@@ -68,7 +68,7 @@ package enum UnknownReason: String, Equatable, Sendable, CaseIterable {
 /// A batch that is done.
 package struct APNsFinishedBatch: Sendable {
     package let batch: APNsBatch
-    /// One for each request, in the order in which they came about: find them by `index`.
+    /// One for each request, in the order of the results: find them by `index`.
     package let answers: [APNsAnswer]
 
     package init(batch: APNsBatch, answers: [APNsAnswer]) {

@@ -2,7 +2,7 @@ package import PushModel
 
 /// One job's share for one pool: requests that differ only in token and id. Handed to the pool once, and given back once, whole.
 ///
-/// A class, because many hands pass it on: that costs one reference, not one for each of its fields.
+/// A class, because it is passed on many times: that costs one reference, not one for each of its fields.
 package final class APNsBatch: Sendable {
     /// The caller's; comes back unchanged.
     package let tag: UInt64
@@ -11,12 +11,12 @@ package final class APNsBatch: Sendable {
     package let topic: String
     package let priority: Int
     package let collapseID: String?
-    /// Where there is no ``collapseID``: each request's id is its `apns-collapse-id` too, so that a second copy replaces the first on the
-    /// screen: APNs itself does not de-duplicate (docs/apns.md, What may be sent again).
+    /// Without a ``collapseID``: each request's id is its `apns-collapse-id` too, so that a second copy replaces the first on the screen:
+    /// APNs itself does not de-duplicate (docs/apns.md, What may be sent again).
     package let collapsesByID: Bool
     /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
     package let expiration: Int64?
-    /// UNIX milliseconds: nothing of this batch is sent at or after this moment.
+    /// UNIX milliseconds: no request of this batch is sent at or after this moment.
     package let expiresAt: Int64
     /// The body, verbatim.
     package let payload: [UInt8]

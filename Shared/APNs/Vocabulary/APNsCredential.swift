@@ -1,7 +1,6 @@
 package import OpenSSL
 
-/// Who we are to APNs. A connection, and so a pool, only ever sees one credential
-/// (Apple: Establishing a token-based connection to APNs).
+/// Our identity at APNs. A connection, and so a pool, only ever uses one credential (Apple: Establishing a token-based connection to APNs).
 package struct APNsCredential: Sendable {
     package enum Kind: Sendable {
         /// A provider token (JWT) signed with a `.p8` key. Both ids have ten characters.

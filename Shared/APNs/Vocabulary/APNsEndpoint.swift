@@ -1,7 +1,7 @@
 package import OpenSSL
 package import PushModel
 
-/// Where one environment of APNs is, and whom to believe that it is Apple.
+/// The address of one environment of APNs, and the authorities that prove that it is Apple's.
 package struct APNsEndpoint: Sendable {
     /// Resolved anew for each connection (Apple: Establishing a connection to APNs).
     package let host: String
@@ -25,6 +25,6 @@ package struct APNsEndpoint: Sendable {
         }
     }
 
-    /// What stands in `:authority`.
+    /// The value of `:authority`.
     var authority: String { port == 443 ? tlsName : "\(tlsName):\(port)" }
 }

@@ -1,15 +1,15 @@
 import PushModel
 import StrictJSON
 
-/// The JSON of an error answer, or of a GOAWAY's debug data: `{"reason":…,"timestamp":…}`
-/// (Apple: Handling notification responses from APNs).
+/// The JSON of an error answer, or of a GOAWAY's debug data: `{"reason":…,"timestamp":…}` (Apple: Handling notification responses from
+/// APNs).
 ///
-/// Whatever is missing, malformed or of another type is nil: the status decides then. Unknown fields are passed over.
+/// A field that is missing, malformed or of another type is nil: the status decides then. Unknown fields are passed over.
 struct APNsErrorBody: Equatable {
-    /// More of a body is not kept. Apple's are below a hundred bytes.
+    /// The longest body that is kept. Apple's are below a hundred bytes.
     static let maximumBytes = 4096
 
-    /// Made harmless (``OutsideText``): it ends in outcome messages, in logs and in the database.
+    /// Made harmless (``OutsideText``), because outcome messages, logs and the database hold it.
     let reason: String?
     /// Of a 410: milliseconds.
     let timestamp: Int64?

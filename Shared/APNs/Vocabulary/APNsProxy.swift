@@ -1,5 +1,5 @@
-/// An HTTP proxy through which APNs is reached: each connection is a tunnel (CONNECT, RFC 9110 section 9.3.6). TLS is spoken with APNs
-/// inside it, and the proxy resolves APNs' name.
+/// An HTTP proxy through which APNs is reached: each connection is a tunnel (CONNECT, RFC 9110 section 9.3.6). TLS with APNs runs inside
+/// it, and the proxy resolves APNs' name.
 package struct APNsProxy: Equatable, Sendable {
     package let host: String
     package let port: Int

@@ -40,39 +40,39 @@ package enum APNsReason: String, Sendable, CaseIterable {
     case shutdown = "Shutdown"
 }
 
-/// What an answer means for the delivery. Where Apple's text leaves two, the table has the one that never destroys anything.
+/// The effect of an answer on the delivery. If Apple's text allows two, the table has the one that never destroys anything.
 package enum APNsEffect: Sendable, CaseIterable {
     case accepted
     /// The token is retired.
     case tokenGone
-    /// The token, its environment or its topic: hence the caller's brake.
+    /// The fault may be the token's, its environment's or its topic's: hence the caller's brake.
     case tokenRejected
     /// The payload or a header of this message.
     case rejected
-    /// Key, certificate, team, topic or the app's set-up: only a person mends it.
+    /// Key, certificate, team, topic or the app's set-up: only an operator can correct it.
     case misconfigured
     /// Too many to one device.
     case throttled
-    /// This connection; the message is innocent, and another connection will do.
+    /// The connection's fault, not the message's: another connection will do.
     case connectionFault
     /// APNs itself has one.
     case serverFault
 }
 
-/// What a connection does because of an answer or a GOAWAY.
+/// A connection's reaction to an answer or a GOAWAY.
 package enum APNsConnectionReaction: String, Sendable, CaseIterable {
     case keep
     /// Take it out of rotation and open another (docs/apns.md, Answers).
     case retire
-    /// As `retire`: whatever token it is shown, this connection stays wedged (docs/apns.md, Provider tokens). Pauses the pool when the next
-    /// one says so too.
+    /// As `retire`: no new token helps on this connection (docs/apns.md, Provider tokens). Pauses the pool when the next one reports it
+    /// too.
     case replaceForToken
-    /// Another connection would hear the same: stop the pool and probe.
+    /// Another connection would get the same answer: stop the pool and probe.
     case pausePool
 }
 
 extension APNsReason {
-    /// What one reason means. The status is Apple's; what follows is our reading of Apple's words.
+    /// The meaning of one reason. The status is Apple's; the rest is our reading of Apple's text.
     package struct Row: Equatable, Sendable {
         package let status: Int
         package let effect: APNsEffect
@@ -97,13 +97,13 @@ extension APNsReason {
             .badEnvironmentKeyInToken:
             Row(403, .misconfigured, .pausePool)
         case .expiredProviderToken, .unrelatedKeyIDInToken: Row(403, .connectionFault, .replaceForToken)
-        // Said of an action, not of the key: pausing everything for it would let one request stop an app.
+        // About an action, not the key: if it paused the pool, one request could stop an app.
         case .forbidden: Row(403, .misconfigured)
         case .badPath: Row(404, .rejected)
         case .methodNotAllowed: Row(405, .rejected)
         case .expiredToken, .unregistered: Row(410, .tokenGone)
         case .payloadTooLarge: Row(413, .rejected)
-        // The token of our connections is the fault, and time mends it.
+        // Our connections' token is at fault, and time corrects it.
         case .tooManyProviderTokenUpdates: Row(429, .misconfigured, .retire)
         case .tooManyRequests: Row(429, .throttled)
         case .internalServerError: Row(500, .serverFault, .retire)
@@ -113,16 +113,16 @@ extension APNsReason {
     }
 }
 
-/// What an answer means to whoever sent the request.
+/// The meaning of an answer for the sender of the request.
 package struct APNsMeaning: Equatable, Sendable {
     package let effect: APNsEffect
     package let reaction: APNsConnectionReaction
-    /// APNs knew who we are: the connection may use more than one stream (docs/apns.md, Streams).
+    /// APNs accepted the credential: the connection may use more than one stream (docs/apns.md, Streams).
     package let isAuthenticated: Bool
 
     /// - Parameters:
     ///   - status: APNs' `:status`.
-    ///   - reason: verbatim; nil where there was none. An unknown one goes by the status's class.
+    ///   - reason: verbatim; nil if there was none. An unknown one goes by the status's class.
     package init(status: Int, reason: String?) {
         isAuthenticated = status != 403
         if !(200..<300).contains(status), let row = reason.flatMap(APNsReason.init(rawValue:))?.row {

@@ -2,16 +2,16 @@ package import RabbitMQ
 import Synchronization
 import SystemIO
 
-/// Looks through a queue from its head without taking anything away, and takes away what the caller then names.
+/// Reads a queue from its head without removing anything, and then removes the messages that the caller names.
 ///
-/// What is read stays unacknowledged on a connection of its own: whatever ends that connection (the end, an error, `kill -9`) puts it back
-/// where it was, in its order. One reader at a time: a second one would see only what the first left, so it is refused.
+/// Read messages stay unacknowledged on a connection of its own: if that connection ends in any way (the end, an error, `kill -9`), the
+/// broker puts them back in their order. One reader at a time: a second one would see only the rest, so it is refused.
 package struct QueueReading: Sendable {
-    /// What one look gave.
+    /// The result of one reading.
     package struct Sight: Sendable {
         /// Those that the caller wanted to keep, in the queue's order.
         package var messages: [ReceivedMessage] = []
-        /// All that were looked at.
+        /// All messages that were read.
         package var seen = 0
         /// The queue's end was reached.
         package var isComplete = false
@@ -21,7 +21,7 @@ package struct QueueReading: Sendable {
     private let queue: String
     private let limit: Int
 
-    /// - Parameter limit: how many messages to look at, at most; the broker keeps track of each. 1 to 65535.
+    /// - Parameter limit: how many messages to read, at most; the broker keeps track of each. 1 to 65535.
     package init(queue: String, configuration: RabbitMQConfiguration, limit: Int) {
         self.queue = queue
         self.limit = min(max(1, limit), Int(UInt16.max))
@@ -31,9 +31,9 @@ package struct QueueReading: Sendable {
     }
 
     /// - Parameters:
-    ///   - isWanted: called on the reader's thread for each message; what it does not want is not kept in memory.
-    ///   - body: works with what is wanted, while the queue waits; returns what is to be taken away for good.
-    /// - Throws: ``QueueIsBeingRead``, `RabbitMQError`, or what `body` throws; then nothing is taken away.
+    ///   - isWanted: called on the reader's thread for each message; unwanted ones are not kept in memory.
+    ///   - body: works with the wanted ones, while the queue waits; returns those to remove for good.
+    /// - Throws: ``QueueIsBeingRead``, `RabbitMQError`, or the error of `body`; then no message is removed.
     package func read<Result: Sendable>(
         wanting isWanted: @escaping @Sendable (ReceivedMessage) -> Bool,
         _ body: (Sight) async throws -> (result: Result, taken: [Receipt])
@@ -51,7 +51,7 @@ package struct QueueReading: Sendable {
     }
 }
 
-/// Somebody else reads the queue, or consumes from it.
+/// Another reader or consumer uses the queue.
 package struct QueueIsBeingRead: Error, CustomStringConvertible {
-    package var description: String { "somebody else is reading the queue" }
+    package var description: String { "another client is reading the queue" }
 }

@@ -9,9 +9,9 @@ final class QueueReadingThread: Sendable {
         case leave
     }
 
-    /// A queue that said it has more and gives nothing for so long has none for us.
+    /// A queue that has messages and delivers none for this long has none for us.
     private static let patience = Duration.seconds(10)
-    /// Heartbeats are answered only when somebody looks.
+    /// Heartbeats are answered only when the thread reads.
     private static let longestWait = Duration.milliseconds(500)
     private static let doubts = 3
     private static let burst = 30
@@ -43,13 +43,13 @@ final class QueueReadingThread: Sendable {
         return try await seen.value()
     }
 
-    /// Returns when what was not taken is back in the queue.
+    /// Returns when the other messages are back in the queue.
     func end(taking receipts: [Receipt]) async throws {
         orders.post(.take(receipts))
         try await ended.value()
     }
 
-    /// The reading failed already: how its end goes changes nothing.
+    /// The reading failed already, so the result of its end does not matter.
     func abandon() async {
         orders.post(.leave)
         do { try await ended.value() } catch { /* The connection's end puts everything back, whatever ended it. */  }
@@ -59,7 +59,7 @@ final class QueueReadingThread: Sendable {
 
     private func run() {
         let result = Result { () throws(RabbitMQError) in try work() }
-        // A reading that never began has no sight to give.
+        // A reading that never began has no result.
         switch result {
         case .success(let failure): seen.give(.failure(failure ?? QueueIsBeingRead()))
         case .failure(let error): seen.give(.failure(error))
@@ -67,14 +67,14 @@ final class QueueReadingThread: Sendable {
         ended.give(result.map { _ in () }.mapError { $0 })
     }
 
-    /// - Returns: why nothing was read, where that is no fault of the connection.
+    /// - Returns: why no message was read, if the connection is not at fault.
     private func work() throws(RabbitMQError) -> QueueIsBeingRead? {
         let connection = try RabbitMQConnection.open(configuration)
         defer { connection.close() }
         let (ready, others) = try state(connection)
         guard others == 0 else { return QueueIsBeingRead() }
         try subscribe(connection)
-        // Two that begin at once see each other here, if not before.
+        // Two readers that begin at the same moment find each other here, if not before.
         guard try state(connection).consumers == 1 else { return QueueIsBeingRead() }
         let sight = try look(connection, ready: ready)
         seen.give(.success(sight))
@@ -83,13 +83,13 @@ final class QueueReadingThread: Sendable {
         connection.close()
         let rest = sight.seen - receipts.count
         guard try waitUntilBack(rest) > rest else { return nil }
-        // Newcomers, or a quorum queue's acknowledgements that were still on their way when the channel ended.
+        // New messages, or acknowledgements of a quorum queue that were still on their way when the channel ended.
         let taken = Set(receipts)
         try takeAgain(sight.messages.filter { taken.contains($0.receipt) }, among: sight.seen)
         return nil
     }
 
-    /// Zeros are not believed the first time (``BrokerQuirks``).
+    /// Asks again if it gets zeros (``BrokerQuirks``).
     private func state(_ connection: RabbitMQConnection) throws(RabbitMQError) -> (ready: Int, consumers: Int) {
         for _ in 0..<Self.doubts {
             let state = try connection.queueState(queue)
@@ -103,7 +103,7 @@ final class QueueReadingThread: Sendable {
         try connection.consume(queue: queue, consumer: 0)
     }
 
-    /// A few at a time: a channel drops what it holds back when it is closed (``BrokerQuirks``).
+    /// A few at a time: a channel drops the commands that it holds back when it is closed (``BrokerQuirks``).
     private func take(_ tags: [UInt64], _ connection: RabbitMQConnection) throws(RabbitMQError) {
         var events: [RabbitMQEvent] = []
         for start in stride(from: 0, to: tags.count, by: Self.burst) {
@@ -119,7 +119,7 @@ final class QueueReadingThread: Sendable {
         }
     }
 
-    /// Looks whether any of these is back, and takes it once more.
+    /// Checks whether any of these is back, and removes it once more.
     private func takeAgain(_ messages: [ReceivedMessage], among count: Int) throws(RabbitMQError) {
         var missing: [Print: Int] = [:]
         for message in messages { missing[Print(message), default: 0] += 1 }
@@ -141,7 +141,7 @@ final class QueueReadingThread: Sendable {
         }
     }
 
-    /// Distinguishes a message from others, as far as it matters which of two equal ones goes.
+    /// Identifies a message, as far as it matters which of two equal ones is removed.
     private struct Print: Hashable {
         let id: String
         let body: [UInt8]
@@ -196,7 +196,7 @@ final class QueueReadingThread: Sendable {
                 case .leave: return []
                 }
             }
-            // What comes on top while the caller works goes back with the rest.
+            // Messages that arrive while the caller works go back with the rest.
             try connection.receive(into: &events)
             events.removeAll(keepingCapacity: true)
             try connection.wait(orUntil: wakeUp.descriptor, timeout: Self.longestWait)

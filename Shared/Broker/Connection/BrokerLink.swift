@@ -3,8 +3,8 @@ import Metrics
 import RabbitMQ
 import SystemIO
 
-/// The connection of a thread to the broker: opened, with the topology declared, opened again after pauses that grow, watched, logged and counted.
-/// For its thread alone.
+/// A thread's connection to the broker. It opens it, declares the topology, and opens it again after growing pauses; it watches, logs and
+/// counts. For its thread alone.
 final class BrokerLink {
     struct Settings: Sendable {
         /// Of the thread, in logs and as metric dimension.
@@ -41,7 +41,7 @@ final class BrokerLink {
 
     deinit { watchdog.stop() }
 
-    /// The thread goes round.
+    /// The thread is running.
     func passed() { liveness.passed() }
 
     /// Until the next attempt to connect; not above zero: it is due.
@@ -51,9 +51,9 @@ final class BrokerLink {
     func sleep(upTo duration: Duration) throws(SystemError) { try rest.take(upTo: duration) }
 
     /// - Parameters:
-    ///   - mayGoOn: throws where the owner is to stop.
-    ///   - prepare: what the owner wants of a new connection.
-    ///   - opened: the connection is there; called before the log says so.
+    ///   - mayGoOn: throws if the owner should stop.
+    ///   - prepare: the owner's work on a new connection.
+    ///   - opened: called once the connection is there, before the log entry.
     func connect(
         mayGoOn: () throws(RabbitMQError) -> Void, prepare: (RabbitMQConnection) throws(RabbitMQError) -> Void, opened: () -> Void
     ) throws(RabbitMQError) {
@@ -61,7 +61,7 @@ final class BrokerLink {
         configuration.connectionName += " \(settings.name)"
         let connection = try RabbitMQConnection.open(configuration)
         try connection.leavingNodeOnFailure { () throws(RabbitMQError) in
-            // Every call of these has a deadline of its own: the watchdog is for what comes after.
+            // Every call of these has a deadline of its own: the watchdog is for the calls after them.
             try settings.topology.establish(on: connection, beforeEach: mayGoOn)
             try prepare(connection)
         }
@@ -77,8 +77,8 @@ final class BrokerLink {
         logger.info("Connected to the broker", metadata: metadata)
     }
 
-    /// The connection was lost and left, or did not come about. The next attempt is due after a pause.
-    /// - Parameter unfinished: the log's key for what was under way, and how much it was.
+    /// The connection was lost and left, or could not be made. The next attempt is due after a pause.
+    /// - Parameter unfinished: the log's key for the unfinished messages, and their number.
     func failed(_ error: RabbitMQError, unfinished: (key: String, count: Int)) {
         failures.increment()
         let pause = delay.next()

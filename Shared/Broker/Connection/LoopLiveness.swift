@@ -1,7 +1,7 @@
 import RabbitMQ
 import Synchronization
 
-/// Where a connection's thread says that it still goes round, and where the watchdog looks.
+/// A connection's thread reports here that it still runs, and the watchdog reads it.
 final class LoopLiveness: Sendable {
     private struct State {
         var last = ContinuousClock.now
@@ -22,7 +22,7 @@ final class LoopLiveness: Sendable {
 
     func disconnected() { state.withLock { $0.breaker = nil } }
 
-    /// Cuts the connection when its thread has not gone round for `limit`.
+    /// Cuts the connection if its thread has not reported for `limit`.
     /// - Returns: whether it did.
     func cut(ifSilentFor limit: Duration) -> Bool {
         let breaker = state.withLock { state -> SocketBreaker? in

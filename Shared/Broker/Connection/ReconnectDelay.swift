@@ -1,7 +1,7 @@
-/// When the next attempt to connect is due, and what the log says of the failed ones.
+/// When the next attempt to connect is due, and the log entries about failed ones.
 ///
-/// The pause has full jitter: anything from 0.1 s up to a ceiling that doubles to 2 s, so that many clients do not return to a restarted
-/// broker in step, and each is back soon after it. Sending waits for this pause, too, when the control stream has moved to another node.
+/// The pause has full jitter: from 0.1 s up to a ceiling that doubles to 2 s, so that many clients do not return to a restarted broker in
+/// step, and each is back soon. Sending waits for this pause, too, when the control stream has moved to another node.
 struct ReconnectDelay {
     private static let shortest = Duration.milliseconds(100)
     private static let longest = Duration.seconds(2)

@@ -1,6 +1,6 @@
 import SystemIO
 
-/// Lets a thread that has no connection to wait for sleep until it is woken or a time has passed.
+/// Lets a thread without a connection sleep until it is woken or a time has passed.
 final class Rest {
     private let poller: Poller
 

@@ -5,7 +5,7 @@ import SystemIO
 /// A service that is a thread: it runs once, until a graceful shutdown or a cancellation stops it.
 struct ServiceThread: Sendable {
     let name: String
-    /// How long it may finish what it has, once a graceful shutdown has begun.
+    /// How long it may finish its work, once a graceful shutdown has begun.
     let drainTimeout: Duration
     /// The whole life of the thread.
     let loop: @Sendable () throws -> Void
@@ -22,7 +22,7 @@ struct ServiceThread: Sendable {
         self.stop = stop
     }
 
-    /// - Throws: ``AlreadyRun``, what the loop throws, or `SystemError` where the system starts no thread.
+    /// - Throws: ``AlreadyRun``, the loop's error, or `SystemError` if the system starts no thread.
     func run() async throws {
         guard hasRun.set() else { throw AlreadyRun() }
         try await withTaskCancellationHandler {

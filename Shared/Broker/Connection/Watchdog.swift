@@ -2,8 +2,8 @@ import Logging
 import Metrics
 import SystemIO
 
-/// A thread that frees another one from a call in librabbitmq that hangs: some of its writes and reads have no deadline
-/// (docs/rabbitmq.md, Calls that hang). Looks four times per limit.
+/// A thread that frees another one from a call in librabbitmq that hangs: some of its writes and reads have no deadline (docs/rabbitmq.md,
+/// Calls that hang). Checks four times per limit.
 final class Watchdog: Sendable {
     private let stopped: WakeUp
 

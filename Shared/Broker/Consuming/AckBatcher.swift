@@ -1,8 +1,8 @@
-/// Turns "this delivery is done" into as few acknowledgements as possible. Pure bookkeeping over one connection's delivery tags, which run
-/// from 1 without gaps.
+/// Turns finished deliveries into as few acknowledgements as possible. Pure bookkeeping over one connection's delivery tags, which run from
+/// 1 without gaps.
 ///
-/// `multiple` covers only the contiguous finished front. What is finished behind an unfinished delivery waits a little for the front to
-/// reach it, and is then acknowledged singly. A tag is never answered twice: that would close the channel and redeliver everything
+/// `multiple` covers only the contiguous finished front. A delivery that is finished behind an unfinished one waits a little for the front
+/// to reach it, and is then acknowledged singly. A tag is never answered twice: that would close the channel and redeliver everything
 /// (RabbitMQ: Consumer Acknowledgements and Publisher Confirms).
 struct AckBatcher {
     enum Action: Equatable {
@@ -34,7 +34,7 @@ struct AckBatcher {
     private var outstandingOfEach: [Int]
 
     /// - Parameters:
-    ///   - prefetch: of all consumers together; where it is small, waiting would starve them.
+    ///   - prefetch: of all consumers together; if it is small, waiting would starve them.
     ///   - subscriptions: how many, at most 256.
     init(prefetch: Int, subscriptions: Int) {
         scatteredLimit = max(1, min(64, prefetch / 8))
@@ -118,13 +118,13 @@ struct AckBatcher {
         }
     }
 
-    /// Something is finished and not acknowledged yet.
+    /// Some deliveries are finished and not acknowledged yet.
     var isBehind: Bool { finished > 0 }
 
-    /// When ``flush(now:force:into:)`` is to be called again though nothing happens.
+    /// When to call ``flush(now:force:into:)`` again if no event comes before.
     var deadline: ContinuousClock.Instant? { oldestScattered.map { $0 + Self.patience } }
 
-    /// A new connection: nothing of the old one can be answered any more.
+    /// A new connection: deliveries of the old one cannot be answered any more.
     mutating func reset() {
         deliveries.removeAll()
         firstTag = 1

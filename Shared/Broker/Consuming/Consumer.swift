@@ -7,8 +7,8 @@ package import SystemIO
 /// Takes messages from queues and streams, and settles them when asked to.
 ///
 /// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a
-/// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 2 s), declares the topology and subscribes again; what
-/// was not settled by then is delivered again, and its old receipts mean nothing any more.
+/// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 2 s), declares the topology and subscribes again. The
+/// broker delivers unsettled messages again, and their old receipts are void.
 package final class Consumer: Service, Sendable {
     private let core: ConsumerCore
     private let thread: ServiceThread
@@ -17,8 +17,8 @@ package final class Consumer: Service, Sendable {
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - drainTimeout: how long ``run()`` waits for outstanding messages to be settled once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread, `onMessages` included, may take before its connection is cut.
-    ///   - silenceLimit: after so long without a message, and with none of it unsettled, a queue is asked whether it still knows us.
-    ///   - onMessages: called on the consumer's thread with what one read gave, one message or more: it must hand over and return.
+    ///   - silenceLimit: a queue without a message for this long, and with none unsettled, is asked whether it still has this consumer.
+    ///   - onMessages: called on the consumer's thread with the messages of one read, at least one: it must hand over and return.
     ///   - onConnectionChange: called on the consumer's thread: true when all subscriptions are in place, false when that ended.
     /// - Throws: when the process has no file descriptor left.
     package init(
@@ -44,13 +44,13 @@ package final class Consumer: Service, Sendable {
     /// Back to their queues, to be delivered again, here or elsewhere.
     package func giveBack(_ receipts: [Receipt]) { core.inbox.post(.giveBack(receipts)) }
 
-    /// To the queue's dead-letter exchange: for a message that nobody can read.
+    /// To the queue's dead-letter exchange: for a message that no version can read.
     package func discard(_ receipts: [Receipt]) { core.inbox.post(.discard(receipts)) }
 
-    /// Cancels the subscriptions for good. What was received may still be settled; what arrives on the way is given back unseen.
+    /// Cancels the subscriptions for good. Received messages may still be settled; those on their way are given back unseen.
     package func stopTaking() { core.inbox.post(.stopTaking) }
 
-    /// Reads streams over another connection: for a caller that knows that they have messages which do not come.
+    /// Reads streams over another connection: for a caller that knows of messages that do not arrive.
     package func readAnew(because reason: String) { core.inbox.post(.readAnew(because: reason)) }
 
     /// Whether all subscriptions are in place.
@@ -62,8 +62,7 @@ package final class Consumer: Service, Sendable {
     /// Received and not settled yet.
     package var unsettled: Int { core.status.withLock { $0.unsettled } }
 
-    /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for
-    /// `drainTimeout`, and returns. Cancelling the task returns without waiting. What is unsettled then is delivered again. May be called
-    /// once.
+    /// Consumes until graceful shutdown, then takes no more, waits until every received message is settled, at most for `drainTimeout`, and
+    /// returns. Cancelling the task returns without waiting. The broker delivers unsettled messages again. May be called once.
     package func run() async throws { try await thread.run() }
 }

@@ -12,7 +12,7 @@ struct ConsumerSettings: Sendable {
     let onConnectionChange: @Sendable (Bool) -> Void
 }
 
-/// What callers and the consumer's thread share.
+/// The state that callers share with the consumer's thread.
 final class ConsumerCore: Sendable {
     enum Command: Sendable {
         case acknowledge([Receipt])
@@ -27,7 +27,7 @@ final class ConsumerCore: Sendable {
         /// Of the connection.
         var peer: String?
         var unsettled = 0
-        /// Set once a stop was asked for.
+        /// Set once a stop was requested.
         var stopAt: ContinuousClock.Instant?
     }
 

@@ -1,7 +1,7 @@
 import Logging
 import RabbitMQ
 
-/// The consumers on one connection, one for each subscription. None gets a number that was there before (``BrokerQuirks``).
+/// The consumers on one connection, one for each subscription. None gets a number that was used before (``BrokerQuirks``).
 extension ConsumerLoop {
     func subscriptionIndex(of consumer: Int) -> Int? {
         consumer >= 0 && !subscribed.isEmpty ? consumer % subscribed.count : nil
@@ -18,7 +18,8 @@ extension ConsumerLoop {
         try connection.consume(queue: subscription.queue, consumer: number, arguments: arguments)
     }
 
-    /// Asks what has given nothing for a while, and of which nothing is unsettled, whether it knows us as we think.
+    /// For each queue that has delivered nothing for a while and has no unsettled message, checks whether the broker still has its
+    /// consumer.
     func lookAfterSilentQueues(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         let now = ContinuousClock.now
         for index in subscribed.indices {
@@ -26,7 +27,7 @@ extension ConsumerLoop {
             if let standing = subscribed[index].streamPosition?.standing {
                 switch standing {
                 case .certain where silence >= core.settings.silenceLimit: try ask(index, connection)
-                // The caller hears of the lost connection, and no longer relies on having read the stream to its end.
+                // The caller gets a lost connection, and no longer relies on having read the stream to its end.
                 case .beginning where silence >= Self.streamPatience: isRenewing = true
                 case .lost: forgetStream(index)
                 default: break
@@ -49,7 +50,7 @@ extension ConsumerLoop {
         }
     }
 
-    /// How long a stream may take to give the message at which its reader began.
+    /// How long a stream may take to deliver the message at which its reader began.
     private static let streamPatience = Duration.seconds(5)
 
     private func readStreamAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
@@ -57,7 +58,7 @@ extension ConsumerLoop {
         try consume(index, connection)
     }
 
-    /// Reads it from its beginning over another connection, so that the caller hears of it.
+    /// Reads it from its beginning over another connection, so that the caller gets a change of connection.
     func forgetStream(_ index: Int) {
         core.logger.warning(
             "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",
@@ -66,8 +67,8 @@ extension ConsumerLoop {
         isRenewing = true
     }
 
-    /// Without our consumer the queue must have one fewer. If not, the connection is to be closed, once all that came with it is
-    /// settled. A service that comes or goes in these milliseconds can spoil the count: we connect anew for nothing, or look again later.
+    /// Without our consumer the queue must have one fewer. If not, the connection has to be closed, once all its messages are settled. A
+    /// service that comes or goes in these milliseconds can falsify the count: then we connect anew without need, or check again later.
     private func consumeAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         let queue = subscribed[index].subscription.queue
         let expected = try connection.queueState(queue).consumers - 1
@@ -91,12 +92,12 @@ extension ConsumerLoop {
 
     /// Returns when every acknowledgement is applied, so that the connection may be closed.
     ///
-    /// RabbitMQ's channel holds back commands for a quorum queue while 32 commands are not applied (``BrokerQuirks``). A consumer's
-    /// beginning and its end are commands that the channel waits for. The answer to the first says that what was sent before is applied, and
-    /// the channel learns of it while it waits for the second; with that it sends what it held back; the third comes behind.
+    /// RabbitMQ's channel holds back commands for a quorum queue while 32 commands are not applied (``BrokerQuirks``). The beginning and
+    /// the end of a consumer are commands that it waits for. The first answer proves that all earlier commands are applied. While it waits
+    /// for the second, it sends the commands that it held back; the third comes behind them.
     func awaitSettlements(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         for index in subscribed.indices where !subscribed[index].subscription.isStream {
-            // It is not here for messages: others come first. One that it is given goes back when the connection is closed.
+            // This consumer is not here for messages: others come first. A message that it gets goes back when the connection is closed.
             try connection.limitUnacknowledged(1)
             for isLast in [false, true] {
                 link.passed()

@@ -4,11 +4,11 @@ import RabbitMQ
 import Synchronization
 import SystemIO
 
-/// The consumer's thread: owns the connection and the bookkeeping of what is unsettled. Single-threaded, hence plain variables.
+/// The consumer's thread: owns the connection and the record of unsettled messages. Single-threaded, hence plain variables.
 final class ConsumerLoop {
     let core: ConsumerCore
     let link: BrokerLink
-    /// Grows with every connection: receipts of an older one are recognised by it.
+    /// Grows with every connection, so that receipts of an older one are recognised.
     private var generation: UInt64 = 0
     private(set) var batcher: AckBatcher
     var subscribed: [SubscribedQueue]
@@ -16,7 +16,7 @@ final class ConsumerLoop {
     private var events: [RabbitMQEvent] = []
     private var isTaking = true
     private var isCancelled = false
-    /// The connection is to be closed, and another opened, when what came with it is settled.
+    /// The connection will be closed, and another opened, once its messages are settled.
     var isRenewing = false
 
     init(_ core: ConsumerCore) throws(SystemError) {
@@ -27,7 +27,7 @@ final class ConsumerLoop {
         subscribed = subscriptions.enumerated().map { SubscribedQueue($1, index: $0, of: subscriptions.count) }
     }
 
-    /// Goes round until a stop was asked for and everything is settled, or its time is up.
+    /// Runs until a stop was requested and everything is settled, or its time is up.
     func run() throws {
         defer { end() }
         while true {
@@ -44,7 +44,7 @@ final class ConsumerLoop {
             }
             var patience = stopAt.map { min(BrokerLink.longestWait, ContinuousClock.now.duration(to: $0)) } ?? BrokerLink.longestWait
             if link.connection == nil {
-                // Nothing can be settled any more once taking has stopped and the connection is gone: there is nothing to connect for.
+                // Once taking has stopped and the connection is gone, nothing can be settled any more: a new connection would have no use.
                 guard isTaking, link.pause <= .zero else {
                     try link.sleep(upTo: isTaking ? min(link.pause, patience) : patience)
                     continue
@@ -61,7 +61,7 @@ final class ConsumerLoop {
     private func connect() {
         do throws(RabbitMQError) {
             try link.connect { () throws(RabbitMQError) in
-                // Nothing can be settled on a new connection.
+                // A new connection could settle nothing.
                 guard core.status.withLock({ $0.stopAt }) == nil else { throw .stopped }
             } prepare: { connection throws(RabbitMQError) in
                 try subscribe(connection)
@@ -75,7 +75,7 @@ final class ConsumerLoop {
         }
     }
 
-    /// Nothing of the connection can be answered any more: its tags mean other messages on the next one.
+    /// Its deliveries cannot be answered any more: the same tags mean other messages on the next connection.
     private func forgetConnection() {
         link.leave()
         isRenewing = false
@@ -84,7 +84,7 @@ final class ConsumerLoop {
         events.removeAll(keepingCapacity: true)
     }
 
-    /// Closes the connection, of which everything is settled: the next round opens another.
+    /// Closes the connection, whose messages are all settled: the next round opens another.
     private func renew(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         try awaitSettlements(connection)
         connection.close()
@@ -115,11 +115,11 @@ final class ConsumerLoop {
     private func end() {
         core.inbox.close().forEach(obey)
         if let connection = link.connection {
-            // What was settled in time is acknowledged, also when the time was up for the rest.
+            // Acknowledges messages that were settled in time, also if the time was up for the rest.
             do throws(RabbitMQError) {
                 batcher.flush(now: .now, force: true, into: &actions)
                 try perform(connection)
-                // A broker that stands still shall not hold up a stop.
+                // A broker that stands still must not delay a stop.
                 connection.waitForAnswers(atMost: .seconds(2))
                 try awaitSettlements(connection)
                 connection.close()
@@ -148,7 +148,7 @@ final class ConsumerLoop {
             }
             batcher.flush(now: .now, force: !wantsMessages, into: &actions)
             try perform(connection)
-            // Nothing is to come any more that would wake this thread: the end is now.
+            // No event would wake this thread any more: the end is now.
             if isEnding, isCancelled, isSettled { return }
             if isRenewing, isCancelled, isSettled { return try renew(connection) }
             try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience)
@@ -217,7 +217,7 @@ final class ConsumerLoop {
         subscriptionIndex(of: consumer).map { subscribed[$0].subscription.queue } ?? "?"
     }
 
-    /// What is not for the caller is answered for here.
+    /// Answers messages itself that are not for the caller.
     private func receive(_ delivery: RabbitMQDelivery, _ now: ContinuousClock.Instant, into messages: inout [ReceivedMessage]) {
         let index = subscriptionIndex(of: delivery.consumer)
         guard wantsMessages, let index else {
@@ -239,7 +239,7 @@ final class ConsumerLoop {
         var offset: Int64?
         if subscription.isStream {
             offset = delivery.properties.header(Subscription.streamOffset)?.integer
-            // What is on its way from a reader that was ended comes from the new one too.
+            // Messages that are still on their way from an ended reader come from the new one too.
             let isNew =
                 delivery.consumer == subscribed[index].consumer
                 && offset.flatMap { subscribed[index].streamPosition?.arrived($0, messageID: delivery.properties.messageID) } ?? true

@@ -1,15 +1,14 @@
 package import PushModel
 package import RabbitMQ
 
-/// Names one received message towards the consumer that gave it. Worthless once that connection is gone: the broker delivers the message
-/// again.
+/// Names one received message to the consumer that received it. Void once that connection is gone: the broker delivers the message again.
 package struct Receipt: Sendable, Hashable {
     /// Which connection of the consumer.
     let generation: UInt64
     let tag: UInt64
 }
 
-/// One message from a queue. What is not asked for is not decoded.
+/// One message from a queue. Fields are decoded only when they are read.
 package struct ReceivedMessage: Sendable {
     package let receipt: Receipt
     /// As subscribed to.
@@ -22,7 +21,7 @@ package struct ReceivedMessage: Sendable {
     package let streamOffset: Int64?
     package let properties: RabbitMQProperties
 
-    /// nil when the publisher gave none, or something else than a UUID.
+    /// nil when the publisher gave none, or another value than a UUID.
     package var messageID: PushID? { PushID(properties.messageID) }
     package var contentType: String { properties.contentType }
     /// The headers whose values are text.

@@ -1,16 +1,17 @@
-/// How far a stream was read. Pure.
+/// The position in a stream. Pure.
 ///
-/// Offsets alone do not suffice: a stream that was deleted and declared again counts from 0, and whoever went on at 21 would miss its first
-/// twenty messages. So reading goes on at the last message, and not behind it: if that is not what comes first, it is another stream.
-/// If nothing comes, it is most likely another one too, with fewer messages. But a replica that is just starting gives nothing either, and reading
-/// millions of messages again takes a minute: so that is concluded only when several readers got nothing of a stream that has messages.
+/// Offsets alone do not suffice: a stream that was deleted and declared again counts from 0, and a reader that went on at 21 would miss its
+/// first twenty messages. So reading goes on at the last message, and not behind it: if another message comes first, it is another stream.
+///
+/// If none comes, it is most likely another stream with fewer messages. But a replica that is just starting delivers none either, and
+/// reading millions of messages again takes a minute, so only several readers without a message prove it.
 struct StreamPosition {
     enum Standing: Equatable {
-        /// Nothing was read, or the last message was seen in the stream that is read now.
+        /// No message was read, or the last one was seen in the stream that is read now.
         case certain
         /// A reader was begun, and the last message is yet to come again.
         case beginning
-        /// It is another stream: to be read from its first message.
+        /// It is another stream, which has to be read from its first message.
         case lost
     }
 
@@ -27,11 +28,11 @@ struct StreamPosition {
         return last?.offset
     }
 
-    /// - Returns: whether the message is to be handed over.
+    /// - Returns: whether to hand the message over.
     mutating func arrived(_ offset: Int64, messageID: String) -> Bool {
         guard standing != .lost else { return false }
         if let last, standing == .beginning {
-            // The broker begins with the chunk that holds the wanted offset.
+            // The broker begins with the chunk (of the stream) that holds the wanted offset.
             if offset < last.offset { return false }
             standing = offset == last.offset && messageID == last.messageID ? .certain : .lost
             silentReaders = 0

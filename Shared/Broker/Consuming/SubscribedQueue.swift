@@ -1,6 +1,6 @@
 import RabbitMQ
 
-/// What the consumer's thread keeps for one subscription.
+/// The consumer thread's state of one subscription.
 struct SubscribedQueue {
     let subscription: Subscription
     /// The number of its consumer.
@@ -8,7 +8,7 @@ struct SubscribedQueue {
     private var lastNumber: Int
     /// How many subscriptions there are.
     private let stride: Int
-    /// When it last gave something, or was asked why it does not.
+    /// When it last delivered a message, or was checked for its silence.
     var silentSince = ContinuousClock.now
     var streamPosition: StreamPosition?
 
@@ -20,7 +20,7 @@ struct SubscribedQueue {
         if subscription.isStream { streamPosition = StreamPosition() }
     }
 
-    /// A consumer's number that was not there before. Its remainder by the count of subscriptions is the subscription's place.
+    /// A consumer's number that was not used before. Its remainder by the count of subscriptions is the subscription's place.
     mutating func newNumber() -> Int {
         lastNumber += stride
         return lastNumber

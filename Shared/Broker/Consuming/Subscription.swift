@@ -3,7 +3,7 @@ package import RabbitMQ
 /// One queue or stream to consume from.
 package struct Subscription: Sendable {
     package let queue: String
-    /// How many messages may be unsettled at once: bounds what is in memory. 1 to 65535.
+    /// How many messages may be unsettled at once: bounds the messages in memory. 1 to 65535.
     package let prefetch: UInt16
     package let arguments: [String: RabbitMQValue]
 
@@ -14,8 +14,8 @@ package struct Subscription: Sendable {
         self.arguments = arguments
     }
 
-    /// Reads a stream from its first message; after a lost connection it goes on behind the last message that it gave. Messages of a stream
-    /// are to be acknowledged too: that is what asks for more.
+    /// Reads a stream from its first message; after a lost connection it goes on behind the last message that it delivered. Messages of a
+    /// stream have to be acknowledged too: that requests more.
     package static func stream(_ name: String, prefetch: UInt16) -> Subscription {
         Subscription(queue: name, prefetch: prefetch, arguments: [streamOffset: "first"])
     }

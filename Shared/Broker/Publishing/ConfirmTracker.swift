@@ -1,8 +1,8 @@
 import PushModel
 
-/// Which published messages the broker has still to answer for. Pure bookkeeping: publishes are numbered from 1 without gaps, answers come
-/// in any order, singly or for everything up to a number, and each publish is answered once (RabbitMQ: Consumer Acknowledgements and
-/// Publisher Confirms).
+/// Published messages without an answer of the broker. Pure bookkeeping: publishes are numbered from 1 without gaps, answers come in any
+/// order, singly or for everything up to a number, and each publish is answered once (RabbitMQ: Consumer Acknowledgements and Publisher
+/// Confirms).
 struct ConfirmTracker<Entry> {
     struct Settled {
         let entry: Entry
@@ -33,7 +33,7 @@ struct ConfirmTracker<Entry> {
         self.bytes += bytes
     }
 
-    /// basic.return names no tag: it means the oldest unanswered message with that id. Its confirm, which follows, is then not believed.
+    /// basic.return names no tag: it means the oldest unanswered message with that id. The tracker then ignores its confirm, which follows.
     mutating func returned(_ id: PushID) {
         for position in 0..<slots.count {
             guard var slot = slots[position], slot.id == id, !slot.wasReturned else { continue }
@@ -43,7 +43,7 @@ struct ConfirmTracker<Entry> {
         }
     }
 
-    /// basic.ack, or basic.nack where `isRefusal`. Tags that are unknown or answered already are passed over.
+    /// basic.ack, or basic.nack if `isRefusal`. Tags that are unknown or already answered are passed over.
     mutating func answered(tag: UInt64, multiple: Bool, isRefusal: Bool, into settled: inout [Settled]) {
         // 0 with `multiple` means everything (AMQP 0-9-1, basic.ack).
         let last = multiple && tag == 0 ? firstTag + UInt64(slots.count) &- 1 : tag
@@ -71,7 +71,7 @@ struct ConfirmTracker<Entry> {
     }
 
     /// The connection is gone, and the numbering with it.
-    /// - Returns: what was not answered for, in the order in which it was published.
+    /// - Returns: the unanswered messages, in the order in which they were published.
     mutating func reset() -> [Entry] {
         var entries: [Entry] = []
         while let slot = slots.popFirst() {

@@ -1,7 +1,8 @@
 package import PushModel
 import RabbitMQ
 
-/// One message to publish: always persistent and, unless said otherwise, mandatory, so it is stored on disk in a queue, or we hear of it.
+/// One message to publish: always persistent and, by default, mandatory, so that it is stored on disk in a queue, or the publisher learns
+/// that it was not.
 package struct OutgoingMessage: Sendable, Equatable {
     /// Empty: the default exchange, which routes to the queue or stream named by the routing key.
     package var exchange: String
@@ -11,7 +12,7 @@ package struct OutgoingMessage: Sendable, Equatable {
     package var contentType: String
     package var headers: [String: String]
     package var body: [UInt8]
-    /// False: it is confirmed too where no queue is bound for it, because nobody has to listen.
+    /// False: it is confirmed also if no queue is bound for it, because no service has to listen.
     package var isMandatory: Bool
     /// Takes the message if `exchange` refuses it or has no queue for it. Nil: then it fails.
     package var fallbackExchange: String?

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Where a task waits for its outcomes: resumed once, by the outcomes or by giving up, whichever comes first.
+/// A task waits here for its outcomes. The outcomes or the end of its patience resume it, once.
 final class PublishAnswer: Sendable {
     private enum State {
         case open

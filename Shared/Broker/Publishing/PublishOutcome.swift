@@ -1,4 +1,4 @@
-/// What became of one message.
+/// The result of one message.
 package enum PublishOutcome: Sendable, Equatable {
     /// The broker has stored it on a majority of its nodes.
     case confirmed
@@ -15,7 +15,7 @@ package enum PublishFailure: Sendable, Equatable {
     case nacked
     /// No queue is bound for it: a fault in the topology. It is not stored.
     case unroutable
-    /// Too much waits to be published already. It was not taken; try later.
+    /// Too many messages wait to be published already. It was not taken; try later.
     case full
     /// The publisher ended before the broker had confirmed it: it may be stored or not.
     case stopped
@@ -25,12 +25,12 @@ package enum PublishFailure: Sendable, Equatable {
     case invalid
 }
 
-/// What a publisher is doing.
+/// The state of a publisher.
 package enum PublisherState: Sendable, Equatable {
     /// Not connected, trying. Messages are taken and wait.
     case connecting
     case ready
-    /// The broker has raised a resource alarm and takes nothing. Messages are taken and wait.
+    /// The broker has raised a resource alarm and takes no messages. Messages are taken here and wait.
     case blocked
     /// Ended; takes nothing any more.
     case stopped

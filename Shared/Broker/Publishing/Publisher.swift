@@ -5,12 +5,12 @@ import ServiceLifecycle
 import Synchronization
 package import SystemIO
 
-/// Publishes messages so that each gets one outcome, whatever happens to the connection.
+/// Publishes messages so that each gets one outcome, also if the connection is lost.
 ///
-/// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once; what the broker has not confirmed when the
-/// connection is lost is published again, with the same message id, over the next one. So a message may be stored twice, and is never
-/// forgotten while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after
-/// 10 s, and a connection on which a confirmation is overdue is given up.
+/// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once. If the connection is lost, unconfirmed
+/// messages are published again, with the same message id, over the next one. So a message may be stored twice, and is never forgotten
+/// while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after 10 s,
+/// and a connection with an overdue confirmation is given up.
 package final class Publisher: Service, Sendable {
     private let core: PublisherCore
     private let thread: ServiceThread
@@ -18,13 +18,13 @@ package final class Publisher: Service, Sendable {
     /// - Parameters:
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - window: unconfirmed messages at most.
-    ///   - maximumPending: messages that are taken from callers and have no outcome yet; what comes above it is `.full`. Their bodies may
-    ///     hold 64 MiB together.
+    ///   - maximumPending: messages that are taken from callers and have no outcome yet; further ones are `.full`. Their bodies may hold 64
+    ///     MiB together.
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
-    ///   - confirmLimit: how long the broker may owe a confirmation. RabbitMQ can lose one where a queue or a stream gets another leader.
-    ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier message
-    ///     is not believed, and the connection is given up (``BrokerQuirks``).
+    ///   - confirmLimit: how long a confirmation may take. RabbitMQ can lose one when a queue or a stream gets another leader.
+    ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier
+    ///     message is ignored, and the connection is given up (``BrokerQuirks``).
     /// - Throws: when the process has no file descriptor left.
     package init(
         name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
@@ -57,13 +57,13 @@ package final class Publisher: Service, Sendable {
     }
 
     /// As ``publish(_:completion:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every
-    /// message that has no outcome yet is `.deadlineExceeded`, though it may still be stored.
+    /// message without an outcome is `.deadlineExceeded`, though it may still be stored.
     package func publish(_ messages: [OutgoingMessage], deadline: Duration?) async -> [PublishOutcome] {
         guard !messages.isEmpty else { return [] }
         let answer = PublishAnswer(count: messages.count)
         let timer = deadline.map { deadline in
             Task {
-                // Cancelled when the outcomes are there: then nobody waits for this.
+                // Cancelled when the outcomes are there: then the deadline is no longer needed.
                 guard (try? await Task.sleep(for: deadline)) != nil else { return }
                 answer.giveUp()
             }
@@ -79,10 +79,10 @@ package final class Publisher: Service, Sendable {
         }
     }
 
-    /// Gives up the connection and opens another one, over which everything that is not confirmed is published again.
+    /// Gives up the connection and opens another one, over which every unconfirmed message is published again.
     package func reconnect(because reason: String) { core.reconnect(because: reason) }
 
-    /// Publishes until graceful shutdown, then takes nothing more, waits for the outcomes of what it has, at most for `drainTimeout`, and
+    /// Publishes until graceful shutdown, then takes no more, waits for the outcomes of its messages, at most for `drainTimeout`, and
     /// returns; the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.
     package func run() async throws { try await thread.run() }
 }

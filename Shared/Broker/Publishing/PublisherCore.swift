@@ -14,7 +14,7 @@ struct PublisherSettings: Sendable {
     let isOrdered: Bool
 }
 
-/// What callers and the publisher's thread share.
+/// The state that callers share with the publisher's thread.
 final class PublisherCore: Sendable {
     struct Submission: Sendable {
         let messages: [OutgoingMessage]
@@ -27,7 +27,7 @@ final class PublisherCore: Sendable {
         var peer: String?
         var pending = 0
         var pendingBytes = 0
-        /// Set once a stop was asked for.
+        /// Set once a stop was requested.
         var stopAt: ContinuousClock.Instant?
         /// Why the connection is to be given up.
         var reconnectReason: String?
@@ -51,7 +51,7 @@ final class PublisherCore: Sendable {
     func submit(_ messages: [OutgoingMessage], _ completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
         let bytes = messages.reduce(0) { $0 + $1.body.count }
         let isTaken = status.withLock { status in
-            // One submission is always taken by an idle publisher, whatever its size: refusing it would not help anybody.
+            // An idle publisher takes one submission of any size: refusing it would not help the caller.
             guard
                 status.pending == 0
                     || (status.pending + messages.count <= settings.maximumPending

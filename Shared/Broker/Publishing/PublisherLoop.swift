@@ -7,7 +7,7 @@ import SystemIO
 
 /// The publisher's thread: owns the connection, the backlog and the unconfirmed window. Single-threaded, hence plain variables.
 final class PublisherLoop {
-    /// One call to `publish`; its messages come home one by one.
+    /// One call to `publish`; its messages are answered one by one.
     private final class Batch {
         var outcomes: [PublishOutcome]
         var missing: Int
@@ -35,7 +35,7 @@ final class PublisherLoop {
             self.confirmed = confirmed
         }
 
-        /// The same for the exchange that takes what its own refuses.
+        /// The same for the exchange that takes messages that its own refuses.
         var fallback: Pending? {
             guard let exchange = message.fallbackExchange else { return nil }
             var message = message
@@ -45,9 +45,9 @@ final class PublisherLoop {
         }
     }
 
-    /// At most so many are written before the broker's answers are read again.
+    /// How many are written before the broker's answers are read again.
     private static let burst = 64
-    /// In which the broker answers a publish as a rule.
+    /// The broker answers a publish within this time as a rule.
     private static let answerTime = Duration.seconds(1)
 
     private let core: PublisherCore
@@ -57,14 +57,14 @@ final class PublisherLoop {
     private var events: [RabbitMQEvent] = []
     private var settled: [ConfirmTracker<Pending>.Settled] = []
     private var isBlocked = false
-    /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
-    /// (docs/rabbitmq.md, Queues): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
+    /// False until this connection has had its first answer. The broker announces an alarm only to a connection that has published
+    /// (docs/rabbitmq.md, Queues): one message tests that, instead of a window that would then wait in the socket until TCP_USER_TIMEOUT.
     private var isProven = false
     /// A confirmation came for a message behind one that has none.
     private var isPassedOver = false
-    /// When a refusal makes this connection worth another one; nil where the broker's version makes that needless.
+    /// When a refusal makes another connection worthwhile; nil if the broker's version makes that needless.
     private var renewal: RenewalDelay?
-    /// Since when the broker has been able to confirm: the connection's begin, or the end of an alarm.
+    /// Since when the broker has been able to confirm: the connection's start, or the end of an alarm.
     private var mayConfirmSince = ContinuousClock.now
 
     init(_ core: PublisherCore) throws(SystemError) {
@@ -72,7 +72,7 @@ final class PublisherLoop {
         link = try BrokerLink(core.settings.link, wokenBy: core.wakeUp, logger: core.logger)
     }
 
-    /// Goes round until a stop was asked for and everything is settled, or its time is up.
+    /// Runs until a stop was requested and everything is settled, or its time is up.
     func run() throws {
         defer { end() }
         while true {
@@ -94,7 +94,7 @@ final class PublisherLoop {
         }
     }
 
-    /// A stop was asked for: whether everything is settled or its time is up.
+    /// A stop was requested: whether everything is settled or its time is up.
     private func isOver(_ stopAt: ContinuousClock.Instant) -> Bool {
         core.inbox.close().forEach(accept)
         return (backlog.isEmpty && tracker.count == 0) || .now >= stopAt
@@ -133,7 +133,7 @@ final class PublisherLoop {
         }
     }
 
-    /// What is unconfirmed goes over the next connection, which numbers its publishes anew.
+    /// Unconfirmed messages go over the next connection, which numbers its publishes anew.
     /// - Returns: how many messages.
     private func leaveConnection() -> Int {
         link.leave()
@@ -149,7 +149,7 @@ final class PublisherLoop {
         link.failed(error, unfinished: (LogKey.unconfirmed, unconfirmed))
     }
 
-    /// The broker refused something: over a new connection it may take it (``BrokerQuirks``).
+    /// The broker refused a message: over a new connection it may take it (``BrokerQuirks``).
     private func renew(_ connection: RabbitMQConnection) {
         renewal?.renewed()
         if tracker.count == 0 { connection.close() }
@@ -171,7 +171,7 @@ final class PublisherLoop {
         let left = tracker.reset() + remaining()
         for pending in left { settle(pending, .failed(.stopped)) }
         report()
-        // A goodbye only where nothing is owed: otherwise the broker finds out by itself.
+        // Closes properly only if every message is confirmed; else the broker notices by itself.
         if left.isEmpty { link.connection?.close() }
         link.leave()
         setState(.stopped)
@@ -208,7 +208,7 @@ final class PublisherLoop {
         }
     }
 
-    /// What was lost with its confirmation is published again, with the same id.
+    /// A message that was lost with its confirmation is published again, with the same id.
     private func checkConfirms() throws(RabbitMQError) {
         guard !isPassedOver else {
             throw RabbitMQError(.timedOut, "basic.publish", "the broker confirmed a message of a stream before an earlier one")
@@ -220,7 +220,7 @@ final class PublisherLoop {
 
     private var isRenewalDue: Bool { renewal?.isDue == true }
 
-    /// The broker owes no answer, or will not give it soon: a queue that has lost its leader gives none.
+    /// The broker has no answer to give, or will not give it soon: a queue that has lost its leader gives none.
     private var isAnswered: Bool { tracker.oldest.map { $0.duration(to: .now) > Self.answerTime } ?? (tracker.count == 0) }
 
     private var canPublish: Bool {

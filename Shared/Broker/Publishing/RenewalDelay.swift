@@ -1,5 +1,5 @@
-/// When a publisher whose messages the broker refuses tries another connection: after the first refusal at once, then after 1, 2, 4 s and so on
-/// up to 30 s, because a queue that is full refuses over every connection. Who was refused nothing for a minute begins anew.
+/// When a publisher whose messages the broker refuses tries another connection: after the first refusal at once, then after 1, 2, 4 s and
+/// so on up to 30 s, because a full queue refuses over every connection. After a minute without a refusal it begins anew.
 struct RenewalDelay {
     private static let shortest = Duration.seconds(1)
     private static let longest = Duration.seconds(30)

@@ -21,13 +21,13 @@ package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
 
     package var duration: Duration { .milliseconds(milliseconds) }
 
-    /// The shortest delay that is not shorter than `wanted`; the longest where none is: the job comes back early then and may be sent
-    /// round again.
+    /// The shortest delay that is not shorter than `wanted`; the longest if there is none: the job comes back early then and may be delayed
+    /// again.
     package static func atLeast(_ wanted: Duration) -> RetryDelay {
         allCases.first { $0.duration >= wanted } ?? .fifteenMinutes
     }
 
-    /// The longest delay that is not longer than `wanted`; the shortest where none is.
+    /// The longest delay that is not longer than `wanted`; the shortest if there is none.
     package static func atMost(_ wanted: Duration) -> RetryDelay {
         allCases.last { $0.duration <= wanted } ?? .oneSecond
     }

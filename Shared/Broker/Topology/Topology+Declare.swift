@@ -1,9 +1,9 @@
 package import RabbitMQ
 
 extension Topology {
-    /// Makes sure that everything is there, as ``ownership`` says. Declaring what exists with other arguments is a 406, missing what
+    /// Declares or checks all objects, as ``ownership`` says. An object that exists with other arguments is a 406, a missing one that
     /// operators should have made a 404; both end the connection and name the object.
-    /// - Parameter beforeEach: Called before each of these dozens of calls, which may take seconds each; what it throws ends them.
+    /// - Parameter beforeEach: Called before each of these dozens of calls, which may take seconds each; its error ends them.
     package func establish(
         on connection: RabbitMQConnection, beforeEach: () throws(RabbitMQError) -> Void = {}
     ) throws(RabbitMQError) {
@@ -13,7 +13,7 @@ extension Topology {
         }
     }
 
-    /// Declares everything, idempotently. Dead-letter targets come before what points at them.
+    /// Declares everything, idempotently. Dead-letter targets come before the queues that name them.
     package func declare(
         on connection: RabbitMQConnection, beforeEach: () throws(RabbitMQError) -> Void = {}
     ) throws(RabbitMQError) {

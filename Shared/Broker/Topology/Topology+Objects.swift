@@ -19,13 +19,13 @@ struct DeclaredBinding {
 }
 
 extension Topology {
-    /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers
-    /// have in flight may still come on top (docs/rabbitmq.md, Queues).
+    /// When a queue holds this much, publishers get nacks, so that the broker does not run out of disk. The figure is soft: messages that
+    /// publishers have in flight may be added (docs/rabbitmq.md, Queues).
     private static let maximumBytes: Int64 = 1 << 30
-    /// A notification lives for 72 hours at most, and a fence is there as long as any job that it stops; one hour is for clocks and one for the
-    /// reading. Not longer: a dispatcher that starts reads all of it before it takes a job.
+    /// A notification lives for 72 hours at most, and a fence must stay as long as any job that it stops; one hour is for clocks and one
+    /// for the reading. Not longer: a dispatcher that starts reads all of it before it takes a job.
     private static let controlRetention = "74h"
-    /// Retention drops whole segments only. Small ones, or else a quiet installation replays months of fences at every start.
+    /// Retention drops whole segments only. With large ones, a quiet installation would replay months of fences at every start.
     private static let controlSegmentBytes: Int64 = 4 << 20
 
     var exchanges: [DeclaredExchange] {
@@ -45,7 +45,7 @@ extension Topology {
                 // It keeps the newest heartbeat and drops the one before.
                 DeclaredQueue(
                     name: heartbeatQueue, arguments: ["x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "drop-head"]),
-                // No length limit: it would drop the oldest fences, and with them what they protect.
+                // No length limit: it would drop the oldest fences, and with them their protection.
                 DeclaredQueue(
                     name: controlStream,
                     arguments: [

@@ -1,9 +1,9 @@
 package import PushModel
 
-/// The names of everything in the broker. Every name begins with the prefix, so that several installations, and
-/// tests, share a virtual host. What the names stand for is in `Topology+Objects.swift`.
+/// The names of all objects in the broker. Every name begins with the prefix, so that several installations, and tests, share a virtual
+/// host. `Topology+Objects.swift` describes the objects.
 package struct Topology: Sendable, Hashable {
-    /// Who makes the objects.
+    /// The creator of the objects.
     package enum Ownership: String, Sendable, Hashable, CaseIterable {
         /// The services declare everything, idempotently, at every connect.
         case services
@@ -44,7 +44,7 @@ package struct Topology: Sendable, Hashable {
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
 
-    /// A dispatcher at rest publishes to it through the default exchange, and nobody reads it: that the broker confirms shows that its node reaches
-    /// most of the others.
+    /// An idle dispatcher publishes to it through the default exchange, and no process reads it: the broker's confirmation shows that its
+    /// node reaches most of the others.
     package var heartbeatQueue: String { "\(prefix).heartbeat" }
 }

@@ -1,6 +1,6 @@
 internal import CNGHTTP2
 
-/// nghttp2's callbacks for clients. Each finds the session, and notes what happened.
+/// nghttp2's callbacks for clients. Each finds the session, and records the event.
 enum ClientCallbacks {
     /// Made once and never changed nor freed: every session is made from it.
     nonisolated(unsafe) static let table: OpaquePointer? = {
@@ -37,7 +37,7 @@ enum ClientCallbacks {
 
     private static let failure = NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
 
-    /// Nothing is retained: the session is alive, for it is in the midst of a call to nghttp2.
+    /// Nothing is retained: the session is alive, because it is inside a call to nghttp2.
     @inline(__always)
     private static func with(_ owner: UnsafeMutableRawPointer?, _ body: (HTTP2ClientSession) -> Void) -> Int32 {
         guard let owner else { return failure }
@@ -65,7 +65,7 @@ extension HTTP2ClientSession {
         }
     }
 
-    /// The slot of a stream that nghttp2 has just spoken of.
+    /// The slot of the stream of the last callback.
     @inline(__always)
     private func openSlot(of stream: Int32) -> Int? {
         if streams.indices.contains(recentSlot), streams[recentSlot].stream == stream { return recentSlot }
@@ -92,7 +92,7 @@ extension HTTP2ClientSession {
     private func receivedHeaders(_ head: nghttp2_frame_hd) {
         guard let slot = openSlot(of: head.stream_id) else { return }
         let status = streams[slot].status
-        // Interim answers are not told; trailers come after the status has been (RFC 9113 section 8.1).
+        // Interim answers are not reported; trailers come after the status was reported (RFC 9113 section 8.1).
         guard status >= 200 else { return }
         let endStream = head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
         streams[slot].status = 0
@@ -128,7 +128,7 @@ extension HTTP2ClientSession {
     }
 
     fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
-        // A stream that was given up before it left has been told already, and its slot may have a new user.
+        // A stream that was given up before it left has been reported already, and its slot may have a new user.
         guard let slot = openSlot(of: stream), streams[slot].stream == stream else { return }
         close(slot: slot, code, written: progress(slot: slot))
     }
@@ -148,7 +148,7 @@ extension HTTP2ClientSession {
     fileprivate func readBody(
         slot: Int, _ buffer: UnsafeMutablePointer<UInt8>?, _ room: Int, _ flags: UnsafeMutablePointer<UInt32>?
     ) -> Int {
-        // A request that was given up while it waited is never asked for its body. Where it is, there is none.
+        // nghttp2 never reads the body of a request that was given up while it waited. If it does, there is none.
         guard streams[slot].body >= 0 else {
             flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
             return 0

@@ -1,12 +1,12 @@
-/// What has happened on a client's connection, oldest first.
+/// A client connection's events, oldest first.
 ///
-/// By far most answers are a status and nothing else that anybody wants: of those only numbers are kept, one note for answer and end.
+/// Most answers are a status and no other wanted data: of those it keeps only numbers, one note for answer and end.
 struct ClientEventQueue {
     private struct Note {
         /// 0: the next of `others`.
         let stream: Int32
         let status: Int32
-        /// Where the request ended in the output.
+        /// The request's end in the output.
         let position: Int64
     }
 
@@ -42,7 +42,7 @@ struct ClientEventQueue {
         }
     }
 
-    /// Everything spelled out.
+    /// The events in full.
     var all: [HTTP2ClientEvent] {
         var events: [HTTP2ClientEvent] = []
         var next = others.makeIterator()
@@ -58,9 +58,9 @@ struct ClientEventQueue {
     }
 }
 
-/// An event, or in short the two that say of one stream that it had an answer without a body and has ended.
+/// An event, or in short the two events of a stream that had an answer without a body and has ended.
 package enum HTTP2ClientNote: Sendable {
-    /// The whole answer, of which nothing but the status is wanted.
+    /// The whole answer, of which only the status is wanted.
     case answered(stream: Int32, status: Int)
     case event(HTTP2ClientEvent)
 }

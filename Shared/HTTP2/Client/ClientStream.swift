@@ -6,13 +6,13 @@ struct ClientStream {
     var body = -1
     /// How much of the body has been sent.
     var bodyOffset = 0
-    /// Where the request's end lies in the output; -1 while it has not been given out.
+    /// The position of the request's end in the output; -1 while it has not been given out.
     var endPosition: Int64 = -1
     var status = 0
     var fields = HeaderList()
     var fieldBytes = 0
     var receivedBytes = 0
-    /// The status of an answer that is told of together with its end; 0: there is none.
+    /// The status of an answer that is reported together with its end; 0: there is none.
     var bareStatus: Int32 = 0
 
     mutating func begin(_ stream: Int32, body: Int) {

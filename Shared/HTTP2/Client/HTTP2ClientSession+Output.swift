@@ -1,7 +1,7 @@
 internal import CNGHTTP2
 
 extension HTTP2ClientSession {
-    /// Lends the next frame to send, or returns false when there is none. Frames are small: `gatherOutput` is for the hot path.
+    /// Lends the next frame to send, or returns false when there is none. Frames are small: use `gatherOutput` on the hot path.
     package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
         let frame = try nextFrame()
         guard !frame.isEmpty else { return false }
@@ -34,7 +34,7 @@ extension HTTP2ClientSession {
     package var wantsRead: Bool { wire.wantsRead }
     package var wantsWrite: Bool { wire.wantsWrite }
 
-    /// The moment to close the socket: nothing is outstanding, and nothing will be.
+    /// The moment to close the socket: no frame is outstanding, and none will be.
     package var isFinished: Bool { !wire.wantsRead && !wire.wantsWrite }
 }
 
@@ -57,7 +57,7 @@ extension HTTP2ClientSession {
         return wire.slot(of: streams[slot].stream) == nil ? .nothing : .incomplete
     }
 
-    /// Ends a stream: with RST_STREAM, after which `streamClosed` comes once that has been given out; or, if nothing of it has left yet,
+    /// Ends a stream: with RST_STREAM, after which `streamClosed` comes once that has been given out; or, if no byte of it has left yet,
     /// without a trace on the wire and with `streamClosed` at once. Unknown and closed streams are ignored.
     package func reset(_ stream: Int32, _ code: HTTP2ErrorCode = .cancel) {
         guard let slot = findSlot(stream) else { return }
@@ -67,18 +67,18 @@ extension HTTP2ClientSession {
         if !hasLeft { close(slot: slot, code, written: .nothing) }
     }
 
-    /// Asks the peer for a sign of life: `pingAck` brings the number back. PINGs overtake everything that waits.
+    /// Tests whether the peer is alive: `pingAck` brings the number back. PINGs overtake everything that waits.
     package func ping(_ number: UInt64) {
         wire.ping(number)
     }
 
-    /// Tells the peer that this side is leaving. Open streams go on; `isFinished` when they are done.
+    /// Announces to the peer that this side is leaving. Open streams go on; `isFinished` when they are done.
     package func goAway(_ code: HTTP2ErrorCode = .noError) throws(HTTP2Error) {
         isRetired = true
         try wire.goAway(lastStream: 0, code, debug: [])
     }
 
-    /// Streams that are open, in no order: what to give up when the connection is lost.
+    /// Open streams, in no order: those to give up when the connection is lost.
     package var openStreamNumbers: [Int32] {
         streams.indices.compactMap { streams[$0].stream == 0 ? nil : streams[$0].stream }
     }

@@ -19,26 +19,26 @@ package final class HTTP2ClientSession {
     var events = ClientEventQueue()
     private var spare = ClientEventQueue()
     var bodies = SharedBodies()
-    /// Whose header came last: most callbacks are about the stream that the one before was about.
+    /// The slot of the last header: most callbacks are about the same stream as the one before.
     var recentSlot = 0
     /// Bytes given out so far. See `RequestProgress.complete`.
     package internal(set) var outputPosition: Int64 = 0
-    /// The stream whose END_STREAM lies in the frame that is being made.
+    /// The stream whose END_STREAM is in the frame that is being made.
     var endingSlot: Int?
     package internal(set) var openStreams = 0
-    /// As the peer allows at the moment, clamped to the session's own maximum.
+    /// The peer's present limit, clamped to the session's own maximum.
     package internal(set) var remoteMaxConcurrentStreams: Int
     /// GOAWAY has been received or sent: this connection takes no more requests.
     var isRetired = false
-    /// What this session accused the peer of, in a GOAWAY of its own; nil while all is well.
+    /// The code of a GOAWAY that this session sent for a violation by the peer; nil if there was none.
     package internal(set) var connectionError: HTTP2ErrorCode?
 
     /// - Parameters:
     ///   - initialPeerStreamLimit: how many streams may be opened before the peer's first SETTINGS. APNs with provider tokens wants 1.
-    ///   - maximumOpenStreams: never more than so many, whatever the peer allows: it bounds this session's memory.
+    ///   - maximumOpenStreams: the limit even if the peer allows more: it bounds this session's memory.
     ///   - wantedHeaders: the names (lower case) kept from answers. Fewer is faster: when none of an answer is kept, nothing is allocated.
     ///   - maximumResponseBody: bytes per answer; a longer one is reset with `cancel`.
-    ///   - maximumHeaderList: bytes of an answer's headers (RFC 9113 section 6.5.2); what is beyond is not kept.
+    ///   - maximumHeaderList: bytes of an answer's headers (RFC 9113 section 6.5.2); headers beyond it are not kept.
     ///   - memoryLimit: bytes that nghttp2 gets for this session; beyond, its calls fail with NGHTTP2_ERR_NOMEM.
     package init(
         initialPeerStreamLimit: Int = 100, maximumOpenStreams: Int = 4096, wantedHeaders: [String] = [],
@@ -53,7 +53,7 @@ package final class HTTP2ClientSession {
         self.maximumResponseBody = maximumResponseBody
         self.maximumHeaderList = maximumHeaderList
         remoteMaxConcurrentStreams = min(initialPeerStreamLimit, maximumOpenStreams)
-        // Unretained: cannot dangle, for this object's end is the session's.
+        // Unretained: cannot dangle, because this object's end is the session's.
         nghttp2_session_set_user_data(wire.handle, Unmanaged.passUnretained(self).toOpaque())
         try wire.submitSettings([
             nghttp2_settings_entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0),
@@ -61,7 +61,7 @@ package final class HTTP2ClientSession {
         ])
     }
 
-    /// Whether `submit` would take a request now, and it would leave at once: nothing is ever parked in nghttp2 (docs/apns.md, Streams).
+    /// Whether `submit` would take a request now, and it would leave at once: no request ever waits in nghttp2 (docs/apns.md, Streams).
     package var canSubmit: Bool {
         openStreams < remoteMaxConcurrentStreams && acceptsRequests
     }
@@ -98,20 +98,20 @@ package final class HTTP2ClientSession {
         return stream
     }
 
-    /// Feeds bytes that arrived from the peer.
+    /// Gives the session bytes that arrived from the peer.
     /// - Throws: when nghttp2 cannot go on; drop the connection then.
     package func receive(_ bytes: Span<UInt8>) throws(HTTP2Error) {
         try wire.receive(bytes)
     }
 
-    /// What has happened since the last call, oldest first.
+    /// The events since the last call, oldest first.
     package func takeEvents() -> [HTTP2ClientEvent] {
         defer { events.removeAll() }
         return events.all
     }
 
-    /// As `takeEvents`, without an allocation, and in short where an answer is but a status. `body` may submit and reset; what that causes
-    /// is for the next call.
+    /// As `takeEvents`, without an allocation, and in short if an answer is only a status. `body` may submit and reset; the events of that
+    /// come with the next call.
     package func forEachEvent<E: Error>(_ body: (HTTP2ClientNote) throws(E) -> Void) throws(E) {
         guard !events.isEmpty else { return }
         // Two queues take turns, each moved, never shared: so both keep their storage.

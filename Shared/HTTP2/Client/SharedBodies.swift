@@ -1,5 +1,5 @@
-/// The bodies that open streams have to send, each kept once for all streams that it was submitted to one after another. Streams count as
-/// plain numbers here: a reference of its own for each would cost more than copying a payload.
+/// The bodies that open streams have to send, each kept once for all streams that it was submitted to one after another. Streams are
+/// counted as plain numbers here: a reference of its own for each would cost more than copying a payload.
 struct SharedBodies {
     private struct Entry {
         var bytes: [UInt8] = []
@@ -8,7 +8,7 @@ struct SharedBodies {
 
         // Through spans: lending the array itself would retain it.
 
-        /// The same memory: while this holds it, nobody else's array can lie there.
+        /// The same memory: while this holds it, no other array can lie there.
         @inline(__always)
         func isSame(_ other: [UInt8]) -> Bool {
             let base = other.span.withUnsafeBufferPointer { $0.baseAddress }
@@ -28,7 +28,7 @@ struct SharedBodies {
     private var last = 0
 
     /// For a stream that is about to be opened.
-    /// - Returns: what `read` and `close` go by.
+    /// - Returns: the place for `read` and `close`.
     mutating func open(_ bytes: [UInt8]) -> Int {
         if !entries.indices.contains(last) || entries[last].users == 0 || !entries[last].isSame(bytes) {
             last = entries.allocate()
@@ -40,7 +40,7 @@ struct SharedBodies {
 
     /// Copies the next piece into nghttp2's frame. (nghttp2_data_source_read_callback)
     /// - Parameter offset: how much of it this stream has sent; moved on.
-    /// - Returns: its length, and whether it was the last one: then the stream is to be closed here.
+    /// - Returns: its length, and whether it was the last one: then the caller has to close the stream here.
     @inline(__always)
     func read(
         _ place: Int, _ offset: inout Int, into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int
@@ -52,7 +52,7 @@ struct SharedBodies {
         return (count, offset == total)
     }
 
-    /// A stream needs it no more.
+    /// A stream no longer needs it.
     mutating func close(_ place: Int) {
         entries[place].users -= 1
         guard entries[place].users == 0 else { return }

@@ -25,7 +25,7 @@ final class HeaderArray {
                     for index in 0..<count {
                         let field = fields[index]
                         if let name = field.fixedName {
-                            // Text of the program outlives every session.
+                            // The program's text outlives every session.
                             storage[index] = nghttp2_nv(
                                 name: UnsafeMutablePointer(mutating: name.utf8Start), value: base + field.value.lowerBound,
                                 namelen: name.utf8CodeUnitCount, valuelen: field.value.count, flags: field.flags | Self.keepsName)

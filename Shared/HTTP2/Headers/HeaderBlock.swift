@@ -2,19 +2,19 @@ internal import CNGHTTP2
 
 /// Whether a header goes into the peer's compression table (RFC 7541 section 6.2).
 package enum HeaderIndexing: Sendable {
-    /// Name and value are remembered: the second time costs a byte or two. For what stays the same.
+    /// Name and value are remembered: the second time costs a byte or two. For values that stay the same.
     case incremental
-    /// Nothing is remembered. For values that change every time, once their name is in the table (docs/apns.md, Headers).
+    /// No value is remembered. For values that change every time, once their name is in the table (docs/apns.md, Headers).
     case withoutIndexing
 }
 
 /// Headers to send, prepared once and reused: one flat byte buffer, so that a submit needs neither a String nor an allocation.
 ///
-/// Names must be lower case, and pseudo-headers (`:path`) come first (RFC 9113 section 8.3). What changes from request to request is either
-/// replaced in place (`setValue`), wherever it stands, or appended after a mark and cut off again (`truncate`).
+/// Names must be lower case, and pseudo-headers (`:path`) come first (RFC 9113 section 8.3). A value that changes with each request is
+/// either replaced in place (`setValue`), or appended after a mark and cut off again (`truncate`).
 package struct HeaderBlock: Sendable {
     struct Field: Sendable {
-        /// The name where it is the program's own text, which nghttp2 may refer to instead of copying it; else it lies in `bytes`.
+        /// The name if it is the program's own text, which nghttp2 may refer to instead of copying it; else it is in `bytes`.
         var fixedName: StaticString?
         var name: Range<Int>
         var value: Range<Int>
@@ -52,7 +52,7 @@ package struct HeaderBlock: Sendable {
         return append(nil, start..<bytes.count, value, indexing)
     }
 
-    /// The same with a name that stands in the program's text, as most do: a submit need not copy it.
+    /// The same with a name from the program's text, as most are: a submit need not copy it.
     @discardableResult
     package mutating func append(fixed name: StaticString, _ value: String, indexing: HeaderIndexing = .incremental) -> Int {
         append(name, 0..<0, value.utf8, indexing)
@@ -78,14 +78,14 @@ package struct HeaderBlock: Sendable {
     /// How long a value is.
     package func valueCount(at index: Int) -> Int { fields[index].value.count }
 
-    /// Lends a value to be overwritten where it stands, its length as it is: the block's bytes, and where in them it begins.
+    /// Lends a value to be overwritten in place, with the same length: the block's bytes, and the value's start in them.
     package mutating func rewriteValue(at index: Int, _ body: (inout MutableSpan<UInt8>, Int) -> Void) {
         let start = fields[index].value.lowerBound
         var text = bytes.mutableSpan
         body(&text, start)
     }
 
-    /// Replaces a value, in place where it fits: values of one length (paths with a token, `apns-id`) never allocate.
+    /// Replaces a value, in place if it fits: values of one length (paths with a token, `apns-id`) never allocate.
     package mutating func setValue(_ value: [UInt8], at index: Int) {
         var field = fields[index]
         let start = field.value.lowerBound
@@ -98,7 +98,7 @@ package struct HeaderBlock: Sendable {
             }
             field.value = start..<start + value.count
         } else {
-            // Moves to the end; with it grows the room, so that the space left behind stays bounded.
+            // Moves to the end; the room grows with it, so that the space left behind stays bounded.
             let start = bytes.count
             bytes.append(contentsOf: value)
             field.value = start..<bytes.count
@@ -118,11 +118,11 @@ package struct HeaderBlock: Sendable {
 
     package var mark: Mark { Mark(fields: fields.count) }
 
-    /// Cuts off what was appended since.
+    /// Cuts off the headers that were appended since.
     package mutating func truncate(to mark: Mark) {
         guard mark.fields < fields.count else { return }
         fields.removeSubrange(mark.fields...)
-        // A value that was replaced by a longer one may lie behind what was appended later.
+        // A value that was replaced by a longer one may be behind later headers.
         let inUse = fields.reduce(0) { max($0, $1.valueCapacityEnd) }
         bytes.removeSubrange(inUse...)
     }

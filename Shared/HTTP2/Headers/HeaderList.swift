@@ -1,6 +1,7 @@
 import Glibc
 
-/// Headers that arrived, in order, in one flat byte buffer: no String until somebody asks for one. Names are lower case (RFC 9113 section 8.2).
+/// Headers that arrived, in order, in one flat byte buffer: no String until a caller wants one. Names are lower case (RFC 9113 section
+/// 8.2).
 package struct HeaderList: Sendable, Equatable {
     /// Per header: two bytes length of the name, two of the value, both little endian, then name and value.
     private var bytes: [UInt8] = []
@@ -82,7 +83,7 @@ package struct HeaderList: Sendable, Equatable {
         return memcmp(base + range.lowerBound, name.utf8Start, range.count) == 0
     }
 
-    /// Walks until `body` returns false.
+    /// Goes through the headers until `body` returns false.
     @inline(__always)
     private func forEachRange(_ all: UnsafeRawBufferPointer, _ body: (Range<Int>, Range<Int>) -> Bool) {
         var position = 0
@@ -98,7 +99,7 @@ package struct HeaderList: Sendable, Equatable {
     @discardableResult
     mutating func append(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
         guard name.count <= 0xffff, value.count <= 0xffff else { return false }
-        // One piece of room for all four parts: this is done for every header of every request.
+        // One growth of the buffer for all four parts: this runs for every header of every request.
         bytes.append(addingCapacity: 4 + name.count + value.count) { output in
             output.withUnsafeMutableBufferPointer { buffer, initialized in
                 guard let start = buffer.baseAddress.map({ $0 + initialized }) else { return }

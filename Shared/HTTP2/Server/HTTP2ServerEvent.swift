@@ -1,10 +1,10 @@
 package enum HTTP2ServerEvent: Sendable {
-    /// A whole request: pseudo-headers first. nghttp2 has checked it against RFC 9113 section 8.
-    /// Whoever keeps `headers` or `body` beyond the round costs the session one allocation each; look at them and let go.
+    /// A whole request: pseudo-headers first. nghttp2 has checked it against RFC 9113 section 8. Do not keep `headers` or `body` beyond the
+    /// round: each costs the session an allocation then.
     case request(stream: Int32, headers: HeaderList, body: [UInt8])
-    /// `noError` after a whole exchange; anything else may come before an answer was given, or before the whole request was here.
+    /// `noError` after a whole exchange; any other code may come before an answer was given, or before the whole request was here.
     case streamClosed(stream: Int32, errorCode: HTTP2ErrorCode)
-    /// The peer has taken over the settings that were sent last.
+    /// The peer has applied the settings that were sent last.
     case settingsAcknowledged
     case goAway(lastStream: Int32, errorCode: HTTP2ErrorCode)
     case pingAck(UInt64)

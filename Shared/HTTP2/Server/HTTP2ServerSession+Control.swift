@@ -1,7 +1,7 @@
 internal import CNGHTTP2
 
 extension HTTP2ServerSession {
-    /// Lends the next frame to send, or returns false when there is none. Frames are small: `gatherOutput` is for the hot path.
+    /// Lends the next frame to send, or returns false when there is none. Frames are small: use `gatherOutput` on the hot path.
     package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
         if isGreeted, !notices.isEmpty {
             body(notices.span)
@@ -40,7 +40,7 @@ extension HTTP2ServerSession {
         frame.count >= 9 && UInt32(frame[3]) == NGHTTP2_SETTINGS.rawValue && UInt32(frame[4]) & NGHTTP2_FLAG_ACK.rawValue == 0
     }
 
-    /// - Parameter start: Where the frame begins, which ends with the buffer.
+    /// - Parameter start: The beginning of the frame, which ends with the buffer.
     private func addStreamLimit(to buffer: inout [UInt8], at start: Int) {
         let id = UInt16(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)
         buffer += [UInt8(id >> 8), UInt8(id & 0xff)] + Self.bytes(UInt32(clamping: announced.takeUnsent()))
@@ -50,10 +50,10 @@ extension HTTP2ServerSession {
     package var wantsRead: Bool { wire.wantsRead }
     package var wantsWrite: Bool { wire.wantsWrite || !notices.isEmpty }
 
-    /// The moment to close the socket: nothing is outstanding, and nothing will be.
+    /// The moment to close the socket: no frame is outstanding, and none will be.
     package var isFinished: Bool { !wire.wantsRead && !wantsWrite }
 
-    /// Tells the peer another stream limit (RFC 9113 section 5.1.2). Lowering it resets nothing that is open.
+    /// Announces another stream limit to the peer (RFC 9113 section 5.1.2). Lowering it resets no open stream.
     package func updateSettings(maxConcurrentStreams: Int) throws(HTTP2Error) {
         announced.announce(maxConcurrentStreams)
         try wire.submitSettings([])
@@ -61,8 +61,8 @@ extension HTTP2ServerSession {
 
     /// Sends GOAWAY: streams above `lastStream` are closed with `refusedStream` and not reported, and new ones ignored; the others go on.
     /// May be sent again with a lower number, never with a higher one (RFC 9113 section 6.8).
-    /// - Parameter lastStream: a client's stream, or 0; an even number means the one below it. nil for "all that have come", `Int32.max` for
-    ///   a notice that more is to follow: until then new streams are served. After any other number a notice is nothing.
+    /// - Parameter lastStream: a client's stream, or 0; an even number means the one below it. nil for "all that have come", `Int32.max`
+    ///   for a notice that more is to follow: until then new streams are served. After any other number a notice has no effect.
     package func goAway(lastStream: Int32? = nil, code: HTTP2ErrorCode = .noError, debug: [UInt8] = []) throws(HTTP2Error) {
         let given = lastStream ?? self.lastStream
         guard given < .max else { return give(noticeOf: code, debug) }
@@ -70,13 +70,13 @@ extension HTTP2ServerSession {
         isGoingAway = true
         // A notice goes first, or would raise the number again.
         if !isGreeted { notices = [] }
-        // Only a client's own numbers may stand there, and they are odd.
+        // Only a client's own numbers are allowed, and they are odd.
         let last = given > 0 && given % 2 == 0 ? given - 1 : given
         leaveUnprocessed(above: last)
         try wire.goAway(lastStream: last, code, debug: debug)
     }
 
-    /// A notice goes past nghttp2, which takes no new streams after any GOAWAY that has a code or a text.
+    /// A notice bypasses nghttp2, which takes no new streams after any GOAWAY that has a code or a text.
     private func give(noticeOf code: HTTP2ErrorCode, _ debug: [UInt8]) {
         guard !isGoingAway else { return }
         let text = debug.prefix(Self.longestNoticeText)
@@ -92,10 +92,10 @@ extension HTTP2ServerSession {
         stride(from: UInt32(24), through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
     }
 
-    /// Of the least that a peer takes in one frame.
+    /// Of the smallest maximum frame size that a peer may have.
     private static let longestNoticeText = 16_384 - 8
 
-    /// Requests with a higher number are not reported any more, as after a GOAWAY with this number, which is to follow.
+    /// Requests with a higher number are not reported any more, as after a GOAWAY with this number, which must follow.
     package func leaveUnprocessed(above stream: Int32) {
         lastProcessed = min(lastProcessed, stream)
     }
@@ -106,7 +106,7 @@ extension HTTP2ServerSession {
         wire.reset(stream, code)
     }
 
-    /// Asks the peer for a sign of life: `pingAck` brings the number back.
+    /// Tests whether the peer is alive: `pingAck` brings the number back.
     package func ping(_ number: UInt64) {
         wire.ping(number)
     }

@@ -14,27 +14,27 @@ package final class HTTP2ServerSession {
     var events: [HTTP2ServerEvent] = []
     private var spare: [HTTP2ServerEvent] = []
     package internal(set) var openStreams = 0
-    /// What this session accused the peer of, in a GOAWAY of its own; nil while all is well.
+    /// The code of a GOAWAY that this session sent for a violation by the peer; nil if there was none.
     package internal(set) var connectionError: HTTP2ErrorCode?
-    /// The limit on streams. nghttp2 is told of none: it would end a connection over a stream that crosses a new limit on its way.
+    /// The limit on streams. nghttp2 gets none: it would end a connection because of a stream that crosses a new limit on its way.
     var announced: AnnouncedStreams
     /// Open streams that were refused because there were too many.
     var refusedStreams = 0
-    /// Numbers that the client can use no more.
+    /// Numbers that the client can no longer use.
     var skipped = SkippedStreams()
     /// Open streams whose requests were cut.
     var cutStreams = 0
     /// A GOAWAY has named a last stream.
     var isGoingAway = false
-    /// The first frame, SETTINGS, was taken: others may go past nghttp2.
+    /// The first frame, SETTINGS, was taken: others may bypass nghttp2.
     var isGreeted = false
     /// Whole GOAWAY frames that wait to be sent.
     var notices: [UInt8] = []
-    /// What the caller has declared unprocessed lies above this.
+    /// The caller has declared streams above this unprocessed.
     var lastProcessed = Int32.max
     /// The code of the caller's own GOAWAY.
     var announcedCode: HTTP2ErrorCode?
-    /// The highest stream that was begun: what a GOAWAY names when nothing is refused.
+    /// The highest stream that was begun: a GOAWAY without a refusal names it.
     package var lastStream: Int32 { nghttp2_session_get_last_proc_stream_id(wire.handle) }
 
     package init(settings: HTTP2ServerSettings = HTTP2ServerSettings()) throws(HTTP2Error) {
@@ -44,7 +44,7 @@ package final class HTTP2ServerSession {
         announced = AnnouncedStreams(limits.maxConcurrentStreams)
         wire = try WireSession(
             options: { _ in }, { nghttp2_session_server_new3(&$0, ServerCallbacks.table, nil, $1, &$2) })
-        // Unretained: cannot dangle, for this object's end is the session's.
+        // Unretained: cannot dangle, because this object's end is the session's.
         nghttp2_session_set_user_data(wire.handle, Unmanaged.passUnretained(self).toOpaque())
         try wire.submitSettings([
             nghttp2_settings_entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.initialWindowSize),
@@ -56,13 +56,13 @@ package final class HTTP2ServerSession {
         }
     }
 
-    /// Feeds bytes that arrived from the peer.
+    /// Gives the session bytes that arrived from the peer.
     /// - Throws: when nghttp2 cannot go on (not HTTP/2 at all, a flood); drop the connection then.
     package func receive(_ bytes: Span<UInt8>) throws(HTTP2Error) {
         try wire.receive(bytes)
     }
 
-    /// What has happened since the last call, oldest first. A GOAWAY holds for the events of the next call: `forEachEvent` looks at each.
+    /// The events since the last call, oldest first. A GOAWAY holds for the events of the next call: `forEachEvent` checks each.
     package func takeEvents() -> [HTTP2ServerEvent] {
         defer { events = [] }
         guard lastProcessed < .max else { return events }
@@ -72,7 +72,7 @@ package final class HTTP2ServerSession {
         }
     }
 
-    /// As `takeEvents`, without an allocation. `body` may answer and reset; what that causes is for the next call.
+    /// As `takeEvents`, without an allocation. `body` may answer and reset; the events of that come with the next call.
     package func forEachEvent<E: Error>(_ body: (HTTP2ServerEvent) throws(E) -> Void) throws(E) {
         guard !events.isEmpty else { return }
         // Two arrays take turns, each moved, never shared: so both keep their storage.
@@ -84,7 +84,7 @@ package final class HTTP2ServerSession {
             swap(&batch, &spare)
         }
         for event in batch {
-            // What came with the request that was the reason for a GOAWAY is not to be processed either.
+            // Later requests of the same read must not be processed either, after the one that caused a GOAWAY.
             if case .request(let stream, _, _) = event, stream > lastProcessed { continue }
             try body(event)
         }

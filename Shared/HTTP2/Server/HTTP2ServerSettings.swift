@@ -1,4 +1,4 @@
-/// What a server session tells its peer, and its bounds.
+/// The settings that a server session announces to its peer, and its bounds.
 package struct HTTP2ServerSettings: Sendable {
     package var maxConcurrentStreams = 1000
     /// Per stream, RFC 9113 section 6.9.2.
@@ -11,7 +11,7 @@ package struct HTTP2ServerSettings: Sendable {
     /// the rest is dropped, and the answer's end ends the stream.
     package var maximumBody = 262_144
 
-    /// The text of the GOAWAY for a client that opens more streams than it has agreed to.
+    /// The text of the GOAWAY for a client that opens more streams than it has acknowledged.
     package var tooManyStreamsText: [UInt8] = []
 
     package init() {}

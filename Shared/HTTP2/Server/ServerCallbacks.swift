@@ -1,6 +1,6 @@
 internal import CNGHTTP2
 
-/// nghttp2's callbacks for servers. Each finds the session, and notes what happened.
+/// nghttp2's callbacks for servers. Each finds the session, and records the event.
 enum ServerCallbacks {
     /// Made once and never changed nor freed: every session is made from it.
     nonisolated(unsafe) static let table: OpaquePointer? = {
@@ -46,7 +46,7 @@ enum ServerCallbacks {
 
     private static let failure = NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
 
-    /// Nothing is retained: the session is alive, for it is in the midst of a call to nghttp2.
+    /// Nothing is retained: the session is alive, because it is inside a call to nghttp2.
     @inline(__always)
     private static func with(_ owner: UnsafeMutableRawPointer?, _ body: (HTTP2ServerSession) -> Void) -> Int32 {
         guard let owner else { return failure }
@@ -77,8 +77,8 @@ extension HTTP2ServerSession {
         if others - refusedStreams >= announced.latest { turnAway(slot, others) }
     }
 
-    /// One stream too many (RFC 9113 section 5.1.2). A client that cannot know of the limit yet is refused the stream alone; another one is told
-    /// to go, and what it began before is served.
+    /// One stream too many (RFC 9113 section 5.1.2). If the client cannot know of the limit yet, only the stream is refused; else the
+    /// client gets a GOAWAY, and its earlier streams are served.
     private func turnAway(_ slot: Int, _ others: Int) {
         streams[slot].isTooMany = true
         refusedStreams += 1
@@ -108,7 +108,7 @@ extension HTTP2ServerSession {
         if streams[slot].body.count > limits.maximumBody { cut(slot) }
     }
 
-    /// The request is told as far as it has come; what still comes of its body is dropped.
+    /// Reports the request as far as it has come; the rest of its body is dropped.
     private func cut(_ slot: Int) {
         streams[slot].isCut = true
         cutStreams += 1

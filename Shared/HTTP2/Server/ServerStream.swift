@@ -9,7 +9,7 @@ struct ServerStream {
     var answer = OutgoingBody()
     /// One stream more than there may be.
     var isTooMany = false
-    /// Over a bound: it has been reset, and what still arrives is dropped.
+    /// Over a bound: it has been reset, and later bytes are dropped.
     var isRefused = false
     var isAnswered = false
     /// Its body is longer than any may be: it was reported without its end.

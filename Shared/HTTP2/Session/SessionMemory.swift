@@ -1,8 +1,7 @@
 internal import CNGHTTP2
 import Glibc
 
-/// What nghttp2 takes of malloc for one session (`nghttp2_mem`), and no more than a limit: beyond it, every allocation fails. One thread, like
-/// the session.
+/// Gives nghttp2 memory for one session (`nghttp2_mem`) up to a limit: beyond it, every allocation fails. One thread, like the session.
 struct SessionMemory: ~Copyable {
     private typealias Left = UnsafeMutablePointer<Int>
 
@@ -14,10 +13,10 @@ struct SessionMemory: ~Copyable {
         left.initialize(to: limit)
     }
 
-    /// After `nghttp2_session_del`, which frees all that was taken.
+    /// After `nghttp2_session_del`, which frees all of it.
     deinit { left.deallocate() }
 
-    /// What `nghttp2_session_…_new3` takes; it copies this.
+    /// The argument of `nghttp2_session_…_new3`, which copies this.
     var functions: nghttp2_mem {
         nghttp2_mem(
             mem_user_data: left,

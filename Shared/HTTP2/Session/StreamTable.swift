@@ -1,5 +1,5 @@
 /// The open streams of one session, in slots that are used again. nghttp2 carries the slot's number as a stream's user data, so that a
-/// callback finds its stream without a search. What a released slot owns keeps its capacity.
+/// callback finds its stream without a search. A released slot's buffers keep their capacity.
 struct StreamTable<Stream> {
     private var slots: [Stream] = []
     private var free: [Int] = []

@@ -1,6 +1,7 @@
 internal import CNGHTTP2
 
-/// Owns an `nghttp2_session`: what client and server do alike. Immutable, so that nghttp2's callbacks may use it while a call is under way.
+/// Owns an `nghttp2_session`: the common part of client and server. Immutable, so that nghttp2's callbacks may use it while a call is under
+/// way.
 struct WireSession: ~Copyable {
     let handle: OpaquePointer
     private let memory: SessionMemory
@@ -15,7 +16,7 @@ struct WireSession: ~Copyable {
         try check(Int(nghttp2_option_new(&options)), "nghttp2_option_new")
         guard let options else { throw .library(Int(NGHTTP2_ERR_NOMEM.rawValue), "nghttp2_option_new") }
         defer { nghttp2_option_del(options) }
-        // Closed streams are kept only for RFC 7540's priorities, which nobody uses.
+        // Closed streams would be kept only for RFC 7540's priorities, which are not used.
         nghttp2_option_set_no_closed_streams(options, 1)
         set(options)
         var session: OpaquePointer?
@@ -35,7 +36,7 @@ struct WireSession: ~Copyable {
         try check(result, "nghttp2_session_mem_recv")
     }
 
-    /// One frame, valid until the next call; empty when there is nothing to send.
+    /// One frame, valid until the next call; empty when there is none.
     func nextOutput() throws(HTTP2Error) -> UnsafeBufferPointer<UInt8> {
         var bytes: UnsafePointer<UInt8>?
         let count = try check(nghttp2_session_mem_send(handle, &bytes), "nghttp2_session_mem_send")

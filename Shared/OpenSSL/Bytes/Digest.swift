@@ -25,7 +25,7 @@ package enum Digest {
     }
 }
 
-/// Compares without telling through its duration where the first difference is. Different lengths are told at once.
+/// Compares in a time that does not depend on the position of the first difference. Different lengths return at once.
 package func constantTimeEquals(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
 }

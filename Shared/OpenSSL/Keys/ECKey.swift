@@ -33,7 +33,7 @@ final class ECKey: Sendable {
         try self.init(taking: key)
     }
 
-    /// What `print` writes into a BIO.
+    /// The text that `print` writes into a BIO.
     func text(_ operation: String, _ print: (OpaquePointer) -> Int32) throws(TLSError) -> String {
         ERR_clear_error()
         guard let bio = BIO_new(BIO_s_mem()) else { throw .last("BIO_new") }
@@ -45,7 +45,8 @@ final class ECKey: Sendable {
     }
 }
 
-/// For everything that reads PEM: what is encrypted (and any block may say that it is) must be an error, not a question on the terminal.
+/// For every function that reads PEM: an encrypted block (and any block may claim to be one) must be an error, not a question on the
+/// terminal.
 func withoutAsking(_: UnsafeMutablePointer<CChar>?, _: Int32, _: Int32, _: UnsafeMutableRawPointer?) -> Int32 { -1 }
 
 /// Reads a whole file, at most 64 KiB: no key is larger.

@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// A signing key for ES256 (RFC 7518 section 3.4), as Apple hands it out: a `.p8` file, which is PKCS #8 in PEM.
-/// Has no description: the key must never reach a log.
+/// A signing key for ES256 (RFC 7518 section 3.4), as Apple issues it: a `.p8` file, which is PKCS #8 in PEM. Has no description: the key
+/// must never reach a log.
 package struct ES256PrivateKey: Sendable {
     private let key: ECKey
 

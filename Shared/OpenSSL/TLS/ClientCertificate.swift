@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// A certificate that a client shows, its chain and its key, read once: what happens to the files later changes nothing.
-/// Has no description: the key must never reach a log.
+/// A certificate that a client shows, its chain and its key, read once: later changes of the files have no effect. Has no description: the
+/// key must never reach a log.
 ///
 /// Sendable: never changed after `init`, and OpenSSL counts references of certificates and keys atomically (openssl-threads(7)).
 package final class ClientCertificate: Sendable {
     private struct Parts {
         var certificate: OpaquePointer?
         var key: OpaquePointer?
-        /// A list of what stands between the certificate and its authority; nil where there is nothing.
+        /// The certificates between this one and its authority; nil if there are none.
         var chain: OpaquePointer?
 
         func free() {
@@ -26,7 +26,7 @@ package final class ClientCertificate: Sendable {
 
     /// - Parameters:
     ///   - pem: the certificate first, its chain after it.
-    ///   - key: PEM; may stand in the same file.
+    ///   - key: PEM; may be in the same file.
     ///   - passphrase: of the key; needed when it is encrypted.
     package convenience init(pem: [UInt8], key: [UInt8], passphrase: String? = nil) throws(TLSError) {
         ERR_clear_error()

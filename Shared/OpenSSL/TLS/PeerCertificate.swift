@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// What a peer has shown of itself: copied, so that it outlives the session.
+/// The certificate that a peer has shown: copied, so that it outlives the session.
 package struct PeerCertificate: Sendable, Equatable {
     package struct Extension: Sendable, Equatable {
         /// In dotted form, `1.2.840.113635.100.6.3.6`.
@@ -11,7 +11,7 @@ package struct PeerCertificate: Sendable, Equatable {
 
     /// By an authority that we trust, and in its time.
     package let isTrusted: Bool
-    /// Now lies between its two dates, whoever made it.
+    /// Now lies between its two dates, for any authority.
     package let isInTime: Bool
     /// SHA-256 of the whole certificate, which `openssl x509 -fingerprint -sha256` prints; 32 bytes.
     package let fingerprint: [UInt8]
@@ -24,18 +24,18 @@ package struct PeerCertificate: Sendable, Equatable {
 }
 
 extension TLSSession {
-    /// After the handshake; nil where the peer showed none.
+    /// After the handshake; nil if the peer showed none.
     package var peerCertificate: PeerCertificate? {
         guard let certificate = SSL_get1_peer_certificate(session) else { return nil }
         defer { X509_free(certificate) }
-        let verdict = SSL_get_verify_result(session)
+        let result = SSL_get_verify_result(session)
         let subject = X509_get_subject_name(certificate)
         return PeerCertificate(
-            isTrusted: verdict == X509_V_OK,
+            isTrusted: result == X509_V_OK,
             isInTime: X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0
                 && X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0,
             fingerprint: fingerprint(of: certificate),
-            problem: verdict == X509_V_OK ? nil : X509_verify_cert_error_string(verdict).map { String(cString: $0) },
+            problem: result == X509_V_OK ? nil : X509_verify_cert_error_string(result).map { String(cString: $0) },
             commonName: nameEntry(subject, NID_commonName), userID: nameEntry(subject, NID_userId), extensions: extensions(of: certificate))
     }
 }

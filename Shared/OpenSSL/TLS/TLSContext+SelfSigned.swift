@@ -1,7 +1,7 @@
 internal import COpenSSL
 
 extension TLSContext {
-    /// For accepting with a certificate made here and now that nobody trusts: how a client sees a server that is not who it says.
+    /// For accepting with an untrusted certificate made here and now: how a client sees a server with a false name.
     /// - Parameter name: Its common name; there are no other names in it.
     package static func server(selfSignedFor name: String, alpn: [String]) throws(TLSError) -> TLSContext {
         let context = try TLSContext(isServer: true, alpn: alpn)

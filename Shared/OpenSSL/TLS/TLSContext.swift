@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// What many sessions share: trust, identity, protocols. Wraps `SSL_CTX`; TLS 1.2 or later; no session resumption.
+/// The shared part of many sessions: trust, identity, protocols. Wraps `SSL_CTX`; TLS 1.2 or later; no session resumption.
 ///
 /// Sendable: it is set up in `init` and only read after, which OpenSSL allows from any thread (openssl-threads(7)).
 package final class TLSContext: Sendable {
@@ -29,7 +29,8 @@ package final class TLSContext: Sendable {
     /// - Parameters:
     ///   - certificate: shown when the peer asks for one; read from its files now.
     ///   - clientCertificate: the same, read before. At most one of the two.
-    ///   - alpn: what to offer, most wanted first. Check what was chosen: a peer without ALPN chooses nothing, and that is no error here.
+    ///   - alpn: the protocols to offer, most wanted first. Check the chosen one: a peer without ALPN chooses none, and that is no error
+    ///     here.
     package static func client(
         trust: TLSTrust = .system, certificate: TLSIdentity? = nil, clientCertificate: ClientCertificate? = nil, alpn: [String]
     ) throws(TLSError) -> TLSContext {
@@ -47,11 +48,11 @@ package final class TLSContext: Sendable {
 
     /// For accepting.
     /// - Parameters:
-    ///   - alpn: what is spoken here, most wanted first. A client that offers only others is refused with `no_application_protocol`;
-    ///     one that offers nothing is let in with nothing chosen.
+    ///   - alpn: the server's protocols, most wanted first. A client that offers only others is refused with `no_application_protocol`; one
+    ///     that offers none is accepted with none chosen.
     ///   - clientTrust: when given, clients must show a certificate by one of the authorities in this PEM file.
-    ///   - admitsAnyClient: clients are only asked for one, also without authorities; whatever they show is let in, and
-    ///     `TLSSession.peerCertificate` tells what it is worth.
+    ///   - admitsAnyClient: clients are only asked for one, also without authorities; every client is accepted, and
+    ///     `TLSSession.peerCertificate` says whether its certificate is trusted.
     package static func server(
         certificateFile: String, keyFile: String, alpn: [String], clientTrust: String? = nil, admitsAnyClient: Bool = false
     ) throws(TLSError) -> TLSContext {
@@ -62,7 +63,7 @@ package final class TLSContext: Sendable {
             SSL_CTX_set_client_CA_list(context.handle, SSL_load_client_CA_file(clientTrust))
         }
         if admitsAnyClient {
-            // The callback forgives; the verdict stays where SSL_get_verify_result finds it.
+            // The callback accepts any certificate; SSL_get_verify_result still has the result.
             SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER) { _, _ in 1 }
         } else if clientTrust != nil {
             SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)

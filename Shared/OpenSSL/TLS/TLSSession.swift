@@ -12,11 +12,11 @@ package final class TLSSession {
     }
 
     package enum ReadResult: Equatable, Sendable {
-        /// So many bytes of plaintext were appended.
+        /// This many bytes of plaintext were appended.
         case bytes(Int)
-        /// Nothing until more ciphertext arrives.
+        /// No more until further ciphertext arrives.
         case incomplete
-        /// The peer has said that it will send no more (close_notify). A socket that ends without it was cut off.
+        /// The peer has announced that it will send no more (close_notify). A socket that ends without it was cut off.
         case closed
     }
 
@@ -26,7 +26,7 @@ package final class TLSSession {
     /// From the peer to OpenSSL, and back. Both belong to `session`.
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
-    /// How much of what lies in `outgoing` has been sent.
+    /// How much of `outgoing` has been sent.
     private var sent = 0
 
     /// - Parameter serverName: the name that the peer's certificate must bear, also sent as SNI; or an IP address, which must be among the
@@ -38,7 +38,7 @@ package final class TLSSession {
         if X509_VERIFY_PARAM_set1_ip_asc(parameters, serverName) == 1 { return }
         ERR_clear_error()
         X509_VERIFY_PARAM_set_hostflags(parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
-        // A C string would end at a zero byte, and another name be checked than was given.
+        // A C string would end at a zero byte, so that OpenSSL would check another name than the given one.
         guard !serverName.isEmpty, !serverName.utf8.contains(0), X509_VERIFY_PARAM_set1_host(parameters, serverName, 0) == 1 else {
             throw .last("X509_VERIFY_PARAM_set1_host")
         }
@@ -68,7 +68,7 @@ package final class TLSSession {
 
     deinit { SSL_free(session) }
 
-    /// Takes ciphertext that arrived from the peer. It is copied; `handshake` and `read` look at it.
+    /// Takes ciphertext that arrived from the peer. It is copied; `handshake` and `read` process it.
     package func receive(_ ciphertext: Span<UInt8>) {
         ciphertext.withUnsafeBufferPointer { buffer in
             guard let base = buffer.baseAddress, !buffer.isEmpty else { return }
@@ -87,22 +87,22 @@ package final class TLSSession {
     }
 
     private func handshakeError() -> TLSError {
-        let verdict = SSL_get_verify_result(session)
-        guard verdict != X509_V_OK, SSL_get_verify_mode(session) != SSL_VERIFY_NONE else { return .lastOfSession("SSL_do_handshake") }
+        let verified = SSL_get_verify_result(session)
+        guard verified != X509_V_OK, SSL_get_verify_mode(session) != SSL_VERIFY_NONE else { return .lastOfSession("SSL_do_handshake") }
         ERR_clear_error()
-        let message = X509_verify_cert_error_string(verdict).map { String(cString: $0) } ?? "not verified"
-        return TLSError(code: .certificate(verifyResult: Int(verdict)), operation: "SSL_do_handshake", message: message)
+        let message = X509_verify_cert_error_string(verified).map { String(cString: $0) } ?? "not verified"
+        return TLSError(code: .certificate(verifyResult: Int(verified)), operation: "SSL_do_handshake", message: message)
     }
 
     private func wantsMore(_ result: Int32) -> Bool {
         let error = SSL_get_error(session, result)
-        // Writes go to memory, so a want for writing cannot be; it is treated alike.
+        // Writes go to memory, so OpenSSL cannot wait for writing; that case is treated alike.
         return error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE
     }
 
     /// Appends the plaintext of every whole record received so far.
-    /// - Parameter limit: stops after so many bytes, and at most a record more. Whoever gives one must call again until `incomplete`:
-    ///   the socket will not become readable for what is in here already.
+    /// - Parameter limit: stops after this many bytes, and at most a record more. A caller that gives one must call again until
+    ///   `incomplete`: the socket does not become readable for bytes that are in here already.
     package func read(into plaintext: inout [UInt8], limit: Int = .max) throws(TLSError) -> ReadResult {
         var total = 0
         while total < limit {
@@ -130,7 +130,7 @@ package final class TLSSession {
         }
     }
 
-    /// Encrypts the whole span, one record per 16 KiB begun: gather small pieces first. Only after the handshake.
+    /// Encrypts the whole span, one record for each started 16 KiB: gather small pieces first. Only after the handshake.
     package func write(_ plaintext: Span<UInt8>) throws(TLSError) {
         try plaintext.withUnsafeBytes { (bytes) throws(TLSError) in
             var offset = 0
@@ -145,17 +145,17 @@ package final class TLSSession {
         }
     }
 
-    /// Bytes received that nobody has looked at yet.
+    /// Received bytes that are not processed yet.
     package var pendingInput: Int { push_BIO_get_mem_data(incoming, nil) }
 
-    /// Bytes of output in memory, with those that are sent already.
+    /// Bytes of output in memory, including those that are sent already.
     var heldOutput: Int { push_BIO_get_mem_data(outgoing, nil) }
 
     /// Bytes waiting to be sent.
     package var pendingOutput: Int { push_BIO_get_mem_data(outgoing, nil) - sent }
 
-    /// Lends the ciphertext to send; `send` returns how many bytes it has taken, and the rest is lent again next time, without being copied.
-    /// Not called when there is nothing.
+    /// Lends the ciphertext to send; `send` returns how many bytes it has taken, and the rest is lent again next time, without being
+    /// copied. Not called when there is none.
     /// - Returns: true when nothing is left.
     @discardableResult
     package func withOutput<E: Error>(_ send: (Span<UInt8>) throws(E) -> Int) throws(E) -> Bool {
@@ -173,8 +173,8 @@ package final class TLSSession {
         return true
     }
 
-    /// Takes what is sent out of memory where something else waits: a peer that is never quite up to date would else make it grow by all that
-    /// it is sent. Not before there is more of it than of the rest, which OpenSSL moves at its next write: so each byte is moved about once.
+    /// Frees the memory of sent bytes while others wait: with a peer that always lags a little, it would else grow by all that is sent. Not
+    /// before there are more of them than of the rest, which OpenSSL moves at its next write: so each byte is moved about once.
     private func dropSent() {
         withUnsafeTemporaryAllocation(byteCount: Self.recordBytes, alignment: 1) { scratch in
             while sent > 0 {
@@ -197,10 +197,10 @@ package final class TLSSession {
         return output
     }
 
-    /// Says that we will send no more (close_notify). Send the output, then close the socket.
+    /// Announces that we will send no more (close_notify). Send the output, then close the socket.
     package func shutdown() {
         ERR_clear_error()
-        // 0: the peer's own close_notify has not come yet, which nobody needs to wait for. Errors: the session is over already.
+        // 0: the peer's own close_notify has not come yet, which need not be awaited. Errors: the session is over already.
         _ = SSL_shutdown(session)
         ERR_clear_error()
     }
@@ -210,7 +210,7 @@ package final class TLSSession {
 }
 
 extension TLSSession {
-    /// What both sides agreed to speak (RFC 7301), after the handshake. Nil: nothing; whoever needs `h2` must not go on.
+    /// The agreed protocol (RFC 7301), after the handshake. Nil: none; a caller that needs `h2` must not go on.
     package var negotiatedALPN: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0

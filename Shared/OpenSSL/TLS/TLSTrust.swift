@@ -1,4 +1,4 @@
-/// Whose certificates are believed.
+/// The trusted authorities.
 package enum TLSTrust: Sendable, Hashable {
     /// The system's bundle (`SSL_CERT_FILE` and `SSL_CERT_DIR` override it, as everywhere with OpenSSL).
     case system
@@ -6,7 +6,7 @@ package enum TLSTrust: Sendable, Hashable {
     case file(String)
 }
 
-/// Who we are: PEM files, the certificate first and its chain after it.
+/// Our identity: PEM files, the certificate first and its chain after it.
 package struct TLSIdentity: Sendable, Equatable {
     package let certificateFile: String
     package let keyFile: String

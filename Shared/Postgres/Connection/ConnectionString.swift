@@ -1,6 +1,6 @@
 internal import CPostgres
 
-/// libpq's own reading of a connection string.
+/// Reads a connection string as libpq does.
 enum ConnectionString {
     /// The options that the string sets (wraps `PQconninfoParse`; defaults and environment come in when connecting).
     static func parse(_ text: String) throws(PostgresError) -> [String: String] {

@@ -1,4 +1,4 @@
-/// A moment after which an operation is over, whatever the server does.
+/// The moment at which an operation ends, with or without an answer of the server.
 struct Deadline: Comparable, Sendable {
     let instant: ContinuousClock.Instant
 

@@ -2,9 +2,9 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// Name resolution with a bound. libpq's own blocks inside `PQconnectStartParams` for as long as the resolver likes.
+/// Name resolution with a bound. libpq's own blocks inside `PQconnectStartParams` for as long as the resolver takes.
 enum NameResolution {
-    /// Numeric addresses in the resolver's order. A lookup that misses the deadline is left to end by itself on a thread of its own.
+    /// Numeric addresses in the resolver's order. A lookup that misses the deadline ends by itself on a thread of its own.
     static func addresses(of host: String, deadline: Deadline) throws(PostgresError) -> [String] {
         let answer = Answer()
         Thread.detach { answer.fill(lookUp(host)) }

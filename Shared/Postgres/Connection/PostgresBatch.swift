@@ -1,7 +1,7 @@
 internal import CPostgres
 
-/// One round trip in pipeline mode: `[BEGIN] [PREPARE] EXECUTE … SYNC`. Only the answer to SYNC means that it happened:
-/// `PGRES_COMMAND_OK` before it may still be rolled back by a later error (PostgreSQL: libpq, Pipeline Mode).
+/// One round trip in pipeline mode: `[BEGIN] [PREPARE] EXECUTE … SYNC`. Only the answer to SYNC means that it happened: a later error may
+/// still roll back a `PGRES_COMMAND_OK` before it (PostgreSQL: libpq, Pipeline Mode).
 struct PostgresBatch {
     private enum Step {
         case command(String)
@@ -9,7 +9,7 @@ struct PostgresBatch {
         case execute(PreparedStatements.Entry)
     }
 
-    /// What came of a batch that was answered in full.
+    /// The result of a batch that was answered in full.
     struct Answer {
         /// One per executed statement, in order; complete only when `failure` is empty.
         var rows: [PostgresRows] = []
@@ -18,7 +18,7 @@ struct PostgresBatch {
         var failure = FailureReport()
         /// The SYNC left, so the server may have acted on it.
         var isSent = false
-        /// The SYNC was answered: the connection can go on, and without `failure` everything was done.
+        /// The SYNC was answered: the connection can go on, and without `failure` every statement took effect.
         var isSynchronised = false
     }
 
@@ -31,7 +31,7 @@ struct PostgresBatch {
         isRefused = !link.enterPipeline()
     }
 
-    /// The entries that were prepared before this batch: if the server knows them no more, they can be prepared again.
+    /// The entries that were prepared before this batch: if the server no longer knows them, they can be prepared again.
     private(set) var reused: Set<String> = []
 
     mutating func add(command: String) {
@@ -40,7 +40,7 @@ struct PostgresBatch {
         steps.append(.command(command))
     }
 
-    /// `block` is the query's parameters encoded: done before, because a batch that was begun has to be finished.
+    /// `block` holds the query's encoded parameters. They are encoded before, because a batch that was begun has to be finished.
     mutating func add(_ query: PostgresQuery, _ block: ParameterBlock) {
         guard !isRefused else { return }
         let entry: PreparedStatements.Entry
@@ -102,7 +102,7 @@ extension PostgresBatch {
             guard let result = try link.nextResult(deadline: deadline) else {
                 guard link.isAlive else { return }
                 step += 1
-                // One nil ends each step; more of them would mean that libpq and we disagree about where we are.
+                // One nil ends each step; more of them would mean that libpq and this code disagree about the position.
                 if step > steps.count { return }
                 continue
             }
@@ -127,7 +127,7 @@ extension PostgresBatch {
         case PGRES_PIPELINE_ABORTED: break
         case PGRES_FATAL_ERROR, PGRES_BAD_RESPONSE: answer.failure.note(result)
         default:
-            // COPY cannot be answered here; the connection is stuck in it.
+            // This code cannot answer COPY; the connection is stuck in it.
             answer.failure.note("COPY is not a statement for execute")
             link.abandon()
         }

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// Where the database is and how long anything there may take. Shows no password when printed.
+/// The database's address and the time limits of operations. Shows no password when printed.
 package struct PostgresConfiguration: Sendable {
     /// How many connections a pool opens at most.
     package var poolSize = 8
@@ -16,16 +16,16 @@ package struct PostgresConfiguration: Sendable {
     package var idleInTransactionTimeout: Duration = .seconds(5)
     /// How much longer than `statementTimeout` an answer may take before the connection is given up: the network's share.
     package var answerGrace: Duration = .seconds(1)
-    /// A connection older than this, less up to a tenth at random, is replaced when it is next asked for.
+    /// A connection older than this, less up to a tenth at random, is replaced when it is next used.
     package var maximumLifetime: Duration = .seconds(30 * 60)
-    /// How long a plan made for a prepared statement is used at most (wraps `DISCARD PLANS`); nil for as long as the server keeps it. The server
-    /// makes a new one only after ANALYZE: until then one that was made on a nearly empty table may read all of a large one. A connection's
-    /// first plans are used for a second, the next for two, and so on.
+    /// How long a prepared statement's plan is used at most (wraps `DISCARD PLANS`); nil for as long as the server keeps it. The server
+    /// makes a new one only after ANALYZE: until then a plan from a nearly empty table may read all of a large one. A connection's first
+    /// plans are used for a second, the next for two, and so on.
     package var planLifetime: Duration?
-    /// What `pg_stat_activity` shows, unless the URI names one.
+    /// The name in `pg_stat_activity`, unless the URI names one.
     package var applicationName = "push"
 
-    /// Settings of every session, by name, such as `work_mem`; what the URI's `options` say wins.
+    /// Settings of every session, by name, such as `work_mem`; the URI's `options` win.
     package var sessionSettings: [String: String] = [:]
 
     let options: [String: String]
@@ -33,8 +33,8 @@ package struct PostgresConfiguration: Sendable {
     private let passwordFile: String?
 
     /// - Parameters:
-    ///   - uri: A libpq connection URI or keyword string (libpq manual 34.1.1), several hosts and TLS options included. What it says
-    ///     about `connect_timeout`, `application_name`, `options` and keepalives wins over the defaults here.
+    ///   - uri: A libpq connection URI or keyword string (libpq manual 34.1.1), several hosts and TLS options included. Its
+    ///     `connect_timeout`, `application_name`, `options` and keepalives win over the defaults here.
     ///   - passwordFile: A file holding the password, read anew for every connection, so that it can be rotated.
     package init(uri: String, passwordFile: String? = nil) throws(PostgresError) {
         var options = try ConnectionString.parse(uri)
@@ -73,7 +73,7 @@ package struct PostgresConfiguration: Sendable {
         return String(text)
     }
 
-    /// Bounds one operation where the caller gave no deadline.
+    /// Bounds one operation for which the caller gave no deadline.
     var operationTimeout: Duration { (statementTimeout == .zero ? .seconds(60) : statementTimeout) + answerGrace }
 }
 

@@ -3,11 +3,11 @@ internal import Synchronization
 
 /// Opens connections: tries each host, and each address of a host, in turn, each within its share of the time.
 ///
-/// libpq could go through the list itself, but not past a host that accepts and never answers: `connect_timeout` is not looked at by
-/// the non-blocking calls, and there is no way to tell `PQconnectPoll` to go on to the next.
+/// libpq could go through the list itself, but not past a host that accepts and never answers: the non-blocking calls ignore
+/// `connect_timeout`, and no call makes `PQconnectPoll` go on to the next.
 final class PostgresConnector: Sendable {
     let configuration: PostgresConfiguration
-    /// The host that let the last connection in; tried first. Else each new connection would wait for a host whose machine is gone.
+    /// The host that accepted the last connection; tried first. Else each new connection would wait for a host whose machine is gone.
     private let lastHost = Atomic<Int>(0)
 
     init(configuration: PostgresConfiguration) { self.configuration = configuration }
@@ -19,7 +19,7 @@ final class PostgresConnector: Sendable {
         var reasons: [String] = []
         for tried in hosts.indices {
             let index = (first + tried) % hosts.count
-            // The hosts that are left share what time is left.
+            // The remaining hosts share the remaining time.
             let share = deadline.map { $0.remaining / (hosts.count - tried) } ?? configuration.connectTimeout
             do throws(PostgresError) {
                 let link = try connect(
@@ -42,7 +42,7 @@ final class PostgresConnector: Sendable {
         }
         var reasons: [String] = []
         for (index, address) in addresses.enumerated() {
-            // The addresses that are left share what time is left.
+            // The remaining addresses share the remaining time.
             let share = Deadline.after(deadline.remaining / (addresses.count - index))
             do throws(PostgresError) {
                 return try connect(to: host, address: address, password: password, deadline: share)
@@ -84,7 +84,7 @@ final class PostgresConnector: Sendable {
         return PQconnectStartParams(keys, values, 0)
     }
 
-    /// What the URI says wins over what is set here.
+    /// The URI's settings win over these.
     private func sessionParameters() -> [String: String] {
         let settings = [
             "statement_timeout": configuration.statementTimeout, "lock_timeout": configuration.lockTimeout,
@@ -93,7 +93,7 @@ final class PostgresConnector: Sendable {
         let timeouts = settings.map { "-c \($0)=\($1.milliseconds(rounding: .up))" }.sorted()
         var parameters = [
             "application_name": configuration.applicationName,
-            // A dead peer is noticed in about 20 s also where nothing waits for an answer.
+            // Detects a dead peer in about 20 s even if no operation waits for an answer.
             "keepalives_idle": "10", "keepalives_interval": "3", "keepalives_count": "3", "tcp_user_timeout": "10000",
             // Without this libpq asks for Kerberos tickets first.
             "gssencmode": "disable",
@@ -116,7 +116,7 @@ extension String {
         return copy
     }
 
-    /// libpq does not put the password into its messages; this makes sure.
+    /// libpq does not put the password into its messages; this makes sure of it.
     fileprivate func hiding(_ secret: String?) -> String {
         guard let secret, !secret.isEmpty else { return self }
         return split(separator: secret, omittingEmptySubsequences: false).joined(separator: "***")

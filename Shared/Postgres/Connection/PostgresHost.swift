@@ -13,7 +13,7 @@ struct PostgresHost: Sendable, CustomStringConvertible {
         func split(_ text: String?) -> [String?] {
             (text ?? "").split(separator: ",", omittingEmptySubsequences: false).map { $0.isEmpty ? nil : String($0) }
         }
-        // Not quoted: in a mistyped URI a part of the password may stand where the port should.
+        // Not quoted: in a mistyped URI a part of the password may be in the port's place.
         guard split(port).allSatisfy({ $0.map { UInt16($0) ?? 0 > 0 } ?? true }) else {
             throw PostgresError(.configuration, operation: "configure", message: "a port is not a number from 1 to 65535")
         }

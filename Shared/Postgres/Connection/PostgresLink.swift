@@ -6,14 +6,14 @@ internal import Glibc
 /// Not Sendable: libpq allows one thread at a time per connection (manual 34.20).
 final class PostgresLink {
     private let handle: OpaquePointer
-    /// Set once the link gave up on the server; libpq's own status would still say OK.
+    /// Set once the link gave up on the server; libpq's own status would still be OK.
     private(set) var isAbandoned = false
-    /// When the connection has served long enough.
+    /// When the connection is old enough to be replaced.
     let expiry: Deadline
     /// Which statements this connection has prepared.
     var prepared = PreparedStatements()
 
-    /// The server's last words, where they came while nothing was asked (57P01), or as a warning only (57P02).
+    /// The server's last message, if it came without a request (57P01), or as a warning only (57P02).
     private(set) var farewell: FailureReport?
 
     init(taking handle: OpaquePointer, lifetime: Duration) {
@@ -37,13 +37,13 @@ final class PostgresLink {
     var transactionStatus: PGTransactionStatusType { PQtransactionStatus(handle) }
     var errorMessage: String { String(cString: PQerrorMessage(handle)) }
 
-    /// The link is of no further use, for instance because an answer may still come that nobody waits for.
+    /// The link is of no further use, for instance because the answer to an abandoned request may still come.
     func abandon() { isAbandoned = true }
 
-    /// Notices a connection that died while nobody used it: `PQstatus` alone says OK until the first use.
+    /// Detects a connection that died while it was idle: `PQstatus` alone returns OK until the first use.
     func isHealthy() -> Bool {
         var descriptor = pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0)
-        // More than once: the server's last words are one read, the end of the connection the next.
+        // More than once: the server's last message is one read, the end of the connection the next.
         for _ in 0..<8 where isIdle && farewell == nil {
             guard poll(&descriptor, 1, 0) != 0 else { return true }
             guard PQconsumeInput(handle) == 1 else { return false }
@@ -54,7 +54,7 @@ final class PostgresLink {
 
     // MARK: Connecting
 
-    /// `PQconnectPoll` until connected. Throws libpq's words.
+    /// `PQconnectPoll` until connected. Throws libpq's message.
     func finishConnecting(deadline: Deadline) throws(PostgresError) {
         var interest = Int16(POLLOUT)
         while true {
@@ -98,13 +98,13 @@ final class PostgresLink {
 
     // MARK: Receiving
 
-    /// The next result; nil where libpq marks the end of one command's results. Writes what is still to be written meanwhile.
+    /// The next result; nil if libpq marks the end of one command's results. Sends unsent bytes meanwhile.
     ///
-    /// After a lost connection, first gives the results that came, then one that says what happened, then nil with `isAlive` false.
+    /// After a lost connection, first gives the results that came, then one with the error, then nil with `isAlive` false.
     /// - Throws: ``AnswerOverdue`` at the deadline.
     func nextResult(deadline: Deadline) throws(AnswerOverdue) -> PostgresResult? {
         while true {
-            // A failed flush is not the end: libpq notes it, and the server's last words may still be readable.
+            // A failed flush is not the end: libpq records it, and the server's last message may still be readable.
             let unsent = PQflush(handle) == 1
             guard PQisBusy(handle) == 1 else { return PQgetResult(handle).map(PostgresResult.init(taking:)) }
             guard wait(for: Int16(POLLIN) | (unsent ? Int16(POLLOUT) : 0), until: deadline) else { throw AnswerOverdue() }

@@ -3,13 +3,13 @@ internal import CPostgres
 extension PostgresSession {
     static let commit = "COMMIT"
     private static let rollback = "ROLLBACK"
-    /// How often a transaction that lost a conflict is run again.
+    /// How often a transaction that lost a conflict runs again.
     private static let maximumReruns = 5
 
     /// Runs `body` in a transaction: COMMIT when it returns, ROLLBACK when it throws.
     ///
     /// An error that `body` catches does not save the transaction: PostgreSQL has ended it, and the first error is thrown here.
-    /// - Throws: What `body` threw, or `.connectionLost(outcomeUnknown: true)` when COMMIT left and its answer did not come.
+    /// - Throws: The error of `body`, or `.connectionLost(outcomeUnknown: true)` if COMMIT was sent and its answer did not come.
     @discardableResult
     package func transaction<R>(
         isolation: TransactionIsolation = .readCommitted, _ body: (PostgresSession) throws -> R
@@ -31,8 +31,8 @@ extension PostgresSession {
         return result
     }
 
-    /// As ``transaction(isolation:_:)``, and runs `body` again after a serialization failure or deadlock, whatever `body` made of
-    /// that error; once more also when a prepared statement was stale.
+    /// As ``transaction(isolation:_:)``, and runs `body` again after a serialization failure or deadlock, even if `body` caught that error;
+    /// once more also if a prepared statement was stale.
     package func retryingTransaction<R>(
         isolation: TransactionIsolation = .readCommitted, _ body: (PostgresSession) throws -> R
     ) throws -> R {
@@ -47,7 +47,7 @@ extension PostgresSession {
                     mayPrepareAgain = false
                 } else if failure.isConflict, reruns < Self.maximumReruns {
                     reruns += 1
-                    // Doubling with full jitter: those who collided should not meet again.
+                    // Doubling with full jitter, so that the same transactions do not collide again.
                     pause(.milliseconds(Double.random(in: 0...5 * Double(1 << reruns))))
                 } else {
                     throw error
@@ -56,9 +56,9 @@ extension PostgresSession {
         }
     }
 
-    /// Runs these as the transaction's last statements, with COMMIT in the same round trip. Only inside ``transaction(isolation:_:)``,
-    /// and as the last thing its body does.
-    /// - Throws: As ``pipeline(_:)``; nothing is committed then. `.connectionLost(outcomeUnknown: true)` where the answer did not come.
+    /// Runs these as the transaction's last statements, with COMMIT in the same round trip. Only inside ``transaction(isolation:_:)``, and
+    /// as the last call of its body.
+    /// - Throws: As ``pipeline(_:)``; no change is committed then. `.connectionLost(outcomeUnknown: true)` if the answer did not come.
     @discardableResult
     package func commit(with queries: [PostgresQuery]) throws(PostgresError) -> [PostgresRows] {
         if case .none = transaction {
@@ -81,7 +81,7 @@ extension PostgresSession {
             throw failure
         }
         try check(Self.commit)
-        // COMMIT of a failed transaction is answered with success and the tag ROLLBACK.
+        // The server answers COMMIT of a failed transaction with success and the tag ROLLBACK.
         guard try command(Self.commit) == Self.commit else {
             throw failure
                 ?? PostgresError(.sqlState(.inFailedTransaction), operation: Self.commit, message: "the transaction had failed before")

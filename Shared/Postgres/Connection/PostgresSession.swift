@@ -1,7 +1,7 @@
 internal import CPostgres
 
-/// One caller's use of one connection, on the connection's own thread. Every call blocks that thread until the server has answered
-/// or the deadline is past, in which case the connection is closed. Of no use once the body that received it has returned.
+/// One caller's use of one connection, on the connection's own thread. Every call blocks that thread until the server has answered or the
+/// deadline is past, in which case the connection is closed. It must not be used once the body that received it has returned.
 package final class PostgresSession {
     enum Transaction {
         /// Every batch commits by itself.
@@ -15,7 +15,7 @@ package final class PostgresSession {
 
     let link: PostgresLink
     var transaction = Transaction.none
-    /// The first error since the transaction began: later ones only say that it has failed.
+    /// The first error since the transaction began: later ones only report that it has failed.
     var failure: PostgresError?
     /// The failure was a prepared statement that the server no longer knows or whose plan is outdated; it will be prepared anew.
     private(set) var hadStaleStatement = false
@@ -30,7 +30,7 @@ package final class PostgresSession {
     }
 
     /// Runs one statement. Outside a transaction it commits by itself.
-    /// - Throws: What the server refused as `.sqlState`; `.connectionLost`, `.deadlineExceeded`.
+    /// - Throws: The server's refusal as `.sqlState`; `.connectionLost`, `.deadlineExceeded`.
     @discardableResult
     package func execute(_ query: PostgresQuery) throws(PostgresError) -> PostgresRows { try run([query], operation: "execute")[0] }
 
@@ -73,7 +73,7 @@ package final class PostgresSession {
     /// Has every prepared statement planned anew when it is next used.
     func discardPlans() throws(PostgresError) { _ = try command("DISCARD PLANS") }
 
-    /// Whether the connection has not been lost, as far as its last use told.
+    /// Whether the connection was still there after its last use.
     package var isConnected: Bool { link.isAlive }
 
     /// Closes the connection after use instead of giving it back: for sessions that leave settings or locks behind.
@@ -84,7 +84,7 @@ package final class PostgresSession {
 }
 
 extension PostgresSession {
-    /// One batch; once more when a prepared statement turned out to be stale and nothing is lost by it.
+    /// One batch; once more if a prepared statement turned out to be stale and no work is lost.
     func run(
         _ queries: [PostgresQuery], operation: String, committing: Bool = false
     ) throws(PostgresError) -> [PostgresRows] {

@@ -1,7 +1,7 @@
-/// What one connection has prepared: name by statement text and parameter types.
+/// The statements that one connection has prepared: name by text and parameter types.
 ///
-/// A NULL has its type too, so a statement normally has one entry however its optional parameters come. The number of entries is
-/// bounded by the literals in the program, so nothing is ever evicted.
+/// A NULL has its type too, so a statement normally has one entry for all its optional parameters. The literals in the program bound the
+/// number of entries, so none is ever evicted.
 struct PreparedStatements {
     struct Entry {
         let name: String

@@ -1,7 +1,6 @@
 internal import CPostgres
 
-/// Collects what went wrong over all results of an operation, and keeps the first: the last one often only says that the
-/// connection is gone.
+/// Collects the errors of all results of an operation, and keeps the first: the last one often only says that the connection is gone.
 struct FailureReport {
     private(set) var state: SQLState?
     private(set) var constraint: String?
@@ -20,7 +19,7 @@ struct FailureReport {
 
     var isEmpty: Bool { message == nil }
 
-    /// Notes a result that is an error; others are passed over.
+    /// Records a result that is an error; others are passed over.
     mutating func note(_ result: PostgresResult) {
         guard result.status == PGRES_FATAL_ERROR || result.status == PGRES_BAD_RESPONSE else { return }
         let code = result.errorField(PostgresErrorField.sqlState).map(SQLState.init)
@@ -34,7 +33,7 @@ struct FailureReport {
         if message == nil { message = words.onOneLine }
     }
 
-    /// Where the results hold no code, `farewell` may.
+    /// If the results hold no code, `farewell` may.
     func orElse(_ farewell: FailureReport?) -> FailureReport { state == nil ? farewell ?? self : self }
 
     func error(_ code: PostgresError.Code, operation: String) -> PostgresError {

@@ -1,11 +1,11 @@
-/// Why the database did not do what was asked. Callers switch on `code`; people read `description`.
+/// Why a database operation failed. Callers switch on `code`; people read `description`.
 ///
 /// Neither shows a password, a parameter, SQL text, or the server's DETAIL, which quotes rows.
 package struct PostgresError: Error, Equatable, Sendable {
     package enum Code: Equatable, Sendable {
         /// The connection string, the password file or another setting cannot be used.
         case configuration
-        /// No server could be reached, or none let us in.
+        /// No server could be reached, or none accepted us.
         case connectionFailed
         /// The connection died under an operation. `outcomeUnknown`: the server may or may not have committed.
         case connectionLost(outcomeUnknown: Bool)
@@ -17,20 +17,20 @@ package struct PostgresError: Error, Equatable, Sendable {
         case poolExhausted
         /// A value that the protocol cannot carry (a time outside PostgreSQL's range, more than 2 GiB).
         case invalidParameter
-        /// The answer has another shape or type than the caller asked for.
+        /// The answer has another shape or type than the caller wants.
         case decoding
         /// The pool or session was closed before.
         case closed
-        /// The library was used in a way it does not offer, such as a transaction inside a transaction.
+        /// The caller used the library in a way that it does not offer, such as a transaction inside a transaction.
         case misuse
     }
 
     package var code: Code
-    /// What was attempted: `execute`, `COMMIT`, `connect`, …
+    /// The operation: `execute`, `COMMIT`, `connect`, …
     package var operation: String
-    /// The server's or libpq's own words, or ours.
+    /// The server's or libpq's own text, or ours.
     package var message: String
-    /// The first SQLSTATE that was seen, also when the connection died of it (57P01); nil where none came.
+    /// The first SQLSTATE that came, also if the connection died of it (57P01); nil if none came.
     package var sqlState: SQLState?
     /// The violated constraint's name (class 23).
     package var constraint: String?
@@ -44,7 +44,7 @@ package struct PostgresError: Error, Equatable, Sendable {
         if case .sqlState(let state) = code { self.sqlState = state }
     }
 
-    /// Nothing was committed, and the very same call may succeed if it is made again.
+    /// No change was committed, and the very same call may succeed if it is made again.
     package var isRetriable: Bool {
         switch code {
         case .connectionFailed, .poolExhausted, .connectionLost(outcomeUnknown: false), .deadlineExceeded(outcomeUnknown: false): true
@@ -53,10 +53,10 @@ package struct PostgresError: Error, Equatable, Sendable {
         }
     }
 
-    /// A serialization failure or deadlock: the whole transaction is to be run again (PostgreSQL: Serialization Failure Handling).
+    /// A serialization failure or deadlock: the whole transaction has to run again (PostgreSQL: Serialization Failure Handling).
     package var isConflict: Bool { code == .sqlState(.serializationFailure) || code == .sqlState(.deadlockDetected) }
 
-    /// The database cannot serve now: what an HTTP service answers 503 to.
+    /// The database cannot serve now: an HTTP service answers 503.
     package var isUnavailable: Bool {
         switch code {
         case .connectionFailed, .connectionLost, .deadlineExceeded, .poolExhausted, .closed: true
@@ -75,7 +75,7 @@ package struct PostgresError: Error, Equatable, Sendable {
         }
     }
 
-    /// It took too long, met others too often or needed too many locks: fewer rows at once may go well.
+    /// It took too long, collided too often or needed too many locks: fewer rows at once may succeed.
     package var isOfSize: Bool {
         switch code {
         case .sqlState(let state): isConflict || [.queryCanceled, .lockNotAvailable, .outOfMemory].contains(state)

@@ -1,4 +1,4 @@
-/// Why the schema was not brought up to date. Nothing of the failed migration remains.
+/// Why the schema was not brought up to date. No change of the failed migration remains.
 package struct MigrationError: Error, Equatable, Sendable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
         /// The directory or a file in it cannot be used.

@@ -1,8 +1,8 @@
-/// Brings a database's schema up to this program's: applies what is missing, in order, and records it in `schema_migrations`.
+/// Brings a database's schema up to this program's: applies missing migrations in order, and records them in `schema_migrations`.
 ///
-/// Any number of instances may do so at once: a session advisory lock lets them in one by one, and all but the first find nothing to do.
+/// Any number of instances may do so at once: a session advisory lock lets them in one by one, and all but the first have nothing to do.
 package struct Migrator: Sendable {
-    /// Any number, as long as nobody else takes the same lock in the same database.
+    /// Any number, as long as no other program takes the same lock in the same database.
     private static let lockKey: Int64 = 0x7075_7368_5f6d_6967
 
     package let migrations: [Migration]
@@ -32,7 +32,7 @@ package struct Migrator: Sendable {
     ) async throws(MigrationError) -> [Int] {
         do {
             return try await pool.session(deadline: deadline) { session in
-                // The lock and the settings end with the connection, however this ends.
+                // The lock and the settings end with the connection, even after an error.
                 session.discardConnection()
                 try takeLock(session, wait: lockWait)
                 return try apply(session)
@@ -62,9 +62,9 @@ extension Migrator {
             guard error.sqlState == .lockNotAvailable else { throw error }
             throw MigrationError(code: .lockTimedOut, message: "another instance has been migrating for too long; gave up waiting")
         }
-        // Short from here on: everyone else's statements queue up behind a migration that waits for a table.
+        // Short from here on: the statements of all other sessions queue up behind a migration that waits for a table.
         try session.simple("SET lock_timeout = '5s'")
-        // An account that may not create tables may still find that there is nothing to do; IF NOT EXISTS would refuse it.
+        // An account that may not create tables may still find that the schema is complete; IF NOT EXISTS would refuse it.
         let isMissing: Bool = try session.execute("SELECT to_regclass('schema_migrations') IS NULL AS is_missing").only()["is_missing"]
         guard isMissing else { return }
         try session.simple(

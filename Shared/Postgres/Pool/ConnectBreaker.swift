@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// While connecting fails, one attempt per interval is made and everyone else gets its answer at once: callers do not hang, and a
+/// While connecting fails, it makes one attempt per interval, and all other callers get the error at once: callers do not hang, and a
 /// database that comes up is not stormed.
 final class ConnectBreaker: Sendable {
     private struct State {
@@ -18,7 +18,7 @@ final class ConnectBreaker: Sendable {
         let refusal: PostgresError? = state.withLock { state in
             guard let error = state.error, let next = state.nextAttempt else { return nil }
             guard next.isPast else { return error }
-            // This caller tries; nobody else does until it knows, or has been at it for too long.
+            // This caller tries; no other does until it has a result, or has tried for too long.
             state.nextAttempt = .after(Self.attemptBound)
             return nil
         }

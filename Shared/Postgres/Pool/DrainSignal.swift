@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Lets any number of tasks wait until something has happened once.
+/// Lets any number of tasks wait for an event that happens once.
 final class DrainSignal: Sendable {
     private enum State {
         case waiting([CheckedContinuation<Void, Never>])

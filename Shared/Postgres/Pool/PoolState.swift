@@ -1,6 +1,6 @@
-/// Who has which slot, and who waits. Decides, never acts: the pool performs what these functions return.
+/// The holders of slots, and the waiting callers. Decides, never acts: the pool performs the returned actions.
 ///
-/// A slot is a place for one connection; whether it is connected is its own affair.
+/// A slot is a place for one connection, and connects by itself.
 struct PoolState<Slot: AnyObject, Waiter> {
     private let size: Int
     private var idle: [Slot] = []
@@ -13,7 +13,7 @@ struct PoolState<Slot: AnyObject, Waiter> {
 
     enum TakeAction { case use(Slot), create, wait, refuse }
 
-    /// Nobody overtakes those who wait.
+    /// A new caller never overtakes waiting ones.
     mutating func take() -> TakeAction {
         if isClosed { return .refuse }
         if waiters.isEmpty, let slot = idle.popLast() { return .use(slot) }
@@ -22,7 +22,7 @@ struct PoolState<Slot: AnyObject, Waiter> {
         return .create
     }
 
-    /// After ``take()`` said `.wait`, under the same lock.
+    /// After ``take()`` returned `.wait`, under the same lock.
     mutating func enqueue(_ waiter: Waiter) -> UInt64 {
         nextID += 1
         waiters.append((nextID, waiter))
@@ -48,7 +48,7 @@ struct PoolState<Slot: AnyObject, Waiter> {
         return waiters.remove(at: index).waiter
     }
 
-    /// Refuses everything from now on; returns what is to be closed and who is to be told.
+    /// Refuses all callers from now on; returns the slots to close and the callers to refuse.
     mutating func close() -> (idle: [Slot], waiters: [Waiter]) {
         isClosed = true
         defer {

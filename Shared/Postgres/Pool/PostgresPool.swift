@@ -22,14 +22,14 @@ package final class PostgresPool: Sendable {
     }
 
     /// Runs `body` in a transaction, on the connection's own thread, synchronously: its statements block that thread only, never the
-    /// cooperative pool. BEGIN travels with the first statement.
+    /// cooperative pool. BEGIN is sent with the first statement.
     ///
-    /// After a serialization failure or deadlock the whole body is run again, at most five times, with jitter: it must have no effect
-    /// but the statements it runs.
-    /// - Parameter deadline: For everything, waiting for a connection and running again included. Without one, each operation is
-    ///   bounded by the configuration. For a statement that needs longer than `statementTimeout`, also
-    ///   `SELECT set_config('statement_timeout', …, true)`.
-    /// - Throws: What `body` threw, or ``PostgresError``.
+    /// After a serialization failure or deadlock the whole body runs again, at most five times, with jitter: it must have no effect but its
+    /// statements.
+    /// - Parameter deadline: For everything, waiting for a connection and running again included. Without one, each operation is bounded by
+    ///   the configuration. For a statement that needs longer than `statementTimeout`, also `SELECT set_config('statement_timeout', …,
+    ///   true)`.
+    /// - Throws: The error of `body`, or ``PostgresError``.
     @discardableResult
     package func transaction<R: Sendable>(
         isolation: TransactionIsolation = .readCommitted, deadline: Duration? = nil,
@@ -57,7 +57,7 @@ package final class PostgresPool: Sendable {
         }
     }
 
-    /// Refuses newcomers and those who wait, lets those who have a connection finish, and closes everything.
+    /// Refuses new and waiting callers, lets those that have a connection finish, and closes everything.
     package func close() async {
         let (idle, waiters) = state.withLock { $0.close() }
         for waiter in waiters { waiter.resume(throwing: Self.closed) }

@@ -3,7 +3,7 @@ struct BinaryArrayReader {
     let elementType: PostgresType
     let count: Int
     private let bytes: UnsafeRawBufferPointer
-    /// Where the next element's length stands.
+    /// The place of the next element's length.
     private var place: Int
 
     /// nil when the bytes are no array of at most one dimension.
@@ -22,7 +22,7 @@ struct BinaryArrayReader {
         count = Int(length)
     }
 
-    /// nil when the bytes end early, or an element is not what its type says.
+    /// nil when the bytes end early, or an element has not the format of its type.
     mutating func elements<T: BinaryDecodable>() -> [T?]? {
         var values: [T?] = []
         values.reserveCapacity(Swift.min(count, bytes.count / 4))
@@ -38,7 +38,7 @@ struct BinaryArrayReader {
         return values
     }
 
-    /// The same where no element is NULL; nil where one is.
+    /// The same if no element is NULL; nil if one is.
     mutating func present<T: BinaryDecodable>() -> [T]? {
         var values: [T] = []
         values.reserveCapacity(Swift.min(count, bytes.count / 4))
@@ -51,7 +51,7 @@ struct BinaryArrayReader {
         return values
     }
 
-    /// Where the elements lie among the array's bytes; nil where one is NULL.
+    /// The places of the elements among the array's bytes; nil if one is NULL.
     mutating func ranges() -> [Range<Int>]? {
         var ranges: [Range<Int>] = []
         ranges.reserveCapacity(Swift.min(count, bytes.count / 4))
@@ -62,7 +62,7 @@ struct BinaryArrayReader {
         return ranges
     }
 
-    /// - Returns: nil where the bytes end early; of a NULL, no range.
+    /// - Returns: nil if the bytes end early; for a NULL, no range.
     private mutating func next() -> Range<Int>?? {
         guard let length = Self.integer(bytes, at: place) else { return nil }
         place += 4

@@ -1,10 +1,10 @@
 /// A type that reads PostgreSQL's binary formats (`…_send` in src/backend/utils/adt).
 protocol BinaryDecodable {
-    /// The column type it is mostly read from: asked for first, because a list takes longer to go through than a number to be read.
+    /// The column type it is mostly read from: compared first, because going through the list takes longer than reading a number.
     static var usualType: PostgresType { get }
     /// The others that it reads.
     static var otherTypes: [PostgresType] { get }
-    /// It reads `type`. nil when the bytes are not what the type says.
+    /// Reads `type`. nil when the bytes have not the format of the type.
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType)
 }
 

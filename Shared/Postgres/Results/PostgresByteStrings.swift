@@ -1,5 +1,5 @@
-/// The elements of a `bytea[]`, side by side in one piece of memory: for thousands of them, where an array each would cost more than
-/// everything else that is done with them.
+/// The elements of a `bytea[]`, side by side in one piece of memory: for thousands of elements, an array each would cost more than all
+/// other work on them.
 package struct PostgresByteStrings: Sendable {
     private let bytes: [UInt8]
     private let ranges: [Range<Int>]

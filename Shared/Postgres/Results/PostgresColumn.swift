@@ -28,7 +28,7 @@ package struct PostgresColumn: Sendable {
 
     /// An array of one dimension, or empty, without NULLs.
     func elements<T: BinaryDecodable>() throws(PostgresError) -> [T] {
-        // Where all is well, without an optional for each.
+        // In the usual case, without an optional for each.
         let present = withBytes { (bytes, _) -> [T]? in
             guard let bytes, var reader = BinaryArrayReader(bytes), T.reads(reader.elementType) else { return nil }
             return reader.present()

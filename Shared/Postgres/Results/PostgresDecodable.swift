@@ -1,6 +1,6 @@
 /// A Swift type that a column is decoded as: `let lane: Lane = try row["lane"]`.
 package protocol PostgresDecodable {
-    /// - Throws: `.decoding`, with the column's name, where it holds something else.
+    /// - Throws: `.decoding`, with the column's name, if it holds another type.
     init(_ column: PostgresColumn) throws(PostgresError)
 }
 

@@ -3,7 +3,7 @@ package struct PostgresRow: Sendable {
     let result: PostgresResult
     let row: Int
 
-    /// The column of that name. Cast enums and what else has no Swift type to text in the SQL.
+    /// The column of that name. Cast enums and other types without a Swift type to text in the SQL.
     package subscript<Value: PostgresDecodable>(_ name: StaticString) -> Value {
         get throws(PostgresError) { try Value(column(name)) }
     }

@@ -1,4 +1,4 @@
-/// The rows that one statement returned, in order. Values are decoded when asked for; nothing is copied before.
+/// The rows that one statement returned, in order. Values are decoded when read; nothing is copied before.
 package struct PostgresRows: Sendable, RandomAccessCollection {
     private let result: PostgresResult
 

@@ -1,7 +1,7 @@
 /// The parameters of one statement in PostgreSQL's binary format, in one buffer, as `PQsendQueryPrepared` wants them.
 struct ParameterBlock {
     private var buffer: [UInt8] = []
-    /// Where each value lies in `buffer`; nil for NULL.
+    /// The place of each value in `buffer`; nil for NULL.
     private var ranges: [Range<Int>?] = []
 
     init(_ values: [PostgresValue], operation: String) throws(PostgresError) {
@@ -22,7 +22,7 @@ struct ParameterBlock {
 
     var count: Int { ranges.count }
 
-    /// Lends what libpq takes: pointers, lengths and formats (1 = binary), valid during `body` only.
+    /// Lends libpq's arguments: pointers, lengths and formats (1 = binary), valid during `body` only.
     func withArguments<R>(
         _ body: (UnsafePointer<UnsafePointer<CChar>?>?, UnsafePointer<Int32>?, UnsafePointer<Int32>?) -> R
     ) -> R {

@@ -1,9 +1,9 @@
 /// One SQL command with its parameters in place: `"SELECT owner FROM installations WHERE id = \(id)"`.
 ///
-/// An interpolated value never becomes part of the text: it travels beside it, in binary, under the number that the text has in its place.
+/// An interpolated value never becomes part of the text: it is sent beside it, in binary, under the number that replaces it in the text.
 /// Everything else is a literal, so that string-built SQL does not compile.
 ///
-/// The command is prepared when a connection first runs it. Its text is the same however its values are, so it is prepared once.
+/// A connection prepares the command when it first runs it. Its text does not depend on its values, so it is prepared once.
 package struct PostgresQuery: Sendable, ExpressibleByStringInterpolation {
     let sql: String
     let parameters: [PostgresValue]

@@ -1,4 +1,4 @@
-/// What an array in PostgreSQL can be made of. `[UInt8]` is `bytea`, every other array is one.
+/// The element types of an array in PostgreSQL. `[UInt8]` is `bytea`, every other array is one.
 package protocol PostgresArrayElement {
     static var arrayType: PostgresType { get }
     static func array(_ values: [Self]) -> PostgresValue

@@ -1,6 +1,6 @@
 /// PostgreSQL's binary formats: network byte order, as its `…_send` functions write them (src/backend/utils/adt).
 extension PostgresValue {
-    /// - Returns: false when the value lies outside what its type can hold.
+    /// - Returns: false when the value is outside its type's range.
     func appendBinary(to buffer: inout [UInt8]) -> Bool {
         switch self {
         case .null: return true
@@ -61,12 +61,12 @@ extension PostgresValue {
     }
 }
 
-/// Something that stands in a PostgreSQL array, or alone as a parameter.
+/// A value in a PostgreSQL array, or alone as a parameter.
 private protocol ArrayElement {
     var isNull: Bool { get }
     /// How many bytes ``appendElement(to:)`` appends.
     var byteCount: Int { get }
-    /// Appends the value without its length; false when it lies outside what its type can hold.
+    /// Appends the value without its length; false when it is outside its type's range.
     func appendElement(to buffer: inout [UInt8]) -> Bool
 }
 

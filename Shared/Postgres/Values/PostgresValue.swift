@@ -1,6 +1,6 @@
-/// A parameter of a query. Each case has one PostgreSQL type, sent explicitly and in binary, so nothing is guessed or parsed.
+/// A parameter of a query. Each case has one PostgreSQL type, sent explicitly and in binary, so that the server guesses and parses nothing.
 ///
-/// Where the column has another type than the case, cast in the SQL: `\(mood)::text::mood`.
+/// If the column has another type than the case, cast in the SQL: `\(mood)::text::mood`.
 package enum PostgresValue: Sendable {
     case null(PostgresType)
     case bool(Bool)
@@ -62,7 +62,7 @@ extension PostgresValue {
     }
 }
 
-/// Shows the type only: values are personal data or secrets and have no business in a log line.
+/// Shows the type only: values are personal data or secrets and must not appear in a log line.
 extension PostgresValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { isNull ? "NULL" : "a value of \(type.name)" }
     package var debugDescription: String { description }

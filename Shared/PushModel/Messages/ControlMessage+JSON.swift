@@ -36,7 +36,7 @@ extension ControlMessage {
         return writer.bytes
     }
 
-    /// - Throws: ``MessageError``, for any bytes whatever that are not a control message of a version up to ``currentVersion``.
+    /// - Throws: ``MessageError``, for any bytes that are not a control message of a version up to ``currentVersion``.
     package init(decoding bytes: [UInt8]) throws(MessageError) {
         let entry: Entry
         do throws(JSONError) { entry = Entry(value: try JSONValue.parse(bytes)) } catch { throw MessageError(error) }
@@ -69,7 +69,7 @@ extension ControlMessage {
         }
     }
 
-    /// A parsed entry. A tree, because what the other fields mean is known only once `kind` is.
+    /// A parsed entry. A tree, because `kind` decides the meaning of the other fields.
     private struct Entry {
         let value: JSONValue
 
@@ -90,7 +90,7 @@ extension ControlMessage {
 
         func has(_ field: String) -> Bool { value[field] != nil }
 
-        /// What is not named is not limited; a lane that this program does not know is refused, never taken for all lanes.
+        /// A part that is not named does not limit the scope; a lane that this program does not know is refused, never taken for all lanes.
         func scope() throws(MessageError) -> HoldScope {
             var lane: Lane?
             if has("lane") {

@@ -4,11 +4,11 @@ package enum ControlMessage: Equatable, Sendable {
 
     /// Owner epochs of an installation below `epochsBelow` are over.
     case fence(app: AppSlug, installation: PushID, epochsBelow: Int64, at: Int64)
-    /// Nothing more of this notification is sent.
+    /// No more pushes of this notification are sent.
     case cancel(app: AppSlug, notification: PushID, at: Int64)
-    /// What the scope names waits until the hold is lifted or ends. Told again while it lasts; `at` is when it was told.
+    /// Deliveries in the scope wait until the hold is lifted or ends. The entry is repeated while it lasts; `at` is the time of this copy.
     case hold(id: PushID, scope: HoldScope, endsAt: Int64?, at: Int64)
-    /// The hold is lifted, for good: one that comes later is another one.
+    /// The hold is lifted, for good: a later hold has another id.
     case unhold(id: PushID, at: Int64)
     /// A reader's own mark: when it reads it back, it has caught up.
     case marker(id: PushID)

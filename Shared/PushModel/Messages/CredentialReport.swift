@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// What a dispatcher says of its credentials: at its start, when something changes, and every minute. A CloudEvents 1.0 event in
+/// A dispatcher's report about its credentials: at its start, after each change, and every minute. A CloudEvents 1.0 event in
 /// `push.outcomes`. The newest report of a dispatcher replaces those before it.
 package struct CredentialReport: Equatable, Sendable {
     package static let currentVersion = 1
@@ -64,7 +64,7 @@ package struct CredentialReport: Equatable, Sendable {
         return writer.bytes
     }
 
-    /// - Throws: ``MessageError``, for any bytes whatever that are not a report of a version up to ``currentVersion``.
+    /// - Throws: ``MessageError``, for any bytes that are not a report of a version up to ``currentVersion``.
     package init(decoding bytes: [UInt8]) throws(MessageError) {
         let value: JSONValue
         do throws(JSONError) { value = try JSONValue.parse(bytes) } catch { throw MessageError(error) }

@@ -1,5 +1,5 @@
-/// The deliveries of one job in its wire form (`push_job.proto`, field 16), written as they are found: a large audience is made of nothing else,
-/// and nothing in it is worth an object of its own on the way.
+/// The deliveries of one job in its wire form (`push_job.proto`, field 16), written as they are found: a large audience consists of them,
+/// and an object for each would cost too much.
 package struct EncodedDeliveries: Equatable, Sendable {
     /// Field after field, each with its key and length.
     private(set) var bytes: [UInt8] = []
@@ -60,11 +60,11 @@ package struct EncodedDeliveries: Equatable, Sendable {
         count += 1
     }
 
-    /// - Throws: ``MessageError`` where the deliveries could not be read from a job either.
+    /// - Throws: ``MessageError`` if the deliveries could not be read from a job either.
     package func decoded() throws(MessageError) -> [PushJob.Delivery] { try PushJobDecoder.deliveries(bytes) }
 }
 
-/// What is zero is not written (proto3).
+/// Zero values are not written (proto3).
 extension EncodedDeliveries {
     private static func fixedCount(_ value: UInt64) -> Int { value == 0 ? 0 : 9 }
     private static func fieldCount(_ value: UInt64) -> Int { value == 0 ? 0 : 1 + varintCount(value) }

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// Our values as fields of a message. Each error names the field.
+/// Our types as fields of a message. Each error names the field.
 extension JSONScanner {
     mutating func pushID(_ field: String) throws(JSONError) -> PushID {
         guard let id = PushID(ascii: try stringBytes()) else { throw error(inField: field, "expected a UUID") }

@@ -1,9 +1,9 @@
 import StrictJSON
 
-/// The one rule of versions: a reader takes its own version and every one before it, and refuses a greater one by its number, whatever
-/// else such a message holds.
+/// The one rule of versions: a reader takes its own version and every earlier one, and refuses a greater one by its number, before it
+/// checks any other field.
 enum MessageVersion {
-    /// The greatest number that is a version, so that a broken one is not taken for news.
+    /// The greatest number that is a version, so that a broken message is not taken for a newer one.
     static let limit = 1_000_000
 
     static func check(_ version: Int, atMost current: Int) throws(MessageError) {
@@ -13,7 +13,7 @@ enum MessageVersion {
         }
     }
 
-    /// What a message that could not be read as ours is: one of a greater version, whose fields may have any form, or a broken one.
+    /// The error for a message that cannot be read as ours: it has a greater version, whose fields may have any form, or is broken.
     static func explain(_ error: JSONError, _ bytes: [UInt8], version path: [String], atMost current: Int) -> MessageError {
         guard let parsed = try? JSONValue.parse(bytes),
             let version = path.reduce(parsed, { $0?[$1] })?.integerValue, version > Int64(current), version <= Int64(limit)

@@ -26,7 +26,7 @@ extension OutcomeEvent {
         return writer.bytes
     }
 
-    /// - Throws: ``MessageError``, for any bytes whatever that are not an outcome event of a version up to ``currentVersion``.
+    /// - Throws: ``MessageError``, for any bytes that are not an outcome event of a version up to ``currentVersion``.
     package init(decoding bytes: [UInt8]) throws(MessageError) {
         let event: Envelope
         do throws(JSONError) {
@@ -51,7 +51,7 @@ extension OutcomeEvent {
             deliveries: try scanner.require(data.deliveries, "deliveries"))
     }
 
-    /// The CloudEvents attributes; extension attributes of others are passed over.
+    /// The CloudEvents attributes; unknown extension attributes are passed over.
     private struct Envelope {
         var specversion: String?
         var id: PushID?

@@ -16,7 +16,7 @@ extension OutcomeEvent.Delivery {
 
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            // Done once for each delivery that there is: what stands in every one is written in one piece, and the ids into it.
+            // This runs once for each delivery: the constant text is written in one piece, and the ids into it.
             writer.raw { bytes in
                 let start = bytes.count
                 bytes.append(contentsOf: Self.beginning)

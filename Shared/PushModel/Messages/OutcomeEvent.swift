@@ -1,4 +1,4 @@
-/// One message in `push.outcomes`: what became of some deliveries of one app that ended in one class. A CloudEvents 1.0 event.
+/// One message in `push.outcomes`: deliveries of one app that ended in one class. A CloudEvents 1.0 event.
 ///
 /// Deliveries of many jobs may share an event: its size is bounded by ``maximumDeliveries``, not by the job.
 package struct OutcomeEvent: Equatable, Sendable {
@@ -8,7 +8,7 @@ package struct OutcomeEvent: Equatable, Sendable {
 
     /// CloudEvents `id`: unique for this event.
     package var id: PushID
-    /// CloudEvents `source`: `/push/dispatcher/<instance>`, or `/push/token-service` of what ended before it was published.
+    /// CloudEvents `source`: `/push/dispatcher/<instance>`, or `/push/token-service` for deliveries that ended before they were published.
     package var source: String
     /// CloudEvents `time`, UNIX milliseconds.
     package var time: Int64
@@ -24,19 +24,19 @@ package struct OutcomeEvent: Equatable, Sendable {
         package var installation: PushID
         /// 1 for the first attempt.
         package var attempt: Int
-        /// The epoch of the owner that the delivery was for; nil where the event is not a dispatcher's.
+        /// The epoch of the owner that the delivery was for; nil if the event is not a dispatcher's.
         package var ownerEpoch: Int64?
         /// APNs' status; nil where it said nothing.
         package var status: Int?
-        /// APNs' reason, verbatim, or our own in `snake_case` where APNs was not asked.
+        /// APNs' reason, verbatim, or our own in `snake_case` if APNs was not asked.
         package var reason: String?
         /// APNs' `timestamp` of a 410, UNIX milliseconds.
         package var timestamp: Int64?
-        /// When the request left, UNIX milliseconds; nil where it did not.
+        /// When the request left, UNIX milliseconds; nil if it did not.
         package var sentAt: Int64?
-        /// Where `isFinal` is false: not before when the next attempt is made, UNIX milliseconds.
+        /// If `isFinal` is false: the earliest time of the next attempt, UNIX milliseconds.
         package var retryAt: Int64?
-        /// The environment that answered, where it is not the one that the token was registered for.
+        /// The environment that answered, if the token was registered for the other one.
         package var environment: APNsEnvironment?
         /// APNs' `apns-unique-id`, which only the sandbox sends.
         package var apnsUniqueID: String?
@@ -74,6 +74,6 @@ package struct OutcomeEvent: Equatable, Sendable {
         self.deliveries = deliveries
     }
 
-    /// `<app>.<class>`: what a subscriber binds to.
+    /// `<app>.<class>`: subscribers bind to it.
     package var routingKey: String { "\(app.text).\(outcome.rawValue)" }
 }

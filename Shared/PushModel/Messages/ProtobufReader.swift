@@ -1,5 +1,5 @@
-/// Reads the fields of a Protocol Buffers message one after another (protobuf.dev, Encoding), out of bytes that anybody may have sent: every
-/// read is checked.
+/// Reads the fields of a Protocol Buffers message one after another (protobuf.dev, Encoding), from bytes that any client may have sent:
+/// every read is checked.
 ///
 /// SwiftProtobuf reads the same bytes into a tree of its own objects, which for a job of one delivery costs more than sending it.
 struct ProtobufReader {
@@ -12,13 +12,13 @@ struct ProtobufReader {
         let type: WireType
     }
 
-    /// As deep as groups may be nested, which nobody writes any more.
+    /// As deep as groups may be nested, which no encoder writes any more.
     private static let maximumDepth = 100
 
     private var position = 0
     private var end: Int
 
-    /// - Parameter count: of the bytes that every call is given. They are not kept: each read of a kept array would count a reference.
+    /// - Parameter count: of the bytes that every call gets. They are not kept: each read of a kept array would count a reference.
     init(count: Int) {
         end = count
     }
@@ -55,7 +55,7 @@ struct ProtobufReader {
         return value
     }
 
-    /// Where a value of type `bytes` lies.
+    /// The range of a value of type `bytes`.
     mutating func range(_ source: Span<UInt8>) throws(MessageError) -> Range<Int> {
         let count = try varint(source)
         guard count <= UInt64(end - position) else { throw Self.malformed }
@@ -64,7 +64,7 @@ struct ProtobufReader {
     }
 
     /// Begins to read a message inside this one.
-    /// - Returns: what ``leave(_:)`` wants when all of it has been read.
+    /// - Returns: the argument for ``leave(_:)`` when all of it has been read.
     mutating func enter(_ source: Span<UInt8>) throws(MessageError) -> Int {
         let inner = try range(source)
         defer { (position, end) = (inner.lowerBound, inner.upperBound) }
@@ -80,7 +80,7 @@ struct ProtobufReader {
     /// Bytes of this message that are still to be read.
     var remaining: Int { end - position }
 
-    /// Steps over a value that nobody wants.
+    /// Steps over the value of an unknown field.
     mutating func skip(_ tag: Tag, _ source: Span<UInt8>, depth: Int = 0) throws(MessageError) {
         switch tag.type {
         case .varint: _ = try varint(source)

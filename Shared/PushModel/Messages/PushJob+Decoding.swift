@@ -1,4 +1,4 @@
-/// Reads jobs one after another. Most jobs say what the one before said, but for ids, token and payload: such texts are read once.
+/// Reads jobs one after another. Most jobs equal the one before but for ids, token and payload: such texts are parsed once.
 package struct PushJobDecoder: Sendable {
     fileprivate var app = Known<AppSlug>()
     fileprivate var pushType = Known<PushType>()
@@ -14,7 +14,7 @@ package struct PushJobDecoder: Sendable {
         return try PushJob(fields)
     }
 
-    /// Of a job without anything else.
+    /// Of a job without any other field.
     static func deliveries(_ bytes: [UInt8]) throws(MessageError) -> [PushJob.Delivery] {
         var decoder = PushJobDecoder()
         let fields = try JobFields(bytes, &decoder)
@@ -25,7 +25,7 @@ package struct PushJobDecoder: Sendable {
         return fields.deliveries
     }
 
-    /// The last text of one field, and what it means; nil: nothing that this program knows.
+    /// The last text of one field, and its value; nil: this program does not know it.
     fileprivate struct Known<Value: Sendable>: Sendable {
         private var text = ""
         private(set) var value: Value?
@@ -52,11 +52,11 @@ package struct PushJobDecoder: Sendable {
     }
 }
 
-/// Reading the wire form of `push_job.proto`, whose numbers stand here a second time: the dispatcher decodes every job, and nothing in a job
-/// is worth an object of its own on the way.
+/// Reads the wire form of `push_job.proto`, whose numbers are repeated here: the dispatcher decodes every job, and an object for each part
+/// of a job would cost too much.
 extension PushJob {
     /// Unknown fields are passed over.
-    /// - Throws: ``MessageError``, for any bytes whatever that are not a job of a version up to ``currentVersion``.
+    /// - Throws: ``MessageError``, for any bytes that are not a job of a version up to ``currentVersion``.
     package init(decoding bytes: [UInt8]) throws(MessageError) {
         var decoder = PushJobDecoder()
         self = try decoder.decode(bytes)
@@ -84,7 +84,7 @@ extension PushJob {
     }
 }
 
-/// What the message holds, not yet judged: its version must be known before anything else about it is called wrong.
+/// The content of the message, not yet checked: its version must be known before any other field is called wrong.
 private struct JobFields: ~Copyable {
     var version: Int32 = 0
     var notificationHigh: UInt64 = 0
@@ -103,9 +103,9 @@ private struct JobFields: ~Copyable {
     var onUnknown: Int32 = 0
     var payload: [UInt8] = []
     var deliveries: [PushJob.Delivery] = []
-    /// Those that are kept and those that are not.
+    /// Kept and dropped deliveries together.
     var deliveryCount = 0
-    /// The first thing wrong with a delivery.
+    /// The first fault of a delivery.
     var deliveryFault: MessageError?
 
     init(_ bytes: [UInt8], _ known: inout PushJobDecoder) throws(MessageError) {
@@ -196,7 +196,7 @@ extension PushJob.Delivery {
     }
 }
 
-/// proto3 knows no required fields: what is missing arrives as zero or empty, and is refused here.
+/// proto3 has no required fields: a missing one arrives as zero or empty, and is refused here.
 private enum Wire {
     static func id(_ high: UInt64, _ low: UInt64, _ field: String) throws(MessageError) -> PushID {
         guard high | low != 0 else { throw MessageError(.invalidField(field), "missing") }

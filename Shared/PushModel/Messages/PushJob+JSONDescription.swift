@@ -29,7 +29,7 @@ extension PushJob {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// As it is where it is JSON, which the API has made sure of; as text where it is not.
+    /// As it is if it is JSON, which the API has made sure of; else as text.
     private func writePayload(to writer: inout JSONWriter) {
         do {
             _ = try JSONValue.parse(payload)

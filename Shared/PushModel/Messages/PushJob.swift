@@ -5,10 +5,10 @@ package struct PushJob: Equatable, Sendable {
     /// The version this program writes. A reader refuses a greater one.
     package static let currentVersion = 1
     package static let maximumDeliveries = 100
-    /// Header of a job that was replayed: what its attempts are counted from in outcomes, so that an event of an earlier life tells itself
-    /// apart. Kept through retries.
+    /// Header of a replayed job: its attempts in outcomes count from here, so that an event from before the replay can be recognised. Kept
+    /// through retries.
     package static let earlierAttemptsHeader = "push-earlier-attempts"
-    /// Header of each job: ``app``, so that a dispatcher shares out fairly what it has not decoded. Kept through retries.
+    /// Header of each job: ``app``, so that a dispatcher can queue jobs fairly before it decodes them. Kept through retries.
     package static let appHeader = "push-app"
 
     package var notification: PushID
@@ -20,17 +20,17 @@ package struct PushJob: Equatable, Sendable {
     package var collapseID: String?
     /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
     package var apnsExpiration: Int64?
-    /// Nothing of this job is sent at or after this moment.
+    /// No request of this job is sent at or after this moment.
     package var expiresAt: Int64
     package var acceptedAt: Int64
-    /// How many times the deliveries in this job were handed to APNs, or tried to, before.
+    /// How many attempts the deliveries in this job had before.
     package var attempt: Int
     package var onUnknown: OnUnknown
     /// The APNs body, verbatim.
     package var payload: [UInt8]
     package var deliveries: [Delivery]
 
-    /// What to do when a request left and no answer came. The token service decides; a job carries what is left of the decision.
+    /// The rule for a request that left and got no answer. The token service decides; a job carries the rest of the decision.
     package enum OnUnknown: String, Sendable, CaseIterable {
         /// Send again under the same ids: at least once.
         case resend
@@ -66,10 +66,10 @@ package struct PushJob: Equatable, Sendable {
         }
     }
 
-    /// What the attempts before this one came to, the worst of them. It decides how a delivery ends of which nothing more is sent
+    /// The worst result of the attempts before this one. It decides how a delivery ends of which no more requests are sent
     /// (``OutcomeClass/after(_:)``).
     package enum EarlierOutcome: String, Sendable, CaseIterable, Comparable {
-        /// Nothing of it has left.
+        /// No request has left.
         case none
         /// APNs answered that it could not take it now.
         case failed
@@ -81,7 +81,8 @@ package struct PushJob: Equatable, Sendable {
         }
     }
 
-    /// A token of the other environment looks like garbage. Where APNs never accepted the token, the environment is only the client's word.
+    /// APNs rejects a token of the other environment as a bad token. If APNs never accepted the token, only the client has stated its
+    /// environment.
     package enum EnvironmentTrial: String, Sendable, CaseIterable {
         case none
         /// On `BadDeviceToken`, the delivery may be tried once in the other environment.

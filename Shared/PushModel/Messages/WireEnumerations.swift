@@ -61,7 +61,7 @@ extension WireEnvironment {
 }
 
 extension PushJob.EnvironmentTrial {
-    /// What a newer program may add is no trial that this one could make.
+    /// A newer program's value is no trial that this one could make.
     init(_ wire: WireEnvironmentTrial) {
         switch wire {
         case .allowed: self = .allowed
@@ -82,7 +82,7 @@ extension WireEnvironmentTrial {
 }
 
 extension PushJob.EarlierOutcome {
-    /// Whatever a newer program may add is at least an attempt that may have arrived.
+    /// A newer program's value is at least an attempt that may have arrived.
     init(_ wire: WireEarlierOutcome) {
         switch wire {
         case .none: self = .none

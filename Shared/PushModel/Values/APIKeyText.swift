@@ -1,6 +1,7 @@
-/// An API key as its owner holds it: `psh_<id>_<secret>`, sixteen hex digits of id (not secret, the row's name) and forty-eight of secret (192 bits).
+/// An API key as its owner holds it: `psh_<id>_<secret>`, sixteen hex digits of id (not secret, the row's name) and forty-eight of secret
+/// (192 bits).
 ///
-/// The prefix lets secret scanners find a leaked key. `description` leaves the secret out; ``text`` is the one way to the whole.
+/// The prefix lets secret scanners find a leaked key. `description` leaves the secret out; only ``text`` gives the whole.
 package struct APIKeyText: Hashable, Sendable {
     package static let rule = "psh_, 16 hex digits, _, 48 hex digits"
 

@@ -1,4 +1,4 @@
-/// Which of Apple's two worlds a token belongs to. A token sent to the other one looks like garbage there (docs/apns.md, Environments).
+/// The environment of Apple's that a token belongs to. The other one rejects the token as a bad token (docs/apns.md, Environments).
 package enum APNsEnvironment: String, Sendable, CaseIterable, Hashable {
     case production, sandbox
 

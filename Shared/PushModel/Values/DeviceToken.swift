@@ -1,9 +1,9 @@
 /// An APNs device token: any even number of hex digits (Apple asks to assume no size: Sending notification requests to APNs).
 ///
-/// Personal data: `description` shows only the last six digits, so that a token cannot reach a log line by accident.
-/// `hex` is the one way to the whole.
+/// Personal data: `description` shows only the last six digits, so that a token cannot reach a log line by accident. Only `hex` gives the
+/// whole.
 package struct DeviceToken: Hashable, Sendable {
-    /// A token longer than this is refused: far above any seen, far below what would hurt.
+    /// A longer token is refused: far above any seen, and still harmless.
     package static let maximumBytes = 256
 
     package let bytes: [UInt8]
@@ -45,7 +45,7 @@ package struct DeviceToken: Hashable, Sendable {
     /// The last six digits: enough for a person to recognise, too few to send with.
     package var hint: String { "…" + hexText(bytes.suffix(3)) }
 
-    /// Appends the whole token as lower-case ASCII hex; the hot path's way to write `:path`.
+    /// Appends the whole token as lower-case ASCII hex; the hot path writes `:path` with it.
     package func appendHex(to buffer: inout [UInt8]) {
         let place = buffer.count
         buffer.append(contentsOf: repeatElement(0, count: hexCount))
@@ -56,7 +56,7 @@ package struct DeviceToken: Hashable, Sendable {
     /// How many digits ``hex`` has.
     package var hexCount: Int { bytes.count * 2 }
 
-    /// The same over what is there.
+    /// The same over existing bytes.
     package func writeHex(to text: inout MutableSpan<UInt8>, at place: Int) {
         let bytes = bytes.span
         let whole = bytes.count & ~3
@@ -79,7 +79,7 @@ package struct DeviceToken: Hashable, Sendable {
 }
 
 extension DeviceToken {
-    /// Eight bytes at a time: an array hashes them one by one, which shows where many tokens are looked up.
+    /// Eight bytes at a time: an array hashes them one by one, which costs measurable time in tables of many tokens.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(bytes.count)
         var word: UInt64 = 0

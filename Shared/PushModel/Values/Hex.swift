@@ -8,7 +8,7 @@ package func hexValue(_ byte: UInt8) -> UInt8? {
     }
 }
 
-/// The lower-case ASCII digit of a value below sixteen. Without a branch: which digits come next nobody can predict.
+/// The lower-case ASCII digit of a value below sixteen. Without a branch, because a processor cannot predict the digits.
 package func hexDigit(_ nibble: UInt8) -> UInt8 {
     let isLetter = (nibble &+ 6) >> 4
     return UInt8(ascii: "0") &+ nibble &+ 39 &* isLetter
@@ -45,13 +45,13 @@ package func appendHex(_ number: UInt64, to text: inout [UInt8]) {
     write(hexDigits(UInt32(truncatingIfNeeded: number)), to: &digits, at: place + 8)
 }
 
-/// Reads hex digits one after another without a branch per digit; ask ``isValid`` at the end.
+/// Reads hex digits one after another without a branch per digit; check ``isValid`` at the end.
 struct HexAccumulator {
     private var faults: UInt8 = 0
 
     var isValid: Bool { faults == 0 }
 
-    /// The value of a digit of either case; anything for a byte that is none.
+    /// The value of a digit of either case; an undefined value for any other byte.
     mutating func value(_ byte: UInt8) -> UInt8 {
         let digit = byte &- UInt8(ascii: "0")
         let letter = (byte | 0x20) &- UInt8(ascii: "a")
@@ -65,7 +65,7 @@ struct HexAccumulator {
 /// Lower-case hex of any bytes.
 package func hexText(_ bytes: some Sequence<UInt8>) -> String { hexText(Array(bytes)) }
 
-/// Not generic: other modules get a generic function unspecialised, where each byte costs several calls.
+/// Not generic: other modules would get an unspecialised generic function, where each byte costs several calls.
 package func hexText(_ bytes: [UInt8]) -> String {
     var digits: [UInt8] = []
     digits.reserveCapacity(2 * bytes.count)

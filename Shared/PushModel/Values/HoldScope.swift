@@ -1,4 +1,4 @@
-/// What a hold stops: deliveries of one app, lane or notification, or a part of that.
+/// The deliveries that a hold stops: those of one app, lane or notification, or a part of that.
 package enum HoldScope: Hashable, Sendable {
     /// Of every app.
     case everything
@@ -26,7 +26,7 @@ package enum HoldScope: Hashable, Sendable {
         if case .notification(_, let notification) = self { notification } else { nil }
     }
 
-    /// - Returns: nil where the parts do not go together: a lane and a notification, or a notification of no app.
+    /// - Returns: nil if the parts do not go together: a lane and a notification, or a notification of no app.
     package init?(app: AppSlug?, lane: Lane?, notification: PushID?) {
         switch (app, lane, notification) {
         case (nil, nil, nil): self = .everything

@@ -1,16 +1,16 @@
 /// A language tag (BCP 47) in lower case with hyphens: `de`, `de-at`, `zh-hant`. Devices also write `de_AT`, `en_US_POSIX` and
-/// `de_DE@calendar=gregorian`; those are the same with underscores, and with keywords that say nothing about the language.
+/// `de_DE@calendar=gregorian`; those are the same with underscores, and with keywords that do not concern the language.
 package struct LocaleTag: Hashable, Sendable, CustomStringConvertible {
     package static let maximumBytes = 64
 
     package let text: String
     package var description: String { text }
 
-    /// - Returns: nil for what is no language tag: a word of 2 to 8 letters, then words of 1 to 8 letters and digits.
+    /// - Returns: nil for a text that is no language tag: a word of 2 to 8 letters, then words of 1 to 8 letters and digits.
     package init?(_ given: String) {
         let text = given.prefix { $0 != "@" }.lowercased().replacing("_", with: "-")
         let subtags = text.split(separator: "-", omittingEmptySubsequences: false).map { Array($0.utf8) }
-        // Lower-casing could make a letter out of a sign that is none.
+        // Lower-casing could turn another character into a letter.
         guard given.utf8.allSatisfy({ $0 < 0x80 }), text.utf8.count <= Self.maximumBytes, let language = subtags.first,
             (2...8).contains(language.count),
             language.allSatisfy(\.isLowercaseLetter),
@@ -19,14 +19,14 @@ package struct LocaleTag: Hashable, Sendable, CustomStringConvertible {
         self.text = text
     }
 
-    /// This tag and what remains of it without its last subtags, the longest first (RFC 4647 section 3.4, lookup).
+    /// This tag and its shorter forms without the last subtags, the longest first (RFC 4647 section 3.4, lookup).
     package var lookup: [String] {
         var subtags = text.split(separator: "-")
         var ranges: [String] = []
         while !subtags.isEmpty {
             ranges.append(subtags.joined(separator: "-"))
             subtags.removeLast()
-            // A single letter or digit begins an extension and means nothing by itself.
+            // A single letter or digit begins an extension and has no meaning by itself.
             if subtags.last?.utf8.count == 1 { subtags.removeLast() }
         }
         return ranges

@@ -1,4 +1,4 @@
-/// What became of a delivery. The raw value is the second word of the outcome's routing key.
+/// How a delivery ended. The raw value is the second word of the outcome's routing key.
 package enum OutcomeClass: String, Sendable, CaseIterable, Hashable {
     case accepted
     case tokenGone = "token_gone"
@@ -15,10 +15,10 @@ package enum OutcomeClass: String, Sendable, CaseIterable, Hashable {
 }
 
 extension OutcomeClass {
-    /// How a delivery ends of which nothing more is sent, and that would end so if nothing of it had ever left.
+    /// The end of a delivery of which no more requests are sent, and whose class would be this one if none had ever left.
     package func after(_ earlier: PushJob.EarlierOutcome) -> OutcomeClass {
         switch (earlier, self) {
-        // It may have arrived, and every other class would say that it did not.
+        // It may have arrived, and every other class would deny that.
         case (.unknown, _): .unknown
         // It did not expire unsent: APNs was asked, and failed.
         case (.failed, .expired): .failed

@@ -4,7 +4,7 @@ package enum OutsideText {
     package static let maximumBytes = 128
 
     /// The same text with U+FFFD for each control or format character: PostgreSQL refuses U+0000, and a terminal obeys the others.
-    /// - Returns: nil where it is empty or longer than any reason.
+    /// - Returns: nil if it is empty or longer than any reason.
     package static func harmless(_ text: String) -> String? {
         let bytes = text.utf8
         guard !bytes.isEmpty, bytes.count <= maximumBytes else { return nil }

@@ -15,7 +15,7 @@ package struct PushID: Hashable, Sendable, Comparable {
     /// Any 8-4-4-4-12 spelling, either case; nil when it is not one.
     package init?(_ text: Substring) { self.init(digits: text.utf8) }
 
-    /// The same from bytes of text; the hot path's way to read an id.
+    /// The same from bytes of text, for the hot path.
     package init?(ascii: ArraySlice<UInt8>) { self.init(digits: ascii) }
 
     private init?(digits ascii: some Sequence<UInt8>) {
@@ -54,7 +54,7 @@ package struct PushID: Hashable, Sendable, Comparable {
         return timeOrdered(milliseconds: milliseconds, using: &generator)
     }
 
-    /// The same with somebody's own random numbers.
+    /// The same with the caller's random numbers.
     package static func timeOrdered(milliseconds: Int64, using generator: inout some RandomNumberGenerator) -> PushID {
         PushID(
             high: UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | generator.next() & 0x0fff,
@@ -73,7 +73,7 @@ package struct PushID: Hashable, Sendable, Comparable {
         }
     }
 
-    /// Appends the 36 lower-case ASCII characters; the hot path's way to write an id.
+    /// Appends the 36 lower-case ASCII characters, for the hot path.
     package func append(to buffer: inout [UInt8]) {
         let place = buffer.count
         buffer.append(contentsOf: repeatElement(UInt8(ascii: "-"), count: Self.textCount))

@@ -1,8 +1,8 @@
-/// What a token was made for. Decides the topic's suffix (Apple: Sending notification requests to APNs).
+/// The purpose of a token. Decides the topic's suffix (Apple: Sending notification requests to APNs).
 package enum Purpose: String, Sendable, CaseIterable, Hashable {
     case alert, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
 
-    /// The `apns-topic` of this purpose for an app. An MDM topic is the subject UID of a certificate, which stands in `bundleID` then.
+    /// The `apns-topic` of this purpose for an app. An MDM topic is the subject UID of a certificate, which `bundleID` holds then.
     package func topic(bundleID: String) -> String {
         switch self {
         case .alert, .mdm: bundleID

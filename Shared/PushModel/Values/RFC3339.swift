@@ -4,7 +4,7 @@ package enum RFC3339 {
     /// 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
     private static let writable: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
 
-    /// - Parameter milliseconds: UNIX time. What four digits of year cannot show is written as the nearest moment that they can.
+    /// - Parameter milliseconds: UNIX time. A moment that needs more than four digits of year is written as the nearest one that does not.
     package static func text(milliseconds: Int64) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(24)
@@ -26,8 +26,8 @@ package enum RFC3339 {
         append(time % 1000, digits: 3, then: "Z", to: &buffer)
     }
 
-    /// UNIX milliseconds of any RFC 3339 `date-time`: any offset, any number of fraction digits (what is finer than a millisecond
-    /// is cut off), a leap second as the second after it. Nil for anything else.
+    /// UNIX milliseconds of any RFC 3339 `date-time`: any offset, any number of fraction digits (cut off after the millisecond), a leap
+    /// second as the second after it. Nil for any other text.
     package static func milliseconds(_ text: String) -> Int64? {
         var reader = Reader(bytes: Array(text.utf8))
         guard let year = reader.number(digits: 4), reader.take("-"), let month = reader.number(digits: 2), reader.take("-"),

@@ -5,7 +5,8 @@ package final class AppendedFile: Sendable {
     private let descriptor: Int32
 
     /// Makes the file, readable by its owner and group; one of that name loses its content.
-    /// - Throws: an error that ``SystemError/isHeldByAnother`` while another of these, of this process or any, writes the file: that one keeps it.
+    /// - Throws: an error that ``SystemError/isHeldByAnother`` if another writer, of this process or any, has the file, which stays as it
+    ///   is.
     package init(replacing path: String) throws(SystemError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o640)
         if descriptor < 0 { throw SystemError("open") }
@@ -23,8 +24,8 @@ package final class AppendedFile: Sendable {
 
     deinit { _ = Glibc.close(descriptor) }
 
-    /// Writes all of it, however many calls of write(2) that takes. After an error a part may stand in the file.
-    /// - SeeAlso: ``size()`` says how much, and ``truncate(to:)`` takes it away.
+    /// Writes all of it, with as many calls of write(2) as that takes. After an error a part may be in the file.
+    /// - SeeAlso: ``size()`` for its length, and ``truncate(to:)`` to remove it.
     package func append(_ bytes: Span<UInt8>) throws(SystemError) {
         try bytes.withUnsafeBytes { (bytes) throws(SystemError) in
             var written = 0
@@ -41,7 +42,7 @@ package final class AppendedFile: Sendable {
         return Int(status.st_size)
     }
 
-    /// Forgets what stands behind so many bytes.
+    /// Removes the bytes behind this length.
     package func truncate(to size: Int) throws(SystemError) {
         if ftruncate(descriptor, size) != 0 { throw SystemError("ftruncate") }
     }

@@ -1,13 +1,13 @@
 import Glibc
 
-/// A file that is written from here on, or what stands in a file's place: a pipe, a terminal, a device. One writer at a time.
+/// A file that is written from here on, or a pipe, terminal or device in a file's place. One writer at a time.
 package final class OutputFile: Sendable {
     package enum Opening: Sendable {
-        /// Makes the file. Fails where something has that name, also a link.
+        /// Makes the file. Fails if the name is taken, also by a link.
         case new
         /// Makes the file, or empties the file that is there. A link, a pipe and a device stay what they are.
         case replacing
-        /// Makes the file, or goes on after what it holds.
+        /// Makes the file, or goes on after its content.
         case appending
     }
 
@@ -39,7 +39,7 @@ package final class OutputFile: Sendable {
     /// A pipe without a reader is an error of write(2) (EPIPE), and not the end of the process.
     private static let survivesLostReaders: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
-    /// Writes all of it, however many calls of write(2) that takes. After an error a part may be written.
+    /// Writes all of it, with as many calls of write(2) as that takes. After an error a part may be written.
     package func write(_ bytes: Span<UInt8>) throws(SystemError) {
         try bytes.withUnsafeBytes { (bytes) throws(SystemError) in
             var written = 0
@@ -55,7 +55,7 @@ package final class OutputFile: Sendable {
         if fsync(descriptor) != 0 { throw SystemError("fsync") }
     }
 
-    /// What has a name, without following a link: lstat(2).
+    /// The kind of file behind a name, without following a link: lstat(2).
     package enum Kind: Equatable, Sendable {
         case nothing, regularFile, other
     }

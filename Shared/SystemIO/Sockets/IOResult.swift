@@ -1,8 +1,8 @@
-/// What one non-blocking read or write did.
+/// The result of one non-blocking read or write.
 package enum IOResult: Equatable, Sendable {
-    /// So many bytes were moved: at least one, perhaps fewer than asked for.
+    /// This many bytes were moved: at least one, perhaps fewer than requested.
     case bytes(Int)
-    /// Nothing now; the poller will say when.
+    /// No bytes now; the poller reports when.
     case wouldBlock
     /// Reads only: the peer will send no more.
     case endOfStream

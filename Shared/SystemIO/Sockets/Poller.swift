@@ -3,7 +3,7 @@ import Glibc
 
 /// Waits for many descriptors at once: epoll(7), level-triggered. Belongs to one thread.
 package final class Poller {
-    /// What to be told about. Hang-ups and errors are always told.
+    /// The events to report. Hang-ups and errors are always reported.
     package struct Interest: OptionSet, Sendable {
         package let rawValue: UInt8
         package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -22,7 +22,7 @@ package final class Poller {
         /// A read will not block: bytes, end of stream or an error.
         package let isReadable: Bool
         package let isWritable: Bool
-        /// The connection is over or broken: a read says which.
+        /// The connection is over or broken: a read finds out which.
         package let isHangUp: Bool
     }
 
@@ -62,7 +62,7 @@ package final class Poller {
         if epoll_ctl(descriptor, operation, target, &event) != 0 { throw SystemError("epoll_ctl") }
     }
 
-    /// Blocks until something happens or `timeout` (rounded up to milliseconds) has passed; nil waits for ever, zero only looks.
+    /// Blocks until an event comes or `timeout` (rounded up to milliseconds) has passed; nil waits for ever, zero only polls.
     /// - Returns: empty after the timeout. Drop the array before the next call, and its storage is used again.
     package func wait(timeout: Duration?) throws(SystemError) -> [Event] {
         events.removeAll(keepingCapacity: true)

@@ -1,7 +1,7 @@
 internal import CLinux
 import Glibc
 
-/// Where a host name did not lead anywhere (getaddrinfo(3)).
+/// A host name has no address (getaddrinfo(3)).
 package struct ResolveError: Error, Equatable, CustomStringConvertible {
     package let host: String
     /// `EAI_…`

@@ -5,11 +5,11 @@ import Synchronization
 /// Accepts TCP connections. Non-blocking; closed on exec. May be handed from thread to thread.
 package final class TCPListener: Sendable {
     private let handle: Atomic<Int32>
-    /// Where it listens, with the port that the kernel chose when 0 was asked for.
+    /// The address, with the port that the kernel chose for 0.
     package let address: SocketAddress
 
     package var port: Int { address.port }
-    /// For a `Poller`: readable when somebody waits. -1 once closed.
+    /// For a `Poller`: readable when a client waits. -1 once closed.
     package var descriptor: Int32 { handle.load(ordering: .relaxed) }
 
     /// - Parameters:
@@ -41,14 +41,14 @@ package final class TCPListener: Sendable {
 
     deinit { close() }
 
-    /// The next connection, or nil when nobody waits.
+    /// The next connection, or nil when no client waits.
     /// - Throws: when out of descriptors (`isOutOfDescriptors`), which passes; or when the listener itself is broken.
     package func accept() throws(SystemError) -> TCPSocket? {
         while true {
             let descriptor = push_accept4(descriptor)
             if descriptor >= 0 {
                 let socket = TCPSocket(adopting: descriptor)
-                // Fails only where the peer has left already, which the first read will tell.
+                // Fails only if the peer has left already, which the first read will show.
                 var yes: Int32 = 1
                 _ = setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
                 return socket

@@ -35,7 +35,8 @@ package final class TCPSocket: Sendable {
         return socket
     }
 
-    /// For a loop that waits for many: a socket that is being connected. It becomes writable when that has ended, and `connectionResult` says how.
+    /// For a loop that waits for many: a socket that is being connected. It becomes writable when that has ended, and `connectionResult`
+    /// has the result.
     package static func beginConnecting(to address: SocketAddress) throws(SystemError) -> TCPSocket {
         try begin(to: address).socket
     }
@@ -64,7 +65,7 @@ package final class TCPSocket: Sendable {
         try connectionResult()
     }
 
-    /// Throws what became of a connection that was begun, once its socket is writable.
+    /// Throws if a connection that was begun has failed, once its socket is writable.
     package func connectionResult() throws(SystemError) {
         var code: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
@@ -106,7 +107,7 @@ extension TCPSocket {
         try set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, timeout.millisecondsRoundedUp, "TCP_USER_TIMEOUT")
     }
 
-    /// Makes `close` discard what is unsent and reset the connection (SO_LINGER of zero seconds, socket(7)): a test's way to be rude.
+    /// Makes `close` discard unsent bytes and reset the connection (SO_LINGER of zero seconds, socket(7)): for tests of an abrupt end.
     package func resetOnClose() throws(SystemError) {
         var value = linger(l_onoff: 1, l_linger: 0)
         guard setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size)) == 0 else {
@@ -119,7 +120,8 @@ extension TCPSocket {
         try set(SOL_SOCKET, SO_SNDBUF, Int32(clamping: bytes), "SO_SNDBUF")
     }
 
-    /// How many bytes the kernel takes that it has not sent yet (TCP_NOTSENT_LOWAT, tcp(7)): what it has taken can no longer be overtaken.
+    /// How many bytes the kernel takes that it has not sent yet (TCP_NOTSENT_LOWAT, tcp(7)): bytes that it has taken can no longer be
+    /// overtaken.
     package func setUnsentLimit(_ bytes: Int) throws(SystemError) {
         try set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Int32(clamping: bytes), "TCP_NOTSENT_LOWAT")
     }

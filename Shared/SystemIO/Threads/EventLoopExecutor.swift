@@ -1,7 +1,7 @@
-/// Runs the parts of a task on a thread that is somebody else's: an event loop that takes closures. Whoever reads from a socket and answers
-/// there needs no other thread in between, and none has to be woken.
+/// Runs the parts of a task on an existing thread: an event loop that takes closures. A task that reads from a socket and answers there
+/// needs no other thread in between, and none has to be woken.
 ///
-/// The event loop must run every closure that it is given, in order, until nothing uses this any more.
+/// The event loop must run every closure that it gets, in order, until no task uses this any more.
 package final class EventLoopExecutor: TaskExecutor {
     private let submit: @Sendable (_ part: @escaping @Sendable () -> Void) -> Void
 

@@ -53,13 +53,13 @@ package final class Mailbox<Element: Sendable>: Sendable {
         }
     }
 
-    /// As `takeAll`, for a reader that keeps two arrays in use and so allocates nothing: what `elements` held is dropped.
+    /// As `takeAll`, for a reader that keeps two arrays in use and so allocates nothing: the old content of `elements` is dropped.
     package func takeAll(into elements: inout [Element]) {
         elements.removeAll(keepingCapacity: true)
         contents.withLock { swap(&elements, &$0.elements) }
     }
 
-    /// Refuses newcomers from now on, and returns what nobody took. Whoever closes owns those elements.
+    /// Refuses new elements from now on, and returns those that were not taken. The closing caller owns them.
     package func close() -> [Element] {
         contents.withLock { contents in
             contents.isClosed = true

@@ -15,7 +15,7 @@ package final class SystemThread: Sendable {
         }
     }
 
-    /// The thread while nobody has joined it; nil after.
+    /// The thread until `join` was called; nil after.
     private let thread: Mutex<pthread_t?>
 
     private init(_ thread: pthread_t) {

@@ -19,7 +19,7 @@ package final class WakeUp: Sendable {
         _ = eventfd_write(descriptor, 1)
     }
 
-    /// By the woken thread, before it looks at what it was woken for: what is signalled later wakes it again.
+    /// The woken thread calls it before it looks for work, so that a later signal wakes it again.
     package func clear() {
         var count: eventfd_t = 0
         _ = eventfd_read(descriptor, &count)

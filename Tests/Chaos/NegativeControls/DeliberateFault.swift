@@ -1,11 +1,11 @@
 import FoundationEssentials
 
-/// A build that keeps no promise but as it pleases: `PUSH_DELIBERATE_FAULT` names the one that it breaks. Only the negative controls of `deploy/chaos`
-/// are built with it (Tests/Chaos/NegativeControls); this file and its uses are no part of the product.
+/// A build that breaks one promise, which `PUSH_DELIBERATE_FAULT` names. Only the negative controls of `deploy/chaos` are built with it
+/// (Tests/Chaos/NegativeControls). This file and its uses are no part of the product.
 package enum DeliberateFault: String, CaseIterable, Sendable {
     /// The dispatcher acknowledges a job when it comes, not when it is settled.
     case acknowledgeFirst = "acknowledge-first"
-    /// The token service marks jobs as published without the broker's word.
+    /// The token service marks jobs as published without the broker's confirm.
     case noConfirms = "no-confirms"
     /// A 410 retires its token, whenever that was registered.
     case goneWithoutTimestamp = "gone-without-timestamp"

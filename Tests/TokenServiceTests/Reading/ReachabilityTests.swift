@@ -37,8 +37,8 @@ struct ReachabilityTests {
             ("logout", "logout"), ("superseded", "superseded: the user signed in on installation \(PushID(high: 2, low: 2))"),
             ("stale", "stale: no registration for too long"),
             ("erased", "its user's data was erased"),
-        ]) func signedOut(reason: String, words: String)
-    {
+        ])
+    func signedOut(reason: String, words: String) {
         var state = Self.state(signedIn: false)
         state.signedOutReason = reason
         let entry = Self.entry(.signedOut) { $0.otherInstallation = PushID(high: 2, low: 2) }
@@ -49,7 +49,7 @@ struct ReachabilityTests {
     @Test("Never signed in") func anonymous() {
         #expect(
             Self.sentence(Self.state(signedIn: false))
-                == "Nobody is signed in: it was registered without a user on 2026-01-01T00:00:00.000Z.")
+                == "No user is signed in: it was registered without a user on 2026-01-01T00:00:00.000Z.")
     }
 
     @Test(
@@ -60,12 +60,12 @@ struct ReachabilityTests {
             ("stale", "was retired on 2026-01-02T00:00:00.000Z: no registration for too long"),
             ("gone", "was retired on 2026-01-02T00:00:00.000Z: APNs said that it is gone"),
             ("rejected", "was retired on 2026-01-02T00:00:00.000Z: APNs rejected it"),
-        ]) func retired(reason: String, words: String)
-    {
+        ])
+    func retiredToken(reason: String, words: String) {
         #expect(Self.sentence(Self.state(tokens: [Self.retired(reason)])) == "Its alert token …00beef \(words).")
     }
 
-    @Test("APNs' own words, of this token and no other") func verdict() {
+    @Test("APNs' own words, of this token and no other") func words() {
         let other = Self.entry(.tokenRetired, day: 3) {
             $0.token = .init(id: 2, hint: "…00cafe", environment: "sandbox", purpose: "alert")
             $0.status = 400

@@ -1,7 +1,6 @@
 import StrictJSON
 
-/// What a request is answered with: a status, and for anything but 200 a reason, as APNs writes them
-/// (Apple: Handling notification responses from APNs).
+/// The answer to a request: a status, and for any but 200 a reason, as APNs writes them (Apple: Handling notification responses from APNs).
 package struct Answer: Sendable, Equatable {
     package var status: Int
     /// Verbatim; nil sends an answer without a body, which APNs has been seen to do.
@@ -24,10 +23,10 @@ package struct Answer: Sendable, Equatable {
         self.init(status: reason.status, reason: reason.rawValue, timestamp: timestamp)
     }
 
-    /// Any success: requests about channels know more than 200, and so may scripts and scenarios.
+    /// Any success: requests about channels have more than 200, and so may scripts and scenarios.
     package var isAccepted: Bool { (200..<300).contains(status) }
 
-    /// The answer's body; nil where there is none. The same text rides in a GOAWAY.
+    /// The answer's body; nil if there is none. A GOAWAY carries the same text.
     var body: [UInt8]? {
         guard reason != nil || timestamp != nil else { return nil }
         var writer = JSONWriter(reservingCapacity: 64)

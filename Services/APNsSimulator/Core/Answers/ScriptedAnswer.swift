@@ -1,4 +1,4 @@
-/// One step of a script: what happens to one push that would otherwise be answered from the state of its device.
+/// One step of a script: the result of one push, instead of the state of its device.
 package struct ScriptedAnswer: Sendable, Equatable {
     package enum Action: String, Sendable, CaseIterable {
         /// Answer with the status and reason.
@@ -7,15 +7,15 @@ package struct ScriptedAnswer: Sendable, Equatable {
         case silence
         /// RST_STREAM with `resetCode`.
         case reset
-        /// Close the TCP connection without a word.
+        /// Close the TCP connection without a notice.
         case close
-        /// GOAWAY that leaves this push and all later ones unprocessed; the reason rides in it as JSON.
+        /// GOAWAY that leaves this push and all later ones unprocessed; it carries the reason as JSON.
         case goAway = "goaway"
-        /// Half of the answer's bytes, and then nothing more on this connection, not even to a PING.
+        /// Half of the answer's bytes, and then no more bytes on this connection, not even to a PING.
         case halfFrame = "half_frame"
     }
 
-    /// RFC 9113 section 7: the server did not touch the request.
+    /// RFC 9113 section 7: the server did not process the request.
     package static let refusedStream: UInt32 = 7
 
     package var action: Action
@@ -58,7 +58,7 @@ package struct ScriptedAnswer: Sendable, Equatable {
     }
 }
 
-/// What happens to the pushes of one token, in order.
+/// The results of one token's pushes, in order.
 package struct AnswerScript: Sendable, Equatable {
     package enum Ending: String, Sendable, CaseIterable {
         /// After the last answer the device's own state decides again.
@@ -76,7 +76,7 @@ package struct AnswerScript: Sendable, Equatable {
         self.ending = ending
     }
 
-    /// The answer for the next push; nil when the script has no more to say.
+    /// The answer for the next push; nil when the script is over.
     mutating func next() -> ScriptedAnswer? {
         if position == answers.count, ending == .repeat { position = 0 }
         guard position < answers.count else { return nil }

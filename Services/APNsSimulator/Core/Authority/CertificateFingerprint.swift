@@ -23,7 +23,7 @@ struct CertificateFingerprint: Hashable, Sendable {
     }
 }
 
-/// What the control API says of a certificate, whatever its authority says.
+/// The control API's state of a certificate; it overrules the certificate's authority.
 package enum CertificateState: String, Sendable, CaseIterable {
     /// Good, in its time.
     case active

@@ -1,6 +1,6 @@
 import OpenSSL
 
-/// What a provider's certificate allows (Apple: Sending notification requests to APNs). The marks are those of Apple's own certificates.
+/// The rights of a provider's certificate (Apple: Sending notification requests to APNs). The marks are those of Apple's own certificates.
 struct ClientCertificate: Sendable, Equatable {
     private enum Mark {
         static let sandbox = "1.2.840.113635.100.6.3.1"
@@ -29,10 +29,10 @@ struct ClientCertificate: Sendable, Equatable {
         topics = listed.isEmpty ? certificate.userID.map { [Array($0.utf8)] } ?? [] : listed
     }
 
-    /// The topic of a push that names none: a certificate for one topic says it all, one for several does not.
+    /// The topic of a push that names none: only a certificate for one topic names it clearly.
     var onlyTopic: [UInt8]? { topics.count == 1 ? topics[0] : nil }
 
-    /// - Parameter state: What the control API has said of it; nil leaves it to its authority.
+    /// - Parameter state: The control API's state of it; nil leaves it to its authority.
     func isGood(_ state: CertificateState?) -> Bool {
         switch state {
         case .active: isInTime
@@ -52,7 +52,7 @@ struct ClientCertificate: Sendable, Equatable {
 
     // MARK: DER
 
-    /// The strings of a SEQUENCE's first level; what is broken is left out.
+    /// The strings of a SEQUENCE's first level; broken ones are left out.
     static func strings(_ der: [UInt8]) -> [[UInt8]] {
         let (sequence, utf8, printable, ia5) = (UInt8(0x30), UInt8(0x0c), UInt8(0x13), UInt8(0x16))
         guard let outer = element(der[...]), outer.tag == sequence else { return [] }

@@ -1,27 +1,27 @@
-/// What one connection has shown of its right to push: the rules of provider tokens, which are counted per connection
-/// (Apple: Establishing a token-based connection to APNs; docs/apns.md, Provider tokens).
+/// One connection's proof of its right to push: the rules of provider tokens, which are counted per connection (Apple: Establishing a
+/// token-based connection to APNs; docs/apns.md, Provider tokens).
 ///
-/// Pure: it is told the time. One per connection, used by the connection's thread.
+/// Pure: it gets the time as an argument. One per connection, used by the connection's thread.
 struct ConnectionAuthority {
     /// A token older than this is answered `ExpiredProviderToken`.
     static let maximumAgeSeconds: Int64 = 3600
     /// A connection may change to another token at most this often.
     static let minimumUpdateIntervalMilliseconds: Int64 = 20 * 60 * 1000
-    /// So many different token strings are remembered; a client that shows more is verified again.
+    /// How many different token strings are remembered; those of a client that shows more are verified again.
     private static let rememberedTokens = 8
 
     private static let scheme = Array("bearer ".utf8)
 
-    private struct Verdict {
+    private struct KnownToken {
         let text: [UInt8]
-        /// nil: the signature or something else about it is wrong.
+        /// nil: the signature or another part of it is wrong.
         let token: ProviderToken?
     }
 
     private let environment: SimulatorEnvironment
     private let keyRing: KeyRing
     private var generation: UInt64
-    private var verdicts: [Verdict] = []
+    private var knownTokens: [KnownToken] = []
     /// The token in use, and since when, UNIX milliseconds.
     private var current: (text: [UInt8], token: ProviderToken, since: Int64)?
     /// The first key decides which team and which kind of key the connection belongs to.
@@ -31,8 +31,8 @@ struct ConnectionAuthority {
     private var isCertificateGood = false
     /// A request with a valid token has been seen: more than one stream may be open.
     private(set) var isAuthenticated = false
-    /// What the client has shown in the TLS handshake. It decides alone: provider tokens are not looked at
-    /// (Apple: Establishing a certificate-based connection to APNs).
+    /// The certificate that the client has shown in the TLS handshake. It decides alone: provider tokens are ignored (Apple: Establishing a
+    /// certificate-based connection to APNs).
     private(set) var certificate: ClientCertificate?
 
     init(environment: SimulatorEnvironment, keyRing: KeyRing) {
@@ -42,7 +42,7 @@ struct ConnectionAuthority {
     }
 
     /// - Parameters:
-    ///   - authorization: The header's value, where there is one.
+    ///   - authorization: The header's value, if there is one.
     ///   - now: UNIX milliseconds.
     mutating func check(authorization: [UInt8]?, topic: [UInt8], now: Int64) -> RejectionReason? {
         if certificate != nil { return checkCertificate(topic: topic) }
@@ -103,19 +103,19 @@ struct ConnectionAuthority {
 
     /// A token's signature is verified once per connection.
     private mutating func verified(_ authorization: [UInt8]) -> ProviderToken? {
-        if let known = verdicts.first(where: { $0.text == authorization }) { return known.token }
+        if let known = knownTokens.first(where: { $0.text == authorization }) { return known.token }
         let token = Self.bearer(authorization).flatMap { ProviderToken($0, keys: keyRing.keys) }
-        if verdicts.count == Self.rememberedTokens { verdicts.removeFirst() }
-        verdicts.append(Verdict(text: authorization, token: token))
+        if knownTokens.count == Self.rememberedTokens { knownTokens.removeFirst() }
+        knownTokens.append(KnownToken(text: authorization, token: token))
         return token
     }
 
-    /// A key that is gone, or can do other things now, is looked up anew.
+    /// A key that is gone, or has other rights now, is looked up anew.
     private mutating func forgetChangedKeys() {
         let latest = keyRing.generation
         guard latest != generation else { return }
         generation = latest
-        verdicts = []
+        knownTokens = []
         guard let used = current else { return }
         current = verified(used.text).map { (used.text, $0, used.since) }
     }

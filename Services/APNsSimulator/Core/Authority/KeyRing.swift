@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Every key the simulator accepts tokens of, and what is said of certificates. Both may come, change and go while connections live: what
-/// they may do is asked anew then.
+/// Every key whose tokens the simulator accepts, and the states of certificates. Both may come, change and go while connections live, which
+/// then check their rights anew.
 final class KeyRing: Sendable {
     private struct Contents {
         var keys: [String: ProviderKey] = [:]
@@ -15,7 +15,7 @@ final class KeyRing: Sendable {
     private static let most = 1000
 
     private let contents = Mutex(Contents())
-    /// Read without the lock on every request: has anything changed since a connection last looked?
+    /// Read without the lock on every request: whether there was a change since a connection last looked.
     private let published = Atomic<UInt64>(0)
     /// Clients are asked for certificates: read for every connection.
     private let asked = Atomic<Bool>(false)
@@ -34,7 +34,7 @@ final class KeyRing: Sendable {
         return all.sorted { $0.0.keyID < $1.0.keyID }
     }
 
-    /// - Returns: Whether there was such a key; nil where there are as many as there may be.
+    /// - Returns: Whether there was such a key; nil if there is no room for another.
     @discardableResult
     func add(_ key: ProviderKey, _ state: ProviderKey.State? = nil) -> Bool? {
         change { contents in
@@ -47,7 +47,7 @@ final class KeyRing: Sendable {
     }
 
     /// From now on APNs treats its tokens as those of an unknown key.
-    /// - Returns: false where there is no such key.
+    /// - Returns: false if there is no such key.
     func remove(keyID: String) -> Bool {
         change { contents in
             let (live, revoked) = (contents.keys.removeValue(forKey: keyID), contents.revoked.removeValue(forKey: keyID))
@@ -57,7 +57,7 @@ final class KeyRing: Sendable {
 
     func revoke(keyID: String) { _ = set(.revoked, keyID: keyID) }
 
-    /// - Returns: false where there is no such key.
+    /// - Returns: false if there is no such key.
     func set(_ state: ProviderKey.State, keyID: String) -> Bool {
         change { contents in
             guard let key = contents.keys.removeValue(forKey: keyID) ?? contents.revoked.removeValue(forKey: keyID) else { return false }
@@ -72,7 +72,7 @@ final class KeyRing: Sendable {
 
     // MARK: Certificates
 
-    /// Whether a certificate was added that no authority vouches for.
+    /// Whether a certificate was added that no authority has signed.
     var asksForCertificates: Bool { asked.load(ordering: .acquiring) }
 
     func state(of fingerprint: CertificateFingerprint) -> CertificateState? { contents.withLock { $0.certificates[fingerprint] } }
@@ -82,7 +82,7 @@ final class KeyRing: Sendable {
     }
 
     /// - Parameter state: nil leaves it to its authority again.
-    /// - Returns: Whether something was said of it before; nil where that many certificates are spoken of that there may be no other.
+    /// - Returns: Whether it had a state before; nil if there is no room for another.
     func set(_ state: CertificateState?, _ fingerprint: CertificateFingerprint) -> Bool? {
         change { contents in
             let isKnown = contents.certificates[fingerprint] != nil

@@ -1,8 +1,8 @@
 package import OpenSSL
 
-/// A signing key that the simulator knows, as Apple knows the keys of its developer accounts.
+/// A signing key that the simulator accepts, as Apple accepts the keys of its developer accounts.
 package struct ProviderKey: Sendable {
-    /// What becomes of a key's tokens: they are good, `Forbidden`, or `InvalidProviderToken`.
+    /// The treatment of a key's tokens: they are good, `Forbidden`, or `InvalidProviderToken`.
     package enum State: String, Sendable, CaseIterable {
         case active, suspended, revoked
     }
@@ -13,7 +13,7 @@ package struct ProviderKey: Sendable {
     package let environments: Set<SimulatorEnvironment>
     /// A topic-specific key's bundle ids or whole topics; nil is a team-scoped key: every topic.
     package let topics: [String]?
-    /// The key is known, its tokens are good, and whatever they ask for is `Forbidden`.
+    /// The key is known, its tokens are good, and every request with them is `Forbidden`.
     package let isSuspended: Bool
 
     package init(

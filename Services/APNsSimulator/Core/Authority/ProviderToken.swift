@@ -1,24 +1,24 @@
 import OpenSSL
 import StrictJSON
 
-/// A provider token (JWT) whose signature was made by a key that the simulator knows. A class: every push looks at its connection's.
+/// A provider token (JWT) whose signature was made by a key that the simulator knows. A class: every push uses its connection's.
 final class ProviderToken: Sendable {
     let key: ProviderKey
     /// `iat`, UNIX seconds.
     let issuedAt: Int64
-    /// Of most keys, and then nothing else of the key need be looked at.
+    /// True for most keys, and then no other property of the key needs a check.
     private let allowsEveryTopic: Bool
     let isSuspended: Bool
 
     /// The year 10000: a later time is not a time.
     private static let latestTime: Int64 = 253_402_300_800
 
-    /// The text after `bearer `, checked against the keys by their id (RFC 7515, RFC 7519;
-    /// Apple: Establishing a token-based connection to APNs).
+    /// The text after `bearer `, checked against the keys by their id (RFC 7515, RFC 7519; Apple: Establishing a token-based connection to
+    /// APNs).
     ///
     /// Lenient exactly where APNs has been seen to be (docs/apns.md, Provider tokens): padded or standard base64, a DER signature, `iat` as
     /// a JSON string.
-    /// - Returns: nil for anything else that is wrong: form, algorithm, unknown key, other team, bad signature.
+    /// - Returns: nil for any other fault: form, algorithm, unknown key, other team, bad signature.
     init?(_ text: ArraySlice<UInt8>, keys: [String: ProviderKey]) {
         let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Self.object(parts[0]), let claims = Self.object(parts[1]),

@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// One broadcast channel (Apple: Sending channel management requests to APNs).
 struct Channel {
-    /// Keeps the most recent message for devices that are off; else nothing.
+    /// Keeps the most recent message for devices that are off; else none.
     let isStoring: Bool
     var subscribers: Set<TokenKey> = []
     var published: Int64 = 0
@@ -25,7 +25,7 @@ struct BroadcastApps {
 
     /// Per app and environment, as Apple limits them.
     static let maximumChannels = 10_000
-    /// Of all apps and both environments, for the simulator's own sake.
+    /// Of all apps and both environments, to bound the simulator's memory.
     static let maximumChannelsOfAll = 200_000
     /// At most 8 hours, in milliseconds.
     static let longestStorage: Int64 = 8 * 3_600_000
@@ -41,7 +41,7 @@ struct BroadcastApps {
 
     var keys: [Key] { Array(apps.keys) }
 
-    /// Taken away, the capability takes all channels with it, for ever.
+    /// Without the capability, all channels are lost for ever.
     mutating func setEnabled(_ isEnabled: Bool, _ key: Key) {
         apps[key, default: App()].isEnabled = isEnabled
         guard !isEnabled else { return forgetIfEmpty(key) }
@@ -51,8 +51,8 @@ struct BroadcastApps {
 
     /// - Parameters:
     ///   - limit: Of the app.
-    ///   - limitOfAll: Of all apps, so that whoever has a key cannot fill the memory with apps of any name.
-    /// - Returns: nil where there are as many as there may be.
+    ///   - limitOfAll: Of all apps, so that a client with a key cannot fill the memory with apps of any name.
+    /// - Returns: nil if there is no room for another.
     mutating func create(isStoring: Bool, limit: Int, limitOfAll: Int = maximumChannelsOfAll, _ key: Key) -> String? {
         guard app(key).channels.count < limit, channelCount < limitOfAll else { return nil }
         channelCount += 1
@@ -69,7 +69,7 @@ struct BroadcastApps {
         return true
     }
 
-    /// An app without channels is as good as one that was never heard of.
+    /// An app without channels equals an unknown one.
     private mutating func forgetIfEmpty(_ key: Key) {
         if let app = apps[key], app.isEnabled, app.channels.isEmpty { apps[key] = nil }
     }
@@ -85,15 +85,15 @@ struct BroadcastApps {
         }
     }
 
-    /// - Parameter stored: What the channel keeps of it; nil keeps nothing.
-    /// - Returns: Who listens.
+    /// - Parameter stored: The entry that the channel keeps; nil keeps none.
+    /// - Returns: The devices that listen.
     mutating func publish(_ channelID: String, stored: Inbox.Entry?, _ key: Key) -> Set<TokenKey> {
         apps[key]?.channels[channelID]?.published += 1
         apps[key]?.channels[channelID]?.stored = stored
         return apps[key]?.channels[channelID]?.subscribers ?? []
     }
 
-    /// What the channels have kept for a device that comes online or joins.
+    /// The channels' kept messages for a device that comes online or joins.
     func stored(for channels: Set<String>, in environment: SimulatorEnvironment, now: Int64) -> [Inbox.Entry] {
         channels.compactMap { channelID in
             guard let key = app(with: channelID, in: environment), let entry = apps[key]?.channels[channelID]?.stored else { return nil }

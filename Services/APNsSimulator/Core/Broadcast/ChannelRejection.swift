@@ -16,7 +16,7 @@ enum ChannelRejection: String, CaseIterable, Error {
     var status: Int { self == .topicMismatch ? 403 : 400 }
 }
 
-/// What a request about channels is answered with.
+/// The answer to a request about channels.
 struct ChannelAnswer: Error {
     var status: Int
     var reason: String?

@@ -1,10 +1,10 @@
 import HTTP2
 
-/// What an answer about channels bears beside status and reason. A class, so that the steps of pushes, which have none, stay small.
+/// The parts of an answer about channels beside status and reason. A class, so that the steps of pushes, which have none, stay small.
 final class ChannelReply {
     /// Of a channel just made.
     private let channelID: String?
-    /// nil: the body that the answer makes itself, of its reason.
+    /// nil: the body that the answer makes from its reason.
     private let body: [UInt8]?
 
     init(channelID: String? = nil, body: [UInt8]? = nil) {
@@ -13,7 +13,7 @@ final class ChannelReply {
     }
 
     /// Hands the answer to the session.
-    /// - Returns: false where the stream is gone.
+    /// - Returns: false if the stream is gone.
     func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) -> Bool {
         let answer = pending.step.answer
         let content = body ?? answer.body ?? []

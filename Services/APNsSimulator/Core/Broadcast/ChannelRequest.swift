@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTP2
 
-/// A request about channels, as far as its path and headers say.
+/// A request about channels, as its path and headers describe it.
 struct ChannelRequest {
     enum Operation {
         case create, read, delete, list, broadcast
@@ -45,13 +45,13 @@ struct ChannelRequest {
         }
     }
 
-    /// As long as a topic may be; checked before anybody's right to it, for it is kept with the request.
+    /// As long as a topic may be. It is checked before the client's rights, because it is kept with the request.
     private static func isBundleID(_ text: some StringProtocol) -> Bool {
         (1...maximumBundleIDBytes).contains(text.utf8.count)
     }
 
     /// `apns-request-id`, or `apns-id`, which Apple's own sample sends (docs/apns.md, Broadcasts).
-    /// - Throws: ``ChannelAnswer`` where it is not a UUID.
+    /// - Throws: ``ChannelAnswer`` if it is not a UUID.
     static func id(_ headers: HeaderList) throws(ChannelAnswer) -> MessageID? {
         guard let text = headers["apns-request-id"] ?? headers["apns-id"] else { return nil }
         let bytes = Array(text.utf8)

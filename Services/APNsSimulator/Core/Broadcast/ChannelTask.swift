@@ -1,4 +1,4 @@
-/// What a request about channels asks for, once nothing is wrong with it.
+/// The action of a correct request about channels.
 enum ChannelTask {
     case create(isStoring: Bool)
     case read(channelID: String)

@@ -1,7 +1,7 @@
 import HTTP2
 import StrictJSON
 
-/// Channel management and broadcasts: seldom, so plainly written.
+/// Channel management and broadcasts: rare, so written without optimisation.
 extension ServerConnection {
     func takeChannelRequest(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
         let kind = isManagement ? RequestKind.channels : .broadcast
@@ -18,7 +18,7 @@ extension ServerConnection {
         try carryOut(next, effect: blow?.effect)
     }
 
-    /// A request as far as it could be read: what it asks for, or what is wrong with it.
+    /// A request as far as it could be read: its action, or its fault.
     private enum Wanted {
         case task(ChannelTask, BroadcastApps.Key)
         case fault(ChannelAnswer)
@@ -41,7 +41,7 @@ extension ServerConnection {
         }
     }
 
-    /// Does what is wanted, unless something else is forced; a forced success does it, too.
+    /// Performs the action, unless another answer is forced; a forced success performs it, too.
     private func settle(_ wanted: Wanted, _ forced: ScriptedAnswer?, now: Int64) -> (ScriptedAnswer, ChannelReply) {
         if let forced, forced.action != .answer || !forced.answer.isAccepted { return (forced, ChannelReply()) }
         let own: ChannelAnswer

@@ -6,7 +6,7 @@ extension World {
         state.withLock { $0.broadcast.app(key).isEnabled }
     }
 
-    /// - Throws: ``ChannelAnswer``: another connection was quicker, or there are as many channels as there may be.
+    /// - Throws: ``ChannelAnswer``: another connection was faster, or there is no room for another channel.
     func perform(
         _ task: ChannelTask, _ key: BroadcastApps.Key, using random: inout FastRandom, now: Int64
     ) throws(ChannelAnswer) -> ChannelAnswer {
@@ -59,7 +59,7 @@ extension World {
     }
 
     /// Shows the state on every device that listens and is online; a channel that stores keeps it for the others.
-    /// - Parameter expiration: UNIX seconds, where the sender shortens the storage.
+    /// - Parameter expiration: UNIX seconds, if the sender shortens the storage.
     private func broadcast(
         _ content: PayloadReader.Reading, to channelID: String, _ key: BroadcastApps.Key, expiration: Int64?, id: MessageID, now: Int64
     ) {
@@ -82,7 +82,7 @@ extension World {
         }
     }
 
-    /// Requests about channels stand in the journal among the others.
+    /// Requests about channels are in the journal among the others.
     /// - Returns: Its number there.
     func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) -> Int64 {
         change { state in
@@ -94,7 +94,7 @@ extension World {
     // MARK: What the control API asks
 
     /// A device's activities listen to these channels and no others.
-    /// - Returns: The first channel that its environment does not have; nil where all is well.
+    /// - Returns: The first channel that its environment does not have; nil if it has all.
     func subscribe(_ token: TokenKey, to channels: [String], now: Int64) -> String? {
         change { state in
             guard let device = state.records[token]?.installation else { return nil }

@@ -1,8 +1,8 @@
 import HTTPTypes
 import Hummingbird
 
-/// The page of the control port: every device with its lock screen, and the arrivals as they come. Nothing of it comes from elsewhere, and the
-/// browser is told to refuse whatever would.
+/// The page of the control port: every device with its lock screen, and the arrivals as they come. It loads nothing from other servers, and
+/// its policy makes the browser refuse to.
 enum ControlPage {
     struct File {
         let path: String
@@ -19,7 +19,7 @@ enum ControlPage {
         }
     }
 
-    /// Scripts and styles are files of this server's own: text of a payload that became an element would not run.
+    /// Scripts and styles are files of this server: payload text that became an element would not run.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'

@@ -9,10 +9,10 @@ struct ControlProblem: Error {
     /// For programs, `snake_case`.
     let code: String
     let title: String
-    /// For people: what went wrong this time.
+    /// For people: the fault of this request.
     let detail: String
     var errors: [JSONProblem] = []
-    /// The methods that the path takes, where it takes another one than this.
+    /// The methods that the path takes, if it does not take this one.
     private var allow: String?
 
     init(_ status: HTTPResponse.Status, _ code: String, _ title: String, _ detail: String, errors: [JSONProblem] = []) {
@@ -34,7 +34,7 @@ struct ControlProblem: Error {
     static let unknownDevice = ControlProblem(
         .notFound, "unknown_device", "Unknown device", "PUT /v1/devices/{token} installs an app on a device")
 
-    /// Whatever a handler threw.
+    /// For any error of a handler.
     init(cause: any Error) {
         switch cause {
         case let problem as ControlProblem: self = problem

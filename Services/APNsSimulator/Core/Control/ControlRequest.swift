@@ -3,7 +3,7 @@ import Hummingbird
 import NIOCore
 import StrictJSON
 
-/// A request of the control API, read strictly: what is not known is refused, so that a test's typing mistake cannot look like a success.
+/// A request of the control API, read strictly: unknown fields are refused, so that a test's typing mistake cannot look like a success.
 struct ControlRequest {
     private static let maximumBytes = 1 << 20
     static let waits = ["wait_count", "timeout_seconds"]
@@ -16,7 +16,7 @@ struct ControlRequest {
         try APNsSimulator.key(context.parameters.require("token"))
     }
 
-    /// Reads the body as one object with `read`, which leaves its complaints in the reader.
+    /// Reads the body as one object with `read`, which records faults in the reader.
     func body<Content>(_ read: (inout JSONObjectReader) -> Content?) async throws -> Content {
         let bytes: [UInt8]
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBytes { throw Self.tooLarge }
@@ -68,7 +68,7 @@ struct ControlRequest {
         return choice
     }
 
-    /// `wait_count` and `timeout_seconds`: nil where nobody wants to wait.
+    /// `wait_count` and `timeout_seconds`: nil if the client does not wait.
     func wait() throws -> (count: Int64, timeout: Duration)? {
         let timeout = try number("timeout_seconds", in: 0...600) ?? 30
         return try number("wait_count", in: 0...10_000_000).map { ($0, .seconds(timeout)) }

@@ -80,14 +80,14 @@ struct ControlRoutes {
 }
 
 extension APNsSimulator {
-    /// Why it does not do all that it should; nil is well.
+    /// The reason why it is unhealthy; nil is healthy.
     fileprivate var trouble: String? {
         if service.hasFailed { return "event_loop_ended" }
         return world.journalFile?.failure == nil ? nil : "journal_file_incomplete"
     }
 }
 
-/// Outermost around every request: whatever was thrown becomes a problem document.
+/// Outermost around every request: turns every thrown error into a problem document.
 private struct ProblemMiddleware: MiddlewareProtocol {
     typealias Input = Request
     typealias Output = Response
@@ -98,7 +98,7 @@ private struct ProblemMiddleware: MiddlewareProtocol {
     @concurrent func handle(
         _ request: Request, context: BasicRequestContext, next: @concurrent (Request, BasicRequestContext) async throws -> Response
     ) async throws -> Response {
-        // A body of an answer to HEAD would be read as the beginning of the next one.
+        // A client would read a body of an answer to HEAD as the beginning of the next answer.
         let response = await answer(request, context, next)
         return request.method == .head ? response.createHeadResponse() : response
     }

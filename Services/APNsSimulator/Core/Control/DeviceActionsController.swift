@@ -1,7 +1,7 @@
 import Hummingbird
 import StrictJSON
 
-/// What a person or a system does to a device.
+/// A user's or the system's actions on a device.
 struct DeviceActionsController {
     private enum Action: String, CaseIterable {
         case offline, online, open, uninstall, expire, reinstall, rotate
@@ -9,7 +9,7 @@ struct DeviceActionsController {
 
     let simulator: APNsSimulator
 
-    /// - `new_token` of `reinstall` and `rotate`: absent, one is made.
+    /// - `new_token` of `reinstall` and `rotate`: if absent, one is made.
     func post(_ request: ControlRequest) async throws -> Response {
         let token = try request.token()
         let now = simulator.configuration.clock()

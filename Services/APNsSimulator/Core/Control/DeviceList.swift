@@ -1,7 +1,7 @@
 import Hummingbird
 import StrictJSON
 
-/// `GET /v1/devices`: the devices that a request asks for, chosen and counted here, so that a page of sixty never loads ten thousand.
+/// `GET /v1/devices`: the devices that a request selects, chosen and counted here, so that a page of sixty never loads ten thousand.
 struct DeviceList {
     private enum Kind: String, CaseIterable {
         /// With something on the lock screen.
@@ -75,7 +75,7 @@ struct DeviceList {
 }
 
 extension World {
-    /// - Parameter token: Of a summary; empty where the device was forgotten meanwhile.
+    /// - Parameter token: Of a summary; empty if the device was removed meanwhile.
     fileprivate func inbox(of token: String, now: Int64) -> [InboxNotification] {
         TokenKey(hex: token).flatMap { inbox(of: $0, now: now) } ?? []
     }

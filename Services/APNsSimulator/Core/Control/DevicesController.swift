@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 import StrictJSON
 
-/// Devices and what they show.
+/// Devices and the notifications that they show.
 struct DevicesController {
     private enum State: String, CaseIterable {
         case installed, uninstalled, expired
@@ -46,7 +46,7 @@ struct DevicesController {
         return try read(token, status: wasKnown ? .ok : .created)
     }
 
-    /// With `wait_accepted`: answers when so many pushes were accepted for the device, or when `timeout_seconds` have passed.
+    /// With `wait_accepted`: answers when that many pushes were accepted for the device, or when `timeout_seconds` have passed.
     func get(_ request: ControlRequest) async throws -> Response {
         let token = try request.token()
         if let count = try request.number("wait_accepted", in: 0...10_000_000), simulator.world.device(token) != nil {

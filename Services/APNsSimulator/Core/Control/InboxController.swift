@@ -2,11 +2,11 @@ import Hummingbird
 import StrictJSON
 import Synchronization
 
-/// What devices show, and the feed of what arrives at them.
+/// The notifications that devices show, and the events of their arrival.
 struct InboxController {
     let simulator: APNsSimulator
 
-    /// With `wait_count`: answers when the inbox holds so many, or when `timeout_seconds` have passed.
+    /// With `wait_count`: answers when the inbox holds that many, or when `timeout_seconds` have passed.
     func read(_ request: ControlRequest) async throws -> Response {
         let token = try request.token()
         let wait = try request.wait()
@@ -31,7 +31,7 @@ struct InboxController {
         }
     }
 
-    /// The feed of arrivals at installed devices: what became of each accepted push, and changes of the devices themselves.
+    /// The events of arrivals at installed devices: the result of each accepted push, and changes of the devices themselves.
     func arrivals(_ request: ControlRequest) async throws -> Response {
         let after = try request.number("after", in: 0...(.max / 2)) ?? 0
         let limit = try request.number("limit", in: 1...10_000) ?? 1000

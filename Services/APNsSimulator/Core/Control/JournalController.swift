@@ -2,15 +2,15 @@ import Hummingbird
 import StrictJSON
 import Synchronization
 
-/// What was asked of the simulator, and the sums of it.
+/// The requests to the simulator, and their sums.
 struct JournalController {
     let simulator: APNsSimulator
 
     private static let usualLimit = 10_000
     private static let maximumLimit: Int64 = 200_000
 
-    /// - `after`: only requests with a greater sequence number. `limit`: at most so many, the oldest first.
-    /// - `wait_count`: answers when so many lie after `after`, or when `timeout_seconds` have passed.
+    /// - `after`: only requests with a greater sequence number. `limit`: at most that many, the oldest first.
+    /// - `wait_count`: answers when that many lie after `after`, or when `timeout_seconds` have passed.
     func list(_ request: ControlRequest) async throws -> Response {
         let after = try request.number("after", in: 0...(.max / 2)) ?? 0
         let limit = try request.number("limit", in: 1...Self.maximumLimit).map { Int($0) } ?? Self.usualLimit

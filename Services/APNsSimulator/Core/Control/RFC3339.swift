@@ -1,5 +1,5 @@
 /// A moment as RFC 3339 writes it, in UTC with milliseconds: `2026-11-21T08:09:10.123Z`.
-/// - Parameter milliseconds: UNIX time; what lies outside the years 1970 to 9999 is their first or last moment.
+/// - Parameter milliseconds: UNIX time; a moment outside the years 1970 to 9999 is their first or last one.
 func rfc3339(_ milliseconds: Int64) -> String {
     let milliseconds = min(max(0, milliseconds), 253_402_300_799_999)
     let (seconds, fraction) = milliseconds.quotientAndRemainder(dividingBy: 1000)

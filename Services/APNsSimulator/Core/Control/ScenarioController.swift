@@ -1,7 +1,7 @@
 import Hummingbird
 import StrictJSON
 
-/// The bad day under way, and those that could be.
+/// The scenario that runs, and the available ones.
 struct ScenarioController {
     let simulator: APNsSimulator
 
@@ -27,7 +27,7 @@ struct ScenarioController {
         }
     }
 
-    /// A whole scenario, or `{"ready":"bad-day"}`, of which `seed` may be another.
+    /// A whole scenario, or `{"ready":"bad-day"}`, optionally with another `seed`.
     func put(_ request: ControlRequest) async throws -> Response {
         let scenario = try await request.body { reader -> Scenario? in
             guard reader.has("ready") else { return ScenarioReader.read(&reader) }

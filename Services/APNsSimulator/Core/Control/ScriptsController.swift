@@ -1,7 +1,7 @@
 import Hummingbird
 import StrictJSON
 
-/// Scripts: what is to happen to a token's next pushes.
+/// Scripts: the results of a token's next pushes.
 struct ScriptsController {
     private static let longestDelayMilliseconds: Int64 = 3_600_000
 

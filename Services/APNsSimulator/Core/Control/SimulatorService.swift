@@ -6,9 +6,9 @@ import Observability
 import ServiceLifecycle
 import SystemIO
 
-/// A simulator with its control API, from start to graceful shutdown: what the program runs.
+/// A simulator with its control API, from start to graceful shutdown, as the program runs it.
 package struct SimulatorService: Service {
-    /// Where things listen, once they do.
+    /// The ports, once they listen.
     package struct Ports: Sendable, Equatable {
         package let production: Int
         package let sandbox: Int
@@ -25,7 +25,7 @@ package struct SimulatorService: Service {
 
     /// - Parameters:
     ///   - idleTimeout: Of the control API: for a request's head, between two requests, and between two parts of a body.
-    ///   - onListening: Told the ports once all of them take connections.
+    ///   - onListening: Gets the ports once all of them take connections.
     package init(
         _ simulator: APNsSimulator, logger: Logger, idleTimeout: Duration = .seconds(60),
         onListening: @escaping @Sendable (Ports) -> Void = { _ in }
@@ -50,7 +50,7 @@ package struct SimulatorService: Service {
                 address: .hostname(configuration.host, port: configuration.controlPort ?? 0),
                 availableConnectionsDelegate: MaximumAvailableConnections(Self.maximumControlConnections)),
             onServerRunning: { announce(control: $0.localAddress?.port ?? 0) }, logger: logger)
-        // Whoever waits for an inbox is answered, or the control API would hold the shutdown up.
+        // Requests that wait for an inbox are answered, or the control API would delay the shutdown.
         try await withGracefulShutdownHandler {
             let place = ListeningPort(
                 host: configuration.host, port: configuration.controlPort ?? 0, hostKey: "host", portKey: "control.port")
@@ -60,7 +60,7 @@ package struct SimulatorService: Service {
                 throw SimulatorError(.listening, error.description)
             }
         } onGracefulShutdown: {
-            // As Apple's servers say good-bye. It leaves before `stop` closes the connections: their loops take things in order.
+            // As Apple's servers announce a shutdown. It leaves before `stop` closes the connections: their loops keep the order.
             simulator.beginShutdown()
             simulator.world.close()
         }

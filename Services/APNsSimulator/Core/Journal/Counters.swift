@@ -22,9 +22,9 @@ package struct Counters: Sendable, Equatable {
     package var shown: Int64 = 0
     /// Every other answer.
     package var rejections: [Kind: Int64] = [:]
-    /// Requests that were not to be answered, by what was done instead.
+    /// Unanswered requests, by the scripted action.
     package var unanswered: [ScriptedAnswer.Action: Int64] = [:]
-    /// Requests whose answer never left: their stream or connection was over before. Answers that are still to come are counted nowhere.
+    /// Requests whose answer never left: their stream or connection was over before. Pending answers are counted nowhere.
     package var lost: Int64 = 0
     package var connectionsOpened: Int64 = 0
     package var connectionsClosed: Int64 = 0

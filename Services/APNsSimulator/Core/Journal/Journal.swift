@@ -5,9 +5,9 @@ struct Journal {
     /// The next request's number; the first request is 1.
     private(set) var nextSequence: Int64 = 1
 
-    /// How many were overwritten because the ring was full. Those that `clear` took away do not count.
+    /// How many were overwritten because the ring was full. Those that `clear` removed do not count.
     private(set) var overwritten: Int64 = 0
-    /// With a journal file: what is not written to it yet, see `JournalFile`.
+    /// With a journal file: the bytes that are not written to it yet, see `JournalFile`.
     private var unwritten: [UInt8] = []
     private let hasFile: Bool
 
@@ -35,7 +35,7 @@ struct Journal {
         return nextSequence - 1
     }
 
-    /// What became of a request that was noted before.
+    /// The result of a request that was recorded before.
     mutating func note(_ note: JournalNote) {
         if hasFile { note.write(to: &unwritten) }
         guard note.sequence >= firstSequence, note.sequence < nextSequence else { return }
@@ -47,13 +47,13 @@ struct Journal {
     /// Index of the oldest record, where the ring is full.
     private var start = 0
 
-    /// Forgets what was noted. Numbers go on.
+    /// Removes all records. Numbers go on.
     mutating func clear() {
         records = []
         start = 0
     }
 
-    /// Exchanges what is to be written for an empty buffer, so that two buffers take turns.
+    /// Exchanges the unwritten bytes for an empty buffer, so that two buffers take turns.
     mutating func takeUnwritten(_ buffer: inout [UInt8]) {
         buffer.removeAll(keepingCapacity: true)
         swap(&buffer, &unwritten)

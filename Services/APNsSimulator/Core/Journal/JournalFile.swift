@@ -1,15 +1,15 @@
 import Synchronization
 import SystemIO
 
-/// The journal as a file that grows: whatever was answered stands in it, however much that is. The ring in memory keeps the last requests only.
+/// The journal as a file that grows: it holds every answered request. The ring in memory keeps the last requests only.
 ///
-/// Each loop writes what a read brought before the answers to it leave, with one write(2): so memory is bounded by a read, a disk that is slow
-/// slows the simulator down instead of losing anything, and a killed simulator has left nothing out. (A machine that loses its power may: no
-/// fsync.) What a full or broken disk did not take is counted, and the simulator says that it is not well.
+/// Each loop writes a read's requests before their answers leave, with one write(2). So a read bounds the memory, a slow disk slows the
+/// simulator down and loses no record, and a killed simulator has left none out. (A machine that loses its power may: no fsync.) Records
+/// that a full or broken disk did not take are counted, and the simulator reports itself as unhealthy.
 final class JournalFile: Sendable {
     static let magic = Array("APNSJNL2".utf8)
 
-    /// A disk that refuses is asked again with the next records; what it refused is lost, and nothing of it stays in the file.
+    /// A disk that refuses is tried again with the next records; refused records are lost, and no part of them stays in the file.
     struct Failure: Sendable {
         var lostRecords: Int64 = 0
         var reason = ""
@@ -20,7 +20,7 @@ final class JournalFile: Sendable {
         var failure: Failure?
         /// Of the magic and whole records.
         var length = JournalFile.magic.count
-        /// Half a record stands at the end and cannot be taken away: nothing can follow it.
+        /// Half a record is at the end and cannot be removed, so no further record can be written.
         var isBroken = false
     }
 
@@ -36,8 +36,8 @@ final class JournalFile: Sendable {
     /// nil while everything is in the file.
     var failure: Failure? { state.withLock { $0.failure } }
 
-    /// Writes what `take` hands over; it is called with the order of writes held.
-    /// - Returns: the first failure, to be told once.
+    /// Writes the bytes of `take`, which is called with the order of writes held.
+    /// - Returns: the first failure, to be reported once.
     func write(_ take: (inout [UInt8]) -> Void) -> Failure? {
         state.withLock { state in
             take(&state.buffer)
@@ -53,8 +53,8 @@ final class JournalFile: Sendable {
         }
     }
 
-    /// Takes away the half of a record that a write left behind when it failed.
-    /// - Returns: How many bytes of the buffer stand in the file, all of whole records.
+    /// Removes the half record that a failed write left behind.
+    /// - Returns: How many bytes of the buffer are in the file, all of whole records.
     private func cutToWholeRecords(_ state: inout State) -> Int {
         do throws(SystemError) {
             let written = try file.size() - state.length
@@ -68,7 +68,7 @@ final class JournalFile: Sendable {
         }
     }
 
-    /// - Returns: the failure, where it is the first.
+    /// - Returns: the failure, if it is the first.
     private func lose(from position: Int, _ error: SystemError?, _ state: inout State) -> Failure? {
         let isFirst = state.failure == nil
         var failure = state.failure ?? Failure()
@@ -78,7 +78,7 @@ final class JournalFile: Sendable {
         return isFirst ? failure : nil
     }
 
-    /// The whole records among the first so many bytes.
+    /// The whole records among the first `limit` bytes.
     private static func records(of bytes: Span<UInt8>, within limit: Int) -> (count: Int64, bytes: Int) {
         var (count, position) = (Int64(0), 0)
         while position + 4 <= bytes.count {

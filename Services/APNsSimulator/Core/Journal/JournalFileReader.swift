@@ -8,7 +8,7 @@ package struct JournalFileReader {
     private var buffer: [UInt8] = []
     private var position = 0
 
-    /// - Throws: ``SimulatorError`` where the file cannot be read or is no journal.
+    /// - Throws: ``SimulatorError`` if the file cannot be read or is no journal.
     package init(path: String) throws {
         do throws(SystemError) {
             file = try InputFile(path: path)
@@ -29,7 +29,7 @@ package struct JournalFileReader {
         case note(JournalNote)
     }
 
-    /// The next request; nil where no whole one stands there. Asked again later, it goes on.
+    /// The next request; nil if no whole one is there. A later call goes on.
     package mutating func next() throws -> JournalEntry? {
         while let line = try nextLine() {
             if case .request(let entry) = line { return entry }
@@ -37,7 +37,7 @@ package struct JournalFileReader {
         return nil
     }
 
-    /// As `next`, also with what became of requests.
+    /// As `next`, also with the results of requests.
     package mutating func nextLine() throws -> Line? {
         guard try has(4) else { return nil }
         let length = (0..<4).reduce(0) { $0 | Int(buffer[position + $1]) << (8 * $1) }
@@ -51,7 +51,7 @@ package struct JournalFileReader {
         return .request(JournalEntry(sequence: found.sequence, found.record))
     }
 
-    /// Whether so many bytes lie behind the position, reading on if need be.
+    /// Whether that many bytes lie behind the position; reads on if necessary.
     private mutating func has(_ count: Int) throws(SystemError) -> Bool {
         while buffer.count - position < count {
             buffer.removeSubrange(..<position)

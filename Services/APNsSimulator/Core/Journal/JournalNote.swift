@@ -3,11 +3,11 @@ package enum AnswerLoss: String, Sendable, CaseIterable {
     /// By the client's reset, or a GOAWAY that left it unprocessed.
     case streamClosed = "stream_closed"
     case connectionClosed = "connection_closed"
-    /// Nothing was written on it any more.
+    /// No more bytes were written on it.
     case connectionFrozen = "connection_frozen"
 }
 
-/// What became of a request after it was noted: its late answer was handed over, or its answer never left.
+/// The later result of a recorded request: its late answer was handed over, or its answer never left.
 package struct JournalNote: Sendable, Equatable {
     /// The request's.
     package let sequence: Int64
@@ -28,8 +28,8 @@ package struct JournalNote: Sendable, Equatable {
         }
     }
 
-    /// - Parameter bytes: What follows the length.
-    /// - Returns: nil where this is no note.
+    /// - Parameter bytes: The bytes after the length.
+    /// - Returns: nil if this is no note.
     static func read(_ bytes: Span<UInt8>) -> JournalNote? {
         guard bytes.count == fixedBytes, Int(bytes[16]) <= AnswerLoss.allCases.count else { return nil }
         return JournalNote(

@@ -22,7 +22,7 @@ extension JournalRecord {
         static let marker: UInt8 = 64
     }
 
-    /// Their place is what the file holds.
+    /// Their index is the value in the file.
     private static let actions = ScriptedAnswer.Action.allCases
     private static let fixedBytes = 63
 
@@ -60,8 +60,8 @@ extension JournalRecord {
             | (marker == nil ? 0 : Mark.marker)
     }
 
-    /// - Parameter bytes: What follows the length.
-    /// - Returns: nil where this is not a record.
+    /// - Parameter bytes: The bytes after the length.
+    /// - Returns: nil if this is not a record.
     static func read(_ bytes: Span<UInt8>) -> (sequence: Int64, record: JournalRecord)? {
         guard bytes.count >= fixedBytes else { return nil }
         let marks = bytes[48]

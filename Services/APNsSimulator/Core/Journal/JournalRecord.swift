@@ -11,7 +11,7 @@ struct JournalRecord {
     let action: ScriptedAnswer.Action
     let answer: Answer
     let isShown: Bool
-    /// When the answer was handed to its connection, UNIX milliseconds; nil before, and where it never left.
+    /// When the answer was handed to its connection, UNIX milliseconds; nil before, and if it never left.
     var answeredAt: Int64?
     var loss: AnswerLoss?
     /// See ``NotificationContent/marker``.
@@ -64,7 +64,7 @@ package struct JournalEntry: Sendable, Equatable {
     /// Counts connections from 1.
     package let connection: Int
     package let stream: Int
-    /// Lower-case hex; nil where the path had none that could be read.
+    /// Lower-case hex; nil if the path had none that could be read.
     package let token: String?
     /// Of the answer: the sender's as it came, or one made for it, in capitals.
     package let apnsID: String
@@ -72,18 +72,18 @@ package struct JournalEntry: Sendable, Equatable {
     package let uuid: String
     package let topic: String
     package let pushType: String?
-    /// What was done with it; a status only where that was `answer`.
+    /// The action; a status only if that was `answer`.
     package let action: ScriptedAnswer.Action
     package let status: Int?
     package let reason: String?
     package let timestamp: Int64?
-    /// A person saw it: false for background pushes, refusals and tokens that nobody installed.
+    /// A user saw it: false for background pushes, refusals and tokens that no device has.
     package let isShown: Bool
-    /// When the answer was handed to its connection, UNIX milliseconds. nil: it is to come, or never left, or there is none to be.
+    /// When the answer was handed to its connection, UNIX milliseconds. nil: it is pending, or never left, or the request gets none.
     package let answeredAt: Int64?
     /// Why the answer never left.
     package let loss: AnswerLoss?
-    /// The payload's own key `marker`, where it is a number.
+    /// The payload's own key `marker`, if it is a number.
     package let marker: Int64?
 
     init(sequence: Int64, _ record: JournalRecord) {

@@ -1,7 +1,6 @@
 import StrictJSON
 
-/// What a Live Activity's push says
-/// (Apple: Starting and updating Live Activities with ActivityKit push notifications).
+/// The content of a Live Activity's push (Apple: Starting and updating Live Activities with ActivityKit push notifications).
 package struct ActivityState: Sendable, Equatable {
     package enum Event: String, Sendable {
         case start, update, end
@@ -38,7 +37,7 @@ package struct ActivityState: Sendable, Equatable {
     }
 }
 
-/// A moment in seconds as milliseconds; what is too late to be a moment is the latest there is.
+/// A moment in seconds as milliseconds; too large a number is the latest possible moment.
 func unixMilliseconds(_ seconds: Int64) -> Int64 {
     let (milliseconds, isTooLarge) = seconds.multipliedReportingOverflow(by: 1000)
     return isTooLarge ? (seconds < 0 ? .min : .max) : milliseconds

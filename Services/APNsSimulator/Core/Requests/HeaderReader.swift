@@ -1,7 +1,7 @@
 import HTTP2
 
-/// Reads requests of one connection in one pass over their bytes. Neighbours mostly bear the same topic and provider token:
-/// those are compared with the last ones, and their bytes exist once.
+/// Reads requests of one connection in one pass over their bytes. Neighbours mostly have the same topic and provider token: those are
+/// compared with the last ones, and their bytes exist once.
 struct HeaderReader {
     private static let maximumTopicBytes = 255
     private static let maximumCollapseIDBytes = 64
@@ -24,7 +24,7 @@ struct HeaderReader {
     mutating func read(_ list: HeaderList) -> PushHeaders {
         var headers = PushHeaders()
         var authorizations = 0
-        // A bit for each other name, by its length and ends: only where two meet are names compared.
+        // A bit for each other name, by its length and ends: names are compared only if two bits coincide.
         var others: UInt64 = 0
         var mayRepeat = false
         list.forEach { name, value in
@@ -62,7 +62,7 @@ struct HeaderReader {
         if field.isAbsent { field = Parsed(read()) } else { hasDuplicate = true }
     }
 
-    /// An empty value is as good as none.
+    /// An empty value equals none.
     private mutating func readAuthorization(_ list: HeaderList) -> [UInt8]? {
         if !list.has("authorization", equalTo: lastAuthorization) {
             lastAuthorization = list.value(of: "authorization").map { Array($0) } ?? []
@@ -70,7 +70,7 @@ struct HeaderReader {
         return lastAuthorization.isEmpty ? nil : lastAuthorization
     }
 
-    /// Letters, digits, dots, hyphens and underscores, as a bundle id and Apple's suffixes have. Empty is for the caller to judge.
+    /// Letters, digits, dots, hyphens and underscores, as a bundle id and Apple's suffixes have. The caller checks for an empty one.
     private mutating func readTopic(_ value: Span<UInt8>) -> [UInt8]? {
         if value.holds(lastTopic) { return lastTopic }
         guard value.count <= Self.maximumTopicBytes else { return nil }

@@ -27,7 +27,7 @@ struct MessageID: Hashable, Sendable {
             }
             let nibble = hexNibble(byte)
             wrong |= nibble
-            // Bit 6 tells letters from digits, bit 5 lower case from upper case. The first digit ends in bit 0.
+            // Bit 6 distinguishes letters from digits, bit 5 lower case from upper case. The first digit ends in bit 0.
             capitals = capitals >> 1 | UInt32(byte >> 6 & ~(byte >> 5) & 1) << 31
             if position < 18 { high = high << 4 | UInt64(nibble & 0x0f) } else { low = low << 4 | UInt64(nibble & 0x0f) }
         }
@@ -35,7 +35,7 @@ struct MessageID: Hashable, Sendable {
         self.init(high: high, low: low, capitals: capitals)
     }
 
-    /// A fresh version 4 UUID, in capitals as APNs writes its own. Needs no secrecy, so a fast generator will do.
+    /// A fresh version 4 UUID, in capitals as APNs writes its own. Needs no secrecy, so a fast generator suffices.
     static func make(using generator: inout some RandomNumberGenerator) -> MessageID {
         MessageID(
             high: generator.next() & ~0xf000 | 0x4000,

@@ -1,7 +1,7 @@
 import StrictJSON
 import SystemIO
 
-/// What a device would read out of a payload (Apple: Generating a remote notification). Shared by every push that carries the same bytes.
+/// The parts of a payload that a device reads (Apple: Generating a remote notification). Shared by every push that carries the same bytes.
 package struct NotificationContent: Sendable, Equatable {
     package var title: String?
     package var subtitle: String?
@@ -13,12 +13,12 @@ package struct NotificationContent: Sendable, Equatable {
     package var interruptionLevel: String?
     /// Of a Live Activity's push.
     package var activity: ActivityState?
-    /// `aps` has an alert, a badge or a sound: something a person notices.
+    /// `aps` has an alert, a badge or a sound: a user notices it.
     package var isVisible = false
-    /// The payload's own key `marker`, where it is a number: whoever checks what arrived finds the send request by it.
+    /// The payload's own key `marker`, if it is a number: a test finds the send request of an arrival by it.
     package var marker: Int64?
 
-    /// - Returns: nil where the bytes are not a JSON object.
+    /// - Returns: nil if the bytes are not a JSON object.
     init?(payload: [UInt8]) {
         let root: JSONValue
         do {
@@ -58,9 +58,9 @@ struct PayloadReader {
     /// Boxed, so that a thousand inboxes share one.
     final class Reading: Sendable {
         let content: NotificationContent?
-        /// The payload is a JSON object. Asked for every push, and cheaper than a copy of what it says.
+        /// The payload is a JSON object. Read for every push, and cheaper than a copy of its content.
         let isObject: Bool
-        /// Asked for every push, as above.
+        /// Read for every push, as above.
         let marker: Int64?
 
         init(_ content: NotificationContent?) {

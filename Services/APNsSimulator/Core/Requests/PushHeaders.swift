@@ -1,7 +1,7 @@
 /// A header's value after reading.
 enum Parsed<Value> {
     case absent
-    /// It does not have the form that APNs asks for.
+    /// It does not have the form that APNs requires.
     case invalid
     case value(Value)
 
@@ -14,13 +14,13 @@ enum Parsed<Value> {
     }
 }
 
-/// The headers that APNs reads, read. Not copyable: a copy would count references for every push.
+/// The parsed headers that APNs reads. Not copyable: a copy would count references for every push.
 struct PushHeaders: ~Copyable {
     enum Path {
-        /// Not `/3/device/` with something without a slash after it.
+        /// Not `/3/device/` followed by a text without a slash.
         case other
         case withoutToken
-        /// What stands there is not a token.
+        /// The text in the token's place is not a token.
         case badToken
         case token(TokenKey)
     }

@@ -1,14 +1,14 @@
-/// `apns-push-type` as the server sees it: its spelling in bytes, and the rules that go with it
-/// (Apple: Sending notification requests to APNs).
+/// `apns-push-type` as the server sees it: its spelling in bytes, and the rules that go with it (Apple: Sending notification requests to
+/// APNs).
 ///
-/// The simulator keeps its own table: it is the judge of the client's, and must not share the client's mistakes.
+/// The simulator keeps its own table: it tests the client's, and must not share the client's mistakes.
 enum PushType: UInt8, Sendable, CaseIterable {
     case alert, background, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
 
     private static let names: [[UInt8]] = allCases.map { Array($0.name.utf8) }
     private static let suffixes: [[UInt8]] = allCases.map { Array($0.topicSuffix.utf8) }
 
-    /// - Returns: nil for anything that is not in Apple's list, spelled exactly so.
+    /// - Returns: nil for any text that is not in Apple's list, spelled exactly so.
     init?(_ text: Span<UInt8>) {
         for type in Self.allCases where text.holds(Self.names[Int(type.rawValue)]) {
             self = type
@@ -33,7 +33,7 @@ enum PushType: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// What the topic of this type ends with, after the bundle id.
+    /// The suffix of this type's topics, after the bundle id.
     var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""

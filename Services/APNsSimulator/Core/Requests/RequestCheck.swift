@@ -1,6 +1,6 @@
 import HTTP2
 
-/// What could be read of a push before a check failed, or all of it.
+/// The facts of a push that were read before a check failed, or all of them.
 struct PushFacts {
     var id: MessageID?
     var topic: [UInt8] = []
@@ -12,10 +12,10 @@ struct PushFacts {
     var content: PayloadReader.Reading?
 }
 
-/// The checks of one connection, in the order of pushy's mock server: apns-id, method, topic, collapse id, (expiration,) priority,
-/// push type, path and token, authentication, payload. The first that fails decides.
+/// The checks of one connection, in the order of pushy's mock server: apns-id, method, topic, collapse id, (expiration,) priority, push
+/// type, path and token, authentication, payload. The first that fails decides.
 ///
-/// What became of the device is not asked here: only a request that may be sent at all may learn it.
+/// The device's state is not read here: only a request that may be sent at all may learn it.
 struct RequestCheck {
     private(set) var authority: ConnectionAuthority
     private var reader = HeaderReader()
@@ -40,10 +40,10 @@ struct RequestCheck {
     }
 
     /// - Parameters:
-    ///   - body: nil where it was longer than any that is allowed.
+    ///   - body: nil if it was longer than any that is allowed.
     ///   - now: UNIX milliseconds.
-    ///   - facts: Filled with what could be read, whatever the result.
-    /// - Returns: Why the push is refused; nil where nothing is wrong with the request.
+    ///   - facts: Filled with all facts that could be read, for every result.
+    /// - Returns: Why the push is refused; nil if the request is correct.
     mutating func check(_ list: HeaderList, body: [UInt8]?, now: Int64, facts: inout PushFacts) -> RejectionReason? {
         let headers = reader.read(list)
         if headers.hasDuplicate { return .duplicateHeaders }
@@ -111,7 +111,7 @@ struct RequestCheck {
         guard !body.isEmpty else { return .payloadEmpty }
         let reading = payloads.read(body)
         facts.content = reading
-        // APNs has no reason of its own for a body that is not a JSON object: it finds nothing in it.
+        // APNs has no reason of its own for a body that is not a JSON object: it finds no content in it.
         return reading.isObject ? nil : .payloadEmpty
     }
 }

@@ -1,28 +1,28 @@
-/// What a request suffers.
+/// A fault that a request gets.
 struct Fault: Sendable, Equatable {
-    /// What happens to the request itself; nil leaves it to the checks, the token's script and the device.
+    /// The result of the request itself; nil leaves it to the checks, the token's script and the device.
     var step: ScriptedAnswer?
-    /// Added to whatever the answer is.
+    /// Added to any answer.
     var delay: DelayDistribution?
-    /// What the connection suffers with it.
+    /// The fault that the connection gets with it.
     var effect: ConnectionEffect?
 
-    /// A judgement on the request, which one that is at fault itself does not reach: any answer that is not the server's own failure.
+    /// A decision about the request, which a request with a fault of its own does not reach: any answer but the server's own failure.
     var isJudgement: Bool {
         guard effect == nil, let step else { return false }
         return step.action == .answer && step.answer.status < 500
     }
 }
 
-/// What a live connection suffers, by a request's fault, at a moment, or by command.
+/// A fault of a live connection, caused by a request's fault, a moment, or a command.
 enum ConnectionEffect: Sendable, Equatable {
     /// - closes: The TCP connection ends with it.
     case goAway(lastStream: LastStream, code: UInt32, debug: [UInt8], closes: Bool)
-    /// Ends without a word, or abruptly with a TCP reset.
+    /// Ends without a notice, or abruptly with a TCP reset.
     case close(abruptly: Bool)
     /// Half of the next answer's bytes, then nothing more.
     case cut(closes: Bool)
-    /// Nothing is written any more, not even to a PING: a peer that is gone.
+    /// Writes no more bytes, not even to a PING: a peer that is gone.
     case freeze
     case streams(UInt32)
     /// SETTINGS_INITIAL_WINDOW_SIZE: 0 lets no body through (RFC 9113 section 6.9.2).
@@ -31,7 +31,7 @@ enum ConnectionEffect: Sendable, Equatable {
     case answer
 }
 
-/// What a GOAWAY says was processed.
+/// The last processed stream that a GOAWAY states.
 enum LastStream: Sendable, Equatable {
     /// All before the request that caused it.
     case before
@@ -44,7 +44,7 @@ enum LastStream: Sendable, Equatable {
     /// Whether a server's GOAWAY may bear this number: 0, or a client's stream, which is odd (RFC 9113 section 5.1.1).
     static func isPossible(_ stream: Int64) -> Bool { (0...Int64(Int32.max)).contains(stream) && (stream == 0 || stream % 2 == 1) }
 
-    /// - Parameter stream: The request's; nil where none caused it.
+    /// - Parameter stream: The request's; nil if none caused it.
     func resolved(_ stream: Int32?) -> Int32? {
         switch self {
         case .before: stream.map { max(0, $0 - 2) }
@@ -55,25 +55,25 @@ enum LastStream: Sendable, Equatable {
     }
 }
 
-/// How a connection begins badly.
+/// How a connection begins with a fault.
 enum Entrance: Sendable, Equatable {
     /// Closed as soon as it was accepted.
     case refuse
     /// A fatal handshake_failure alert (RFC 8446 section 6.2) instead of a ServerHello.
     case refuseTLS
-    /// The ClientHello is not answered: for so many milliseconds, or ever.
+    /// The ClientHello is not answered: for this many milliseconds, or ever.
     case stallTLS(Int64?)
-    /// A certificate that nobody trusts, for another name.
+    /// A certificate of an unknown authority, for another name.
     case wrongCertificate
     /// TLS without agreeing on `h2`.
     case noALPN
-    /// TLS, and then nothing: no SETTINGS, no answers.
+    /// TLS, and then no bytes: no SETTINGS, no answers.
     case freeze
     case streams(UInt32)
     case window(Int)
 }
 
-/// How late something is.
+/// The delay of an answer or a step.
 enum DelayDistribution: Sendable, Equatable {
     case fixed(Int64)
     case uniform(ClosedRange<Int64>)

@@ -56,7 +56,7 @@ extension ReadyScenario {
               { "action": "answer", "status": 503, "reason": "ServiceUnavailable", "weight": 4 }, { "action": "silence" } ] }
           ],
           "connections": [
-            { "name": "nobody there", "from_ms": 20000, "until_ms": 50000, "do": [ { "action": "refuse", "weight": 3 }, { "action": "stall_tls", "for_ms": 15000 } ] }
+            { "name": "no server", "from_ms": 20000, "until_ms": 50000, "do": [ { "action": "refuse", "weight": 3 }, { "action": "stall_tls", "for_ms": 15000 } ] }
           ],
           "events": [ { "name": "down", "at_ms": 20000, "action": "goaway", "reason": "Shutdown", "close": true } ]
         }
@@ -129,7 +129,7 @@ extension ReadyScenario {
     static let brokenTLSText = """
         {
           "v": 1, "name": "broken-tls", "seed": 23,
-          "about": "Of every six connections one succeeds: refused, an alert, no ServerHello, somebody else's certificate, no ALPN.",
+          "about": "Of every six connections one succeeds: refused, an alert, no ServerHello, a certificate of another name, no ALPN.",
           "connections": [
             { "name": "broken", "share": 0.83, "do": [
               { "action": "refuse" }, { "action": "refuse_tls" }, { "action": "stall_tls" }, { "action": "wrong_certificate" }, { "action": "no_alpn" } ] }
@@ -140,7 +140,7 @@ extension ReadyScenario {
     static let protocolAbuseText = """
         {
           "v": 1, "name": "protocol-abuse", "seed": 29,
-          "about": "What HTTP/2 allows and clients forget: answers in one-byte frames, answers without a body, statuses nobody knows, streams down to one, two GOAWAYs, half frames.",
+          "about": "What HTTP/2 allows and clients forget: answers in one-byte frames, answers without a body, unknown statuses, streams down to one, two GOAWAYs, half frames.",
           "requests": [
             { "name": "one byte at a time", "on": ["push"], "share": 0.2, "do": [ { "action": "answer", "status": 400, "reason": "BadDeviceToken", "frame_bytes": 1 } ] },
             { "name": "no body", "share": 0.1, "do": [ { "action": "answer", "status": 400 }, { "action": "answer", "status": 503 } ] },

@@ -1,4 +1,4 @@
-/// What a request is about, as a scenario's `on` names it.
+/// The kind of a request, as a scenario's `on` names it.
 enum RequestKind: String, Sendable, CaseIterable {
     /// To a push port, and not a broadcast.
     case push

@@ -1,6 +1,6 @@
-/// A bad day, written down: which requests and connections suffer what, and what happens at which moment. Read from JSON, see the README.
+/// A plan of faults: which requests and connections get which, and the events at each moment. Read from JSON, see the README.
 ///
-/// Nothing in it is left to chance: the same scenario with the same seed does the same to the n-th request of the m-th connection.
+/// It is deterministic: the same scenario with the same seed does the same to the n-th request of the m-th connection.
 package struct Scenario: Sendable, Equatable {
     package var name: String
     /// For people.
@@ -15,17 +15,17 @@ package struct Scenario: Sendable, Equatable {
     package static let calm = Scenario(
         name: "calm", about: "Nothing goes wrong.", seed: 1, requests: [], connections: [], events: [])
 
-    /// Every name that the counts of a run bear, in the order of the file.
+    /// Every name that a run counts, in the order of the file.
     var ruleNames: [String] { requests.map(\.name) + connections.map(\.name) + events.map(\.name) }
 }
 
-/// What must hold for a rule to apply, beside its own conditions. All that are given must hold.
+/// The conditions for a rule to apply, beside its own. All that are given must hold.
 struct Occasion: Sendable, Equatable {
     var environment: SimulatorEnvironment?
     /// Milliseconds since the scenario began; the end is not part of it.
     var from: Int64 = 0
     var until: Int64 = .max
-    /// Of those that fulfil the other conditions: 0 to 1.
+    /// Of those that meet the other conditions: 0 to 1.
     var share = 1.0
     /// The n-th, the 2n-th, … only; 1 is each.
     var every: Int64 = 1
@@ -40,7 +40,7 @@ struct Occasion: Sendable, Equatable {
     }
 }
 
-/// One of several things to do, by weight.
+/// One of several actions, by weight.
 struct Choice<Element: Sendable & Equatable>: Sendable, Equatable {
     var options: [(element: Element, weight: Int64)]
     private let total: Int64
@@ -65,11 +65,11 @@ struct Choice<Element: Sendable & Equatable>: Sendable, Equatable {
     }
 }
 
-/// Requests that fulfil everything given here suffer one of the faults.
+/// Requests that meet all conditions here get one of the faults.
 struct RequestRule: Sendable, Equatable {
     var name: String
     var occasion: Occasion
-    /// What kinds of requests; nil is any.
+    /// The kinds of requests; nil is any.
     var kinds: [RequestKind]?
     /// Connections as the scenario counts them, from 1; nil is any.
     var connections: Set<Int64>?
@@ -92,14 +92,14 @@ struct RequestRule: Sendable, Equatable {
     }
 }
 
-/// Connections that fulfil everything given here begin badly.
+/// Connections that meet all conditions here begin with a fault.
 struct ConnectionRule: Sendable, Equatable {
     var name: String
     var occasion: Occasion
     var entrances: Choice<Entrance>
 }
 
-/// Something that happens to live connections at a moment.
+/// An event of live connections at a moment.
 struct TimedEvent: Sendable, Equatable {
     var name: String
     /// Milliseconds since the scenario began.

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// The things to do, each with fields of its own.
+/// The actions, each with fields of its own.
 extension ScenarioReader {
     private enum RequestAction: String, CaseIterable {
         case answer, late, silence, reset, close
@@ -95,7 +95,7 @@ extension ScenarioReader {
         reader.integer("bytes", in: 0...1_048_576).map { Int($0) }
     }
 
-    /// - Parameter default: What was processed where the scenario does not say; nil is everything so far.
+    /// - Parameter default: The last processed stream if the scenario does not state one; nil is everything so far.
     private static func goAway(_ reader: inout JSONObjectReader, default fallback: LastStream?) -> ConnectionEffect {
         let reason = reader.optionalString("reason", maximumBytes: 200)
         let text = reader.optionalString("text", maximumBytes: 1000)

@@ -1,11 +1,11 @@
 import FoundationEssentials
 import StrictJSON
 
-/// Reads a scenario strictly: an unknown field, an impossible value or a rule that can do nothing is refused with the place where it stands.
+/// Reads a scenario strictly: an unknown field, an impossible value or a rule without effect is refused with its place.
 enum ScenarioReader {
     static let maximumBytes = 1 << 20
     private static let maximumRules = 200
-    /// Milliseconds. A handshake, which takes two of TLS 1.2, is to end in its time.
+    /// Milliseconds. A handshake, which takes two of TLS 1.2, must end within its time limit.
     private static let longestRoundTrip: Int64 = 4000
 
     /// - Throws: ``SimulatorError``, one sentence that names the file and the place.
@@ -40,7 +40,7 @@ enum ScenarioReader {
         return scenario
     }
 
-    /// Leaves complaints in the reader; the caller finishes it.
+    /// Records faults in the reader; the caller finishes it.
     static func read(_ reader: inout JSONObjectReader) -> Scenario? {
         _ = reader.integer("v", in: 1...1)
         let name = reader.string("name", maximumBytes: 100)
@@ -154,7 +154,7 @@ enum ScenarioReader {
         return tokens
     }
 
-    /// `do`: one thing, or several with weights.
+    /// `do`: one action, or several with weights.
     private static func options<Element>(
         _ reader: inout JSONObjectReader, _ read: (inout JSONObjectReader) -> Element?
     ) -> Choice<Element>? {

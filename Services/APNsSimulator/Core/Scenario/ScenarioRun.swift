@@ -1,12 +1,12 @@
 import OpenSSL
 import Synchronization
 
-/// A scenario under way: since when, how many connections it has seen, and how often each rule has struck. Shared by all loops.
+/// A running scenario: its start, the number of its connections, and how often each rule has applied. Shared by all loops.
 final class ScenarioRun: Sendable {
     let scenario: Scenario
     /// UNIX milliseconds.
     let startedAt: Int64
-    /// For connections that are shown a certificate that nobody trusts, or no `h2`; made only where a rule asks for it.
+    /// For connections that get a certificate of an unknown authority, or no `h2`; made only if a rule needs it.
     let wrongCertificate: TLSContext?
     let withoutALPN: TLSContext?
     private let connections = Atomic<UInt64>(0)
@@ -28,7 +28,7 @@ final class ScenarioRun: Sendable {
         counts = Mutex(Array(repeating: 0, count: scenario.ruleNames.count))
     }
 
-    /// How often each rule has struck, in the order of ``Scenario/ruleNames``.
+    /// How often each rule has applied, in the order of ``Scenario/ruleNames``.
     var strikes: [(name: String, count: Int64)] {
         Array(zip(scenario.ruleNames, counts.withLock { $0 }))
     }
@@ -40,7 +40,7 @@ final class ScenarioRun: Sendable {
     /// The place in the counts of an event.
     func eventIndex(_ index: Int) -> Int { scenario.requests.count + scenario.connections.count + index }
 
-    /// Counts a connection, from 1, and says how it begins.
+    /// Counts a connection, from 1, and returns how it begins.
     /// - Parameter isNew: false for one that was open when the scenario began: it is counted, and spared.
     func admit(_ environment: SimulatorEnvironment, now: Int64, isNew: Bool = true) -> ConnectionScenario {
         let ordinal = connections.wrappingAdd(1, ordering: .relaxed).newValue
@@ -87,8 +87,8 @@ struct ConnectionScenario {
         self.ordinal = ordinal
     }
 
-    /// What the connection's next request suffers: the first rule that applies decides. Called once per request.
-    /// - Parameter isFaulty: The request has a fault of its own, which a judgement on it does not replace.
+    /// The fault of the connection's next request: the first rule that applies decides. Called once per request.
+    /// - Parameter isFaulty: The request has a fault of its own, which a decision about it does not replace.
     mutating func next(
         _ kind: RequestKind, _ facts: PushFacts, isFaulty: Bool, environment: SimulatorEnvironment, now: Int64
     ) -> Blow? {

@@ -1,4 +1,4 @@
-/// A number that looks like chance and depends on nothing but where it is drawn: seed, rule, purpose, connection and position.
+/// A pseudorandom number that depends only on where it is drawn: seed, rule, purpose, connection and position.
 struct SeededDraw {
     /// Draws of one rule at one position that must not depend on each other.
     enum Purpose: UInt64 {

@@ -1,6 +1,6 @@
 import HTTP2
 
-/// Makes answers' headers in blocks that are prepared once per connection: a push accepted costs no allocation here.
+/// Makes answers' headers in blocks that are prepared once per connection: an accepted push costs no allocation here.
 struct AnswerWriter {
     private let hasUniqueID: Bool
     private var accepted = HeaderBlock()
@@ -28,7 +28,7 @@ struct AnswerWriter {
     }
 
     /// Hands the answer to the session.
-    /// - Returns: false where the stream is gone.
+    /// - Returns: false if the stream is gone.
     mutating func write(
         _ answer: Answer, to pending: PendingStep, unique: MessageID, on http2: HTTP2ServerSession
     ) throws(HTTP2Error) -> Bool {

@@ -1,8 +1,8 @@
 import OpenSSL
 import SystemIO
 
-/// What a connection sends: TLS's bytes, in their order, and as late as the scenario's network has it. It outlives its connection while the
-/// client is given time to read.
+/// A connection's output: TLS's bytes, in their order, delayed by the scenario's network. It outlives its connection while the client has
+/// time to read.
 final class ConnectionOutput {
     /// Bytes that leave together, up to the connection's byte `end`.
     private struct Wave {
@@ -10,7 +10,7 @@ final class ConnectionOutput {
         var end: Int
     }
 
-    /// Waves nearer to each other are one, which bounds their number.
+    /// Waves nearer to each other are joined, which bounds their number.
     private static let shortestGap = Duration.milliseconds(1)
 
     private let socket: TCPSocket
@@ -35,12 +35,12 @@ final class ConnectionOutput {
     /// Some of them may leave as soon as the socket takes them.
     var waitsForSocket: Bool { released > sent }
 
-    /// - Parameter isWhole: nothing that was handed to HTTP/2 waits for its encryption.
+    /// - Parameter isWhole: all bytes that were handed to HTTP/2 are encrypted.
     func noteEncrypted(isWhole: Bool) {
         if isWhole { unsent.noteEncrypted(end: sent + pending) }
     }
 
-    /// Sends what may leave, as far as the socket takes it.
+    /// Sends the released bytes, as far as the socket takes them.
     func send() throws(SystemError) {
         release()
         guard waitsForSocket else { return }
@@ -65,7 +65,7 @@ final class ConnectionOutput {
         }
     }
 
-    /// A wave never overtakes the one before, also where the network has become quicker.
+    /// A wave never overtakes the one before, also if the network has become faster.
     private func delay(upTo end: Int, _ now: ContinuousClock.Instant) {
         if let last = waves.last, now + roundTrip < last.due + Self.shortestGap {
             waves[waves.count - 1].end = end

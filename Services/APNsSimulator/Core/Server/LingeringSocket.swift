@@ -1,16 +1,16 @@
 import SystemIO
 
-/// How long the end of a connection waits for its client to have read it, and what it takes meanwhile.
+/// How long the end of a connection waits for its client to have read it, and the limits meanwhile.
 package struct Lingering: Sendable {
     package var time = Duration.seconds(1)
     /// Dropped unread from one client.
     package var bytes = 4 << 20
-    /// At once, on one event loop. The oldest gives way.
+    /// At once, on one event loop. The oldest is closed for a new one.
     package var sockets = 1024
 }
 
-/// A connection that is over: the rest of its output leaves, then TCP's FIN, and what still comes is dropped until the client ends it too.
-/// A socket that is closed with bytes unread, or gets more, sends a reset, which takes from the client what it has not read yet.
+/// A connection that is over: sends the rest of its output, then TCP's FIN, and drops received bytes until the client ends it too. A socket
+/// that is closed with bytes unread, or gets more, sends a reset, and then the client loses bytes that it has not read yet.
 final class LingeringSocket {
     let socket: TCPSocket
     let output: ConnectionOutput
@@ -59,7 +59,7 @@ final class LingeringSocket {
         }
     }
 
-    /// What to watch the socket for, where that is something else than before.
+    /// The events to watch the socket for, if they have changed.
     func takeChangedInterest() -> Poller.Interest? {
         var wanted: Poller.Interest = hasReadEnd ? [] : .read
         if output.waitsForSocket { wanted.insert(.write) }

@@ -1,6 +1,6 @@
 import SystemIO
 
-/// The listening ports of one loop, watched for clients that wait. Paused where there are no descriptors for them: a queue that cannot be
+/// The listening ports of one loop, watched for clients that wait. Paused if there are no descriptors for them: a queue that cannot be
 /// emptied would wake the loop without end.
 struct ListenerWatch {
     private var listeners: [SimulatorPort: TCPListener]
@@ -21,7 +21,7 @@ struct ListenerWatch {
         watched.contains(port) ? listeners[port] : nil
     }
 
-    /// Watches what is not watched yet; to be called again where it throws.
+    /// Watches the unwatched ones; call it again if it throws.
     mutating func resume(_ poller: Poller) throws(SystemError) {
         for (index, port) in SimulatorPort.all.enumerated() where !watched.contains(port) {
             guard let listener = listeners[port] else { continue }
@@ -33,7 +33,7 @@ struct ListenerWatch {
     mutating func pause(_ poller: Poller) {
         for port in watched {
             guard let listener = listeners[port] else { continue }
-            // Fails only for one that the poller does not know, which is what is wanted.
+            // Fails only for one that the poller does not know, which is the wanted state.
             do throws(SystemError) { try poller.remove(listener.descriptor) } catch {}
         }
         watched = []

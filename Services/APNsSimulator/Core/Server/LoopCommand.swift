@@ -1,6 +1,6 @@
 import SystemIO
 
-/// What a loop is told from outside.
+/// A command from outside a loop.
 enum LoopCommand: Sendable {
     case adopt(TCPSocket, SimulatorPort)
     /// `lastStream` nil: all that have come.
@@ -9,7 +9,7 @@ enum LoopCommand: Sendable {
     case setSilent(APNsSimulator.Selection, Bool)
     case close(APNsSimulator.Selection, abruptly: Bool)
     case begin(ScenarioRun)
-    /// Say good-bye, and go on until `stop`.
+    /// Announce the shutdown, and go on until `stop`.
     case leave
     case stop
 }

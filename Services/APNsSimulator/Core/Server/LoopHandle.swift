@@ -1,7 +1,7 @@
 import Synchronization
 import SystemIO
 
-/// The outside's hold on a loop: its letter box and its thread.
+/// Access to a loop from outside: its mailbox and its thread.
 final class LoopHandle: Sendable {
     let mailbox: Mailbox<LoopCommand>
     let wakeUp: WakeUp
@@ -12,7 +12,7 @@ final class LoopHandle: Sendable {
         mailbox = Mailbox(wakeUp: wakeUp)
     }
 
-    /// Starts `count` loops. The first one also accepts, and deals the connections out in turn.
+    /// Starts `count` loops. The first one also accepts, and distributes the connections in turn.
     static func start(
         count: Int, listeners: [SimulatorPort: TCPListener], service: SharedService
     ) throws(SimulatorError) -> [LoopHandle] {

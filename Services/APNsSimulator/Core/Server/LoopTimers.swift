@@ -1,5 +1,5 @@
-/// What one loop is to do later. What is for connections that are gone is dropped before it outnumbers the rest, so that memory follows
-/// what is alive and not what has come and gone.
+/// One loop's later tasks. Tasks of connections that are gone are dropped before they outnumber the rest, so that memory follows the live
+/// connections only.
 struct LoopTimers {
     enum Task {
         case act(connection: UInt32, stream: Int32)
@@ -8,7 +8,7 @@ struct LoopTimers {
         case endOfLingering(connection: UInt32)
         /// Bytes that a scenario's network has held back may leave.
         case release(connection: UInt32)
-        /// Looks at every connection: one for all of them.
+        /// Checks every connection: one task for all of them.
         case idleSweep
         case resumeAccepting
         case scenarioEvent(ScenarioRun, Int)
@@ -28,7 +28,7 @@ struct LoopTimers {
     private static let fewest = 64
 
     private var heap = TimerHeap<Task>()
-    /// With so many the dead are dropped.
+    /// With this many tasks, those of closed connections are dropped.
     private var limit = fewest
 
     var isEmpty: Bool { heap.isEmpty }
@@ -46,7 +46,7 @@ struct LoopTimers {
 
     mutating func popDue(at now: ContinuousClock.Instant) -> Task? { heap.popDue(at: now) }
 
-    /// The scenario is over: no event of it is to come.
+    /// The scenario is over: drops its events.
     mutating func dropEvents(of run: ScenarioRun?) {
         heap.removeAll { task in
             if case .scenarioEvent(let other, _) = task { other === run } else { false }

@@ -2,7 +2,7 @@ import HTTP2
 
 /// Clients that show a certificate instead of provider tokens (Apple: Establishing a certificate-based connection to APNs).
 extension ServerConnection {
-    /// - Returns: The streams to announce: whoever has shown a good certificate need not prove anything more.
+    /// - Returns: The streams to announce: a client with a good certificate need not prove anything more.
     func present(_ certificate: ClientCertificate) -> UInt32 {
         check.present(certificate)
         _ = gate.answered(status: nil, isAuthenticated: check.authority.isAuthenticated)

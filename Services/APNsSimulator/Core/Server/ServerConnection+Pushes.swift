@@ -2,7 +2,7 @@ import HTTP2
 import Logging
 
 extension ServerConnection {
-    /// One request from its headers to what happens to it.
+    /// One request from its headers to its result.
     func take(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
         if isManagement { return try takeChannelRequest(stream, headers, body, now: now) }
         var facts = PushFacts()
@@ -19,14 +19,14 @@ extension ServerConnection {
         try carryOut(PendingStep(stream: stream, id: id, step: step, sequence: sequence), effect: blow?.effect)
     }
 
-    /// What happens to the request whatever its checks and its device say.
+    /// The result of the request regardless of its checks and its device.
     func forced(_ blow: ConnectionScenario.Blow?, on stream: Int32) -> ScriptedAnswer? {
         isLeaving ? .reject(.shutdown) : blow?.forced(on: stream)
     }
 
-    /// Now or later what was decided about a request, and what its connection suffers with it.
+    /// Performs the decision about a request now or later, and its connection's fault with it.
     func carryOut(_ next: PendingStep, effect: ConnectionEffect?) throws(HTTP2Error) {
-        // A late GOAWAY, too, is to say the truth about what comes until then.
+        // A late GOAWAY, too, must be right about requests that come until then.
         if next.step.action == .goAway { http2?.leaveUnprocessed(above: lastStream(before: next)) }
         if let effect { try suffer(effect, with: next) }
         let isLate = next.delay != .zero
@@ -51,8 +51,8 @@ extension ServerConnection {
         case .answer:
             if try write(pending, on: http2) { noteAnswered(pending) } else { noteLost(pending, .streamClosed) }
             try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
-            // APNs disconnects eventually whoever sends much that is wrong (Apple: Handling notification responses from APNs).
-            // When and how, the page does not say.
+            // APNs disconnects clients that send many faulty requests eventually (Apple: Handling notification responses from APNs). The
+            // page does not say when and how.
             if gate.rejections > 0, gate.rejections == service.configuration.rejectionLimit { try http2.goAway() }
         case .silence: break
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
@@ -60,19 +60,19 @@ extension ServerConnection {
         case .halfFrame: try writeHalf(of: pending, on: http2)
         case .goAway where suffering.goAwayFor == pending.stream: break
         case .goAway:
-            // This push and what came after it was not processed; what came before is answered.
+            // This push and later ones were not processed; earlier ones are answered.
             try http2.goAway(lastStream: lastStream(before: pending), code: .noError, debug: pending.step.answer.body ?? [])
         }
     }
 
     /// The answer itself, of a push or about channels.
-    /// - Returns: false where its stream is gone.
+    /// - Returns: false if its stream is gone.
     func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) -> Bool {
         if let channels = pending.channels { return try channels.write(pending, on: http2) }
         return try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
     }
 
-    /// An answer at once was counted with its request.
+    /// An immediate answer was counted with its request.
     private func noteAnswered(_ pending: PendingStep) {
         if pending.delay > .zero {
             service.world.noteAnswered(pending.sequence, Counters.Kind(pending.step.answer), now: service.configuration.clock())
@@ -96,7 +96,7 @@ extension ServerConnection {
 
     // MARK: Commands
 
-    /// First only the notice, as RFC 9113 section 6.8 has it: what is on its way still gets an answer.
+    /// First only the notice, as RFC 9113 section 6.8 describes: requests on their way still get an answer.
     func leave() {
         isLeaving = true
         sayGoodBye()

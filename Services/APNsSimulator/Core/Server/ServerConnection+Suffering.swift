@@ -2,12 +2,12 @@ import HTTP2
 import OpenSSL
 import SystemIO
 
-/// What a scenario has done to one connection.
+/// A scenario's changes to one connection.
 struct Suffering {
-    /// Neither TLS nor anything else is answered until the loop says so.
+    /// No byte is answered, not even TLS, until the loop resumes it.
     var isStalled = false
     var refusesTLS = false
-    /// Nothing is written any more.
+    /// No more bytes are written.
     var isFrozen = false
     /// Requests are swallowed.
     var isSilent = false
@@ -38,7 +38,7 @@ extension ServerConnection {
     /// fatal, handshake_failure (RFC 8446 section 6.2).
     private static let handshakeFailure: [UInt8] = [21, 3, 3, 0, 2, 2, 40]
 
-    /// Whether the client's bytes are to lie unread because the scenario has it so.
+    /// Whether the client's bytes stay unread because of the scenario.
     func isHeldBack() throws(SystemError) -> Bool {
         if suffering.refusesTLS {
             _ = try socket.write(Self.handshakeFailure.span)
@@ -49,7 +49,7 @@ extension ServerConnection {
         return suffering.isStalled
     }
 
-    /// The stalled handshake goes on with what has come.
+    /// The stalled handshake goes on with the received bytes.
     func resumeHandshake() {
         suffering.isStalled = false
         do {
@@ -59,7 +59,7 @@ extension ServerConnection {
         }
     }
 
-    /// A connection that was open when another scenario began is well again, as far as it can be.
+    /// A connection that was open when another scenario began is healthy again, as far as it can be.
     func begin(_ place: ConnectionScenario) {
         scenario = place
         output.roundTrip = place.roundTrip
@@ -101,7 +101,7 @@ extension ServerConnection {
         }
     }
 
-    /// Whole frames as far as they go, then half of the answer's bytes, and no more.
+    /// Whole frames as far as possible, then half of the answer's bytes, and no more.
     func writeHalf(of pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) {
         var whole: [UInt8] = []
         _ = try http2.gatherOutput(into: &whole, limit: .max)
@@ -121,7 +121,7 @@ extension ServerConnection {
 }
 
 extension ConnectionScenario.Blow {
-    /// What happens to the request: a GOAWAY that leaves it unprocessed is its end.
+    /// The result of the request: a GOAWAY that leaves it unprocessed is its end.
     func forced(on stream: Int32) -> ScriptedAnswer? {
         if case .goAway(let last, _, let debug, _) = effect, let processed = last.resolved(stream), processed < stream {
             return ScriptedAnswer(.goAway, answer: debug.isEmpty ? .accepted : Answer(status: 503))

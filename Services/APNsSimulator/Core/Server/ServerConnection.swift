@@ -3,15 +3,15 @@ import Logging
 import OpenSSL
 import SystemIO
 
-/// One client: its socket, TLS and HTTP/2, and what it has shown of its right to push. Belongs to one loop's thread.
+/// One client: its socket, TLS and HTTP/2, and its proof of its right to push. Belongs to one loop's thread.
 final class ServerConnection {
-    /// More ciphertext than this waiting for the client: nothing more is read from it until it takes some.
+    /// With more ciphertext than this waiting for the client, no more is read from it until it takes some.
     private static let maximumBacklog = 1 << 20
-    /// One that sends more than this as a body is not answered any more but reset.
+    /// A request with more than this as a body is reset instead of answered.
     private static let maximumBody = 65_536
-    /// What APNs has been seen to say in its GOAWAY (jchambers/pushy, issue 356).
+    /// The text that APNs has been seen to send in its GOAWAY (jchambers/pushy, issue 356).
     private static let tooManyStreams = Array("Maximum active streams violated for this endpoint.".utf8)
-    /// How long one that was told to be idle may take to end.
+    /// How long a connection may stay after the idle GOAWAY.
     private static let patienceWithIdle = Duration.seconds(60)
 
     let number: UInt32
@@ -24,24 +24,24 @@ final class ServerConnection {
     let output: ConnectionOutput
     /// nil until TLS is up and `h2` agreed.
     private(set) var http2: HTTP2ServerSession?
-    /// Its place in the scenario; nil where nothing can go wrong.
+    /// Its place in the scenario; nil without one.
     var scenario: ConnectionScenario?
-    /// What the scenario has changed here.
+    /// The scenario's changes here.
     var suffering = Suffering()
     var check: RequestCheck
     var gate: StreamGate
     var answers: AnswerWriter
     var random = FastRandom()
-    /// Requests are swallowed because somebody has said so.
+    /// Requests are swallowed because of a command.
     private var isSilenced = false
-    /// The simulator is going down, and has said so: whatever still comes is `Shutdown`.
+    /// The simulator is going down, and has announced it: every later request is answered `Shutdown`.
     var isLeaving = false
-    /// What is to happen later, by stream.
+    /// Later steps, by stream.
     private var late: [Int32: PendingStep] = [:]
     private var unscheduled: [(stream: Int32, delay: Duration)] = []
     /// When the client last sent anything, a PING for one.
     private(set) var lastArrival = ContinuousClock.now
-    /// When it was told that nothing comes any more.
+    /// When the idle GOAWAY was sent.
     var idleSince: ContinuousClock.Instant?
     private(set) var isOver = false
     /// The client has ended its side.
@@ -85,7 +85,7 @@ final class ServerConnection {
 
     // MARK: Bytes in
 
-    /// Takes what the socket has, and answers it.
+    /// Reads from the socket, and answers.
     func receive(_ scratch: inout ConnectionScratch) {
         guard !isOver else { return }
         do {
@@ -108,7 +108,7 @@ final class ServerConnection {
             service.logger.debug(
                 "A connection failed", metadata: [SimulatorLogKey.connection: "\(number)", SimulatorLogKey.error: "\(error)"])
             if error is SystemError { isBroken = true }
-            // What is queued may tell the client why: an alert, a GOAWAY.
+            // Queued bytes may hold the reason for the client: an alert, a GOAWAY.
             flush(&scratch)
             return end()
         }
@@ -117,8 +117,8 @@ final class ServerConnection {
 
     func shakeHands() throws {
         guard try tls.handshake() == .complete else { return }
-        // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2); but APNs serves clients that offer none, as aioapns does. Who offers others only
-        // was refused in the handshake.
+        // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2); but APNs serves clients that offer none, as aioapns does. A client that offers
+        // only others was refused in the handshake.
         guard tls.negotiatedALPN ?? "h2" == "h2" else { return end() }
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = Int(gate.limit)
@@ -126,7 +126,7 @@ final class ServerConnection {
         settings.tooManyStreamsText = Self.tooManyStreams
         if let window = suffering.window { settings.initialWindowSize = window }
         if scenario?.entrance == .noALPN { return end() }
-        // nil also where clients are not asked for one.
+        // nil also if clients are not asked for one.
         let certificate = tls.peerCertificate.map { ClientCertificate($0) }
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
@@ -152,12 +152,12 @@ final class ServerConnection {
 
     // MARK: Bytes out
 
-    /// Sends what there is to send, as far as the client takes it.
+    /// Sends pending output, as far as the client takes it.
     func flush(_ scratch: inout ConnectionScratch) {
         do {
             var hasMore = true
             repeat {
-                // The bound is for what is made, not for what is sent: else a full backlog would never get smaller.
+                // The bound is for making output, not for sending it: else a full backlog would never get smaller.
                 if output.pending < Self.maximumBacklog { hasMore = try encrypt(&scratch) }
                 try output.send()
             } while hasMore && !output.waitsForSocket && output.pending < Self.maximumBacklog
@@ -182,7 +182,7 @@ final class ServerConnection {
 
     // MARK: For the loop
 
-    /// Requests are swallowed: by command, by the scenario, or because nothing is written any more.
+    /// Requests are swallowed: by command, by the scenario, or because the output is frozen.
     var isSilent: Bool { isSilenced || suffering.isSilent || suffering.isFrozen }
 
     /// By command, which overrules the scenario.
@@ -197,21 +197,21 @@ final class ServerConnection {
     func close(abruptly: Bool) {
         if abruptly {
             isBroken = true
-            // Fails only for a socket that is closed already, which is what is wanted.
+            // Fails only for a socket that is closed already, which is the wanted state.
             do throws(SystemError) { try socket.resetOnClose() } catch {}
         }
         end()
     }
 
-    /// After the end: TLS's close_notify, and what becomes of the socket.
-    /// - Returns: nil where nothing reaches the client any more, or nothing is to.
+    /// After the end: TLS's close_notify, and the further life of the socket.
+    /// - Returns: nil if no byte reaches the client any more, or none should.
     func takeLeave(bytes: Int, until deadline: ContinuousClock.Instant) -> LingeringSocket? {
         guard !isBroken else { return nil }
         if !suffering.isFrozen { tls.shutdown() }
         return LingeringSocket(socket, output, hasReadEnd: hasReadEnd, bytes: bytes, until: deadline)
     }
 
-    /// When it is to be told that nothing comes any more; once told, when it is to be closed whatever keeps it.
+    /// When the idle GOAWAY is due; once it was sent, when to close the connection in any case.
     func idleDeadline(_ timeout: Duration) -> ContinuousClock.Instant {
         guard let idleSince else { return lastArrival + timeout }
         return max(lastArrival, idleSince) + min(timeout, Self.patienceWithIdle)
@@ -231,13 +231,13 @@ final class ServerConnection {
 
     func takeLate(_ stream: Int32) -> PendingStep? { late.removeValue(forKey: stream) }
 
-    /// Of a connection that has ended: answers that were to come.
+    /// Pending answers of a connection that has ended.
     func takeLate() -> [PendingStep] {
         defer { late = [:] }
         return late.values.filter { $0.step.action == .answer }.sorted { $0.sequence < $1.sequence }
     }
 
-    /// What to watch the socket for, where that is something else than before.
+    /// The events to watch the socket for, if they have changed.
     func takeChangedInterest() -> Poller.Interest? {
         guard wantedInterest != interest else { return nil }
         interest = wantedInterest

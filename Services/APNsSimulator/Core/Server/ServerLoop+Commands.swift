@@ -1,6 +1,6 @@
 import HTTP2
 
-/// What a loop is told from outside, and by its scenario.
+/// A loop's commands, from outside and from its scenario.
 extension ServerLoop {
     // MARK: Commands
 
@@ -40,12 +40,12 @@ extension ServerLoop {
         }
     }
 
-    /// The moment of an event: nothing where another scenario has taken over.
+    /// The moment of an event: no effect if another scenario has replaced it.
     func strike(_ run: ScenarioRun, _ index: Int) {
         guard run === scenario else { return }
         let event = run.scenario.events[index]
         if let every = event.every { schedule(.scenarioEvent(run, index), at: .now + .milliseconds(every)) }
-        // Every loop strikes its own connections; one of them counts.
+        // Every loop applies it to its own connections; one of them counts.
         if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
         forEach(event.environment.map { .environment($0) } ?? .all) { connection in
             do throws(HTTP2Error) {

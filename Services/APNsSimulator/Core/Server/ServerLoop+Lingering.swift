@@ -6,7 +6,7 @@ extension ServerLoop {
     /// How long the loop's own end waits for clients that do not read.
     private static let longestFarewell = Duration.seconds(1)
 
-    /// The connection is over for everybody but its client, who is given time to read what was sent.
+    /// The connection is over, but its client has time to read the rest.
     func close(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: connection.number) != nil else { return }
         noteLost(connection)
@@ -26,7 +26,7 @@ extension ServerLoop {
         if !socket.isOver { schedule(.endOfLingering(connection: connection.number), at: socket.deadline) }
     }
 
-    /// Something happened to the socket of a connection that is over.
+    /// An event of the socket of a connection that is over.
     func proceed(_ socket: LingeringSocket, _ number: UInt32) {
         socket.proceed(&scratch)
         guard !socket.isOver else { return end(socket, number) }
@@ -68,7 +68,7 @@ extension ServerLoop {
         for (number, socket) in lingering { end(socket, number) }
     }
 
-    /// At the loop's end: what was sent is read, by clients that read.
+    /// At the loop's end: waits until the clients that read have read the rest.
     func awaitLingering() throws(SystemError) {
         let last = ContinuousClock.now + min(service.configuration.lingering.time, Self.longestFarewell)
         while !lingering.isEmpty, ContinuousClock.now < last {

@@ -1,6 +1,6 @@
 import SystemIO
 
-/// What a loop does when its moment has come.
+/// A loop's due tasks.
 extension ServerLoop {
     func schedule(_ task: LoopTimers.Task, at due: ContinuousClock.Instant) {
         timers.schedule(task, at: due) { connections[$0] != nil || lingering[$0] != nil }
@@ -48,26 +48,26 @@ extension ServerLoop {
 
     // MARK: Idle connections
 
-    /// There is to be a sweep where there are connections.
+    /// Schedules a sweep while there are connections.
     func scheduleSweep() {
         guard let timeout = service.configuration.idleTimeout, !isSweepScheduled else { return }
         isSweepScheduled = true
         schedule(.idleSweep, at: .now + timeout)
     }
 
-    /// Tells the connections over which nothing comes any more, and comes again when the next one may be due.
+    /// Sends GOAWAY over idle connections, and returns when the next one may be due.
     private func sweepIdle(_ now: ContinuousClock.Instant) {
         isSweepScheduled = false
         guard let timeout = service.configuration.idleTimeout else { return }
         for connection in connections.values where connection.idleDeadline(timeout) <= now { endIdle(connection, now) }
         guard let next = connections.values.lazy.map({ $0.idleDeadline(timeout) }).min() else { return }
         isSweepScheduled = true
-        // A sweep looks at all of them, so not one for each.
+        // A sweep checks all of them, so not one for each.
         schedule(.idleSweep, at: max(next, now + timeout / 100))
     }
 
     private func endIdle(_ connection: ServerConnection, _ now: ContinuousClock.Instant) {
-        // Something keeps it open that nobody waits for: a stream without an answer, a peer that has vanished.
+        // A stream without an answer, or a peer that has vanished, keeps it open.
         guard connection.idleSince == nil else { return close(connection) }
         connection.idleSince = now
         connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])

@@ -2,7 +2,7 @@ import HTTP2
 import Logging
 import SystemIO
 
-/// One thread's event loop: it owns its connections, their TLS and HTTP/2 sessions and their late answers; nobody else touches them.
+/// One thread's event loop: it owns its connections, their TLS and HTTP/2 sessions and their late answers; no other thread touches them.
 final class ServerLoop {
     enum Key {
         static let wakeUp: UInt64 = 1
@@ -14,7 +14,7 @@ final class ServerLoop {
 
     static let handshakeTime = Duration.seconds(10)
     static let acceptingPause = Duration.milliseconds(200)
-    /// How long clients that were told to leave are waited for.
+    /// How long the loop waits for clients after the shutdown notice.
     static let patience = Duration.milliseconds(500)
 
     private let handle: LoopHandle
@@ -29,9 +29,9 @@ final class ServerLoop {
     var timers = LoopTimers()
     var isSweepScheduled = false
     private var nextPeer = 0
-    /// The clients have been told to leave.
+    /// The shutdown notice was sent to the clients.
     var isLeaving = false
-    /// When the loop ends at the latest; nil while nobody has said so.
+    /// When the loop ends at the latest; nil before a stop.
     var end: ContinuousClock.Instant?
     var scenario: ScenarioRun?
 
@@ -43,7 +43,7 @@ final class ServerLoop {
             let loop = try ServerLoop(handle, peers, listeners, service)
             try loop.run()
         } catch {
-            // Only the kernel refusing an epoll call leads here: the loop cannot serve, and says so.
+            // Only if the kernel refuses an epoll call: the loop cannot serve, and reports it.
             service.logger.critical("An event loop ended", metadata: [SimulatorLogKey.error: "\(error)"])
             service.noteLoopFailed()
         }
@@ -162,7 +162,7 @@ final class ServerLoop {
 
     // MARK: Connections
 
-    /// After anything was done with a connection: late answers into the heap, the poller's interest brought up to date, ended ones closed.
+    /// After every change of a connection: schedules late answers, updates the poller's interest, and closes ended ones.
     func settle(_ connection: ServerConnection) {
         for (stream, delay) in connection.takeUnscheduled() {
             schedule(.act(connection: connection.number, stream: stream), at: .now + delay)

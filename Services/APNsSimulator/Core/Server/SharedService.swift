@@ -2,16 +2,16 @@ import Logging
 import OpenSSL
 import Synchronization
 
-/// What every loop and connection uses, set once.
+/// The shared state of every loop and connection, set once.
 final class SharedService: Sendable {
     let configuration: APNsSimulatorConfiguration
     private let tls: TLSContext
-    /// The same, and clients are asked for a certificate.
+    /// The same, and it asks clients for a certificate.
     private let askingTLS: TLSContext
     let world: World
     let keyRing: KeyRing
     let logger: Logger
-    /// A line per push. Asked once: the answer is needed for every push.
+    /// Whether to log a line per push. Read once, because every push needs it.
     let logsPushes: Bool
     private let connections = Atomic<UInt32>(0)
     private let openConnections = Atomic<Int>(0)
@@ -32,14 +32,14 @@ final class SharedService: Sendable {
     /// For a new connection.
     var currentTLS: TLSContext { configuration.clientCAFile != nil || keyRing.asksForCertificates ? askingTLS : tls }
 
-    /// What loops begin with; those that run already are told.
+    /// The scenario that new loops begin with; running loops get it by command.
     var scenario: ScenarioRun? {
         get { running.withLock { $0 } }
         set { running.withLock { $0 = newValue } }
     }
 
     /// Takes one of the places for connections, to be given back with `releaseConnection`.
-    /// - Returns: false where all are taken.
+    /// - Returns: false if all are taken.
     func admitConnection() -> Bool {
         if openConnections.wrappingAdd(1, ordering: .relaxed).newValue <= configuration.connections { return true }
         releaseConnection()
@@ -55,7 +55,7 @@ final class SharedService: Sendable {
             "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
     }
 
-    /// A loop has ended that was not told to.
+    /// A loop has ended without a stop.
     func noteLoopFailed() { failedLoops.wrappingAdd(1, ordering: .relaxed) }
 
     var hasFailed: Bool { failedLoops.load(ordering: .relaxed) > 0 }

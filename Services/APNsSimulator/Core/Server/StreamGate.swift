@@ -1,6 +1,6 @@
-/// How many streams a connection may have open: what APNs is seen to announce in SETTINGS (docs/apns.md, Streams).
+/// How many streams a connection may have open: as APNs was seen to announce in SETTINGS (docs/apns.md, Streams).
 ///
-/// One until a request has shown a valid token; one again after a 4xx, until a push is accepted. Pure: it says what to announce.
+/// One until a request has shown a valid token; one again after a 4xx, until a push is accepted. Pure: it returns the number to announce.
 struct StreamGate {
     /// `STREAM_GATE`: one stream until authenticated.
     private let isGated: Bool
@@ -11,7 +11,7 @@ struct StreamGate {
     private var isPunished = false
     /// In a row.
     private(set) var rejections = 0
-    /// What was announced last.
+    /// The number that was announced last.
     private(set) var limit: UInt32
 
     init(streams: UInt32, isGated: Bool, isPenalised: Bool) {
@@ -21,7 +21,7 @@ struct StreamGate {
         limit = isGated ? min(1, streams) : streams
     }
 
-    /// - Parameter status: Of an answer; nil where the push is never answered. Only a 4xx punishes, and only a success forgives.
+    /// - Parameter status: Of an answer; nil if the push is never answered. Only a 4xx lowers the limit, and only a success restores it.
     /// - Returns: The limit to announce, if it changes.
     mutating func answered(status: Int?, isAuthenticated: Bool) -> UInt32? {
         self.isAuthenticated = isAuthenticated

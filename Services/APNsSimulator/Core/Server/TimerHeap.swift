@@ -1,4 +1,4 @@
-/// Things to do later, earliest first: a binary heap. Equal moments keep their order.
+/// Later tasks, earliest first: a binary heap. Equal moments keep their order.
 struct TimerHeap<Element> {
     typealias Instant = ContinuousClock.Instant
 

@@ -4,7 +4,7 @@ struct UnsentAnswers {
         /// In the journal.
         let sequence: Int64
         let kind: Counters.Kind
-        /// The answer has left when so many bytes of the connection have; `max` until it is encrypted.
+        /// The answer has left when this many bytes of the connection have; `max` until it is encrypted.
         fileprivate(set) var end = Int.max
     }
 
@@ -14,7 +14,7 @@ struct UnsentAnswers {
         answers.append(Answer(sequence: sequence, kind: Counters.Kind(answer.answer)))
     }
 
-    /// All that was handed over is among the connection's first `end` bytes.
+    /// All answers so far are among the connection's first `end` bytes.
     mutating func noteEncrypted(end: Int) {
         var index = answers.count
         while index > 0, answers[index - 1].end == .max {
@@ -23,7 +23,7 @@ struct UnsentAnswers {
         }
     }
 
-    /// So many bytes of the connection have left.
+    /// This many bytes of the connection have left.
     mutating func noteSent(_ bytes: Int) {
         guard let last = answers.last else { return }
         if last.end <= bytes { return answers.removeAll(keepingCapacity: true) }

@@ -4,9 +4,9 @@ import NIOHTTP1
 import StrictJSON
 import SystemIO
 
-/// Follows a running simulator's feed over its control API: `apns-simulator watch`.
+/// Follows the arrivals at a running simulator over its control API: `apns-simulator watch`.
 package struct ArrivalWatch: Sendable {
-    /// Why there is nothing to follow: one sentence.
+    /// Why it cannot follow: one sentence.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
@@ -30,14 +30,14 @@ package struct ArrivalWatch: Sendable {
         self.patience = patience
     }
 
-    /// Hands over what arrives from now on, until `body` returns false or the task is cancelled.
-    /// - Parameter fromStart: Also what the simulator still knows of before.
+    /// Hands over arrivals from now on, until `body` returns false or the task is cancelled.
+    /// - Parameter fromStart: Also the earlier ones that the simulator still has.
     package func follow(fromStart: Bool = false, _ body: (Line) async throws -> Bool) async throws {
         guard base.hasPrefix("http://") || base.hasPrefix("https://") else {
             throw Failure(description: "\(base) is not the URL of a control API: one begins with http://, as http://127.0.0.1:2199 does")
         }
         var configuration = HTTPClient.Configuration()
-        // Where nobody listens, that is to be said now and not when the wait is over.
+        // If no server listens, that is reported now and not when the wait is over.
         configuration.connectionPool.retryConnectionEstablishment = false
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let outcome: Result<Void, any Error>

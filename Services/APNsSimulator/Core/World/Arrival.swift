@@ -1,10 +1,10 @@
-/// What became of a push after it was accepted.
+/// The result of a push after it was accepted.
 enum Reception: String, Sendable {
-    /// A person saw it.
+    /// A user saw it.
     case shown
-    /// The app got it, the person did not: a background push, or one without anything to show.
+    /// The app got it, the user saw nothing: a background push, or one without visible content.
     case silent
-    /// The device was off: it waits, and has taken the place of what waited before for the same topic.
+    /// The device was off: it waits, and has replaced an earlier one of the same topic.
     case stored
     /// The device was off and it may not wait, or the app is gone.
     case dropped
@@ -12,11 +12,11 @@ enum Reception: String, Sendable {
     case expired
     /// A Live Activity's state older than the one that is shown.
     case outdated
-    /// Nothing was pushed: the device itself has changed.
+    /// No push: the device itself has changed.
     case device
 }
 
-/// One line in the feed that pages and terminals follow.
+/// One line for the pages and terminals that follow the arrivals.
 struct Arrival {
     let reception: Reception
     /// UNIX milliseconds.
@@ -45,7 +45,7 @@ struct Arrival {
     }
 }
 
-/// The last arrivals at devices that somebody installed. A ring.
+/// The last arrivals at installed devices. A ring.
 struct ArrivalLog {
     private static let capacity = 10_000
 

@@ -1,4 +1,4 @@
-/// A device with an app on it, as the simulator knows it.
+/// A device with an app on it, in the simulator's state.
 package struct Device: Sendable, Equatable {
     package enum State: Sendable, Equatable {
         case installed
@@ -28,7 +28,7 @@ package struct Device: Sendable, Equatable {
     package let channels: [String]
 }
 
-/// Everything the simulator knows about one token: the device, the script, or both. Lives behind the world's lock.
+/// The state of one token: the device, the script, or both. Lives behind the world's lock.
 struct TokenRecord {
     struct Installation {
         var environment: SimulatorEnvironment
@@ -37,15 +37,15 @@ struct TokenRecord {
         var name: String?
         var inbox = Inbox()
         var activities = SeenActivities()
-        /// What the app's icon shows.
+        /// The number on the app's icon.
         var badge: Int64?
         /// Pushes accepted for this device, shown or not.
         var accepted: Int64 = 0
         var isOnline = true
-        /// What waits for the device to come online: one per topic, oldest first.
+        /// Pushes that wait for the device to come online: one per topic, oldest first.
         var stored: [StoredPush] = []
         var throttle: Throttle?
-        /// How many pushes are still accepted after the uninstallation: APNs learns of it late (docs/apns.md, Answers).
+        /// How many pushes are still accepted after the uninstallation, because APNs learns of it late (docs/apns.md, Answers).
         var pushesUntilGone = 0
         var channels: Set<String> = []
     }
@@ -57,7 +57,7 @@ struct TokenRecord {
 }
 
 extension TokenRecord.Installation {
-    /// What the state of this device alone answers.
+    /// The answer by the state of this device alone.
     mutating func answer(to environment: SimulatorEnvironment, topic: [UInt8], now: Int64) -> Answer {
         guard environment == self.environment else { return Answer(.badDeviceToken) }
         switch state {

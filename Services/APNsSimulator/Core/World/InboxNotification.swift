@@ -1,4 +1,4 @@
-/// One entry of what a device shows.
+/// One entry of a device's display.
 package struct InboxNotification: Sendable, Equatable {
     /// UNIX milliseconds.
     package let receivedAt: Int64
@@ -9,17 +9,17 @@ package struct InboxNotification: Sendable, Equatable {
     package let pushType: String?
     package let collapseID: String?
     package let content: NotificationContent
-    /// Until when APNs would have kept it for a device that is off, UNIX milliseconds; nil where it would not.
+    /// Until when APNs would have kept it for a device that is off, UNIX milliseconds; nil if it would not.
     package let expiresAt: Int64?
     /// The broadcast channel that a Live Activity's state came from.
     package let channelID: String?
 }
 
-/// What a device's lock screen holds. Bounded: the oldest entries go.
+/// The entries of a device's lock screen. Bounded: the oldest go.
 struct Inbox {
     static let maximumEntries = 1000
 
-    /// Compact: texts are made only when somebody looks.
+    /// Compact: texts are made only when they are read.
     struct Entry {
         let receivedAt: Int64
         let id: MessageID
@@ -34,7 +34,7 @@ struct Inbox {
 
         func isGone(now: Int64) -> Bool { dismissAt.map { $0 <= now } ?? false }
 
-        /// What a newer entry takes the place of an older one by.
+        /// Whether this newer entry replaces an older one.
         fileprivate func replaces(_ other: Entry) -> Bool {
             guard topic == other.topic else { return false }
             if let collapseID { return collapseID == other.collapseID }
@@ -51,7 +51,7 @@ struct Inbox {
     /// - Parameter now: UNIX milliseconds.
     func count(now: Int64) -> Int { count - entries[oldest...].count { $0.isGone(now: now) } }
 
-    /// Shows an entry; one with the same collapse id and topic gives way to it.
+    /// Shows an entry; it replaces one with the same collapse id and topic.
     mutating func show(_ entry: Entry) {
         if entry.collapseID != nil || entry.type == .liveactivity {
             entries.removeSubrange(..<oldest)

@@ -1,4 +1,4 @@
-/// What a device knows of its Live Activities beyond what it shows: also of those that have ended or left the lock screen.
+/// A device's record of its Live Activities beyond its display: also of those that have ended or left the lock screen.
 struct SeenActivities {
     private static let maximum = 1000
 
@@ -22,7 +22,7 @@ struct SeenActivities {
 
     private var activities: [Key: Latest] = [:]
 
-    /// Whether a state says nothing new: an older one than was seen, or any after the end. A `start` begins another activity.
+    /// Whether a state is outdated: older than one that was seen, or after the end. A `start` begins another activity.
     func isOutdated(_ entry: Inbox.Entry, _ activity: ActivityState) -> Bool {
         guard activity.event != .start, let latest = activities[Key(entry)] else { return false }
         return latest.hasEnded || latest.timestamp > activity.timestamp

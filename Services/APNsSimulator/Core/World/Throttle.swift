@@ -1,4 +1,4 @@
-/// How many pushes a device takes in a time; more are answered `TooManyRequests`.
+/// How many pushes a device takes in a time; further ones are answered `TooManyRequests`.
 package struct Throttle: Sendable, Equatable {
     package let pushes: Int64
     package let milliseconds: Int64

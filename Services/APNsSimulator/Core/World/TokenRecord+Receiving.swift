@@ -7,9 +7,9 @@ struct StoredPush {
 }
 
 extension TokenRecord {
-    /// A broadcast. Changed in place: an inbox that is copied under the world's lock keeps everybody waiting.
-    /// - Parameter keeps: The channel keeps it for those that are off.
-    /// - Returns: nil where there is no app that could take it.
+    /// A broadcast. Changed in place: a copy of an inbox under the world's lock would delay all other threads.
+    /// - Parameter keeps: The channel keeps it for devices that are off.
+    /// - Returns: nil if there is no app that could take it.
     mutating func receive(_ entry: Inbox.Entry, keeps: Bool, now: Int64) -> Reception? {
         guard installation?.state.hasApp == true else { return nil }
         guard installation?.isOnline == true else { return keeps ? .stored : .dropped }
@@ -18,11 +18,11 @@ extension TokenRecord {
 }
 
 extension TokenRecord.Installation {
-    /// APNs keeps what has no expiration for thirty days.
+    /// APNs keeps a push without an expiration for thirty days.
     private static let longestStorage: Int64 = 30 * 86_400_000
 
-    /// What a device does with a push that was accepted. A background push never shows, and one that tries is dropped in silence
-    /// (docs/apns.md, Devices).
+    /// How a device treats an accepted push. A background push never shows, and one with an alert is dropped without a word (docs/apns.md,
+    /// Devices).
     mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Reception {
         accepted += 1
         guard case .installed = state else { return .dropped }
@@ -41,7 +41,7 @@ extension TokenRecord.Installation {
             switch facts.type {
             case .alert, nil: !content.isVisible
             case .liveactivity: !content.isVisible && content.activity == nil
-            // Those go to the app or its extensions, which may show something of their own.
+            // Those go to the app or its extensions, which may show their own content.
             default: true
             }
         guard isOnline else { return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), now: now) }
@@ -69,7 +69,7 @@ extension TokenRecord.Installation {
         return .shown
     }
 
-    /// What waited, once the device is online again.
+    /// The waiting pushes, once the device is online again.
     mutating func takeStored(now: Int64) -> [(push: StoredPush, reception: Reception)] {
         defer { stored = [] }
         return stored.map { push in
@@ -78,7 +78,7 @@ extension TokenRecord.Installation {
         }
     }
 
-    /// The app is gone, and with it all that it showed.
+    /// The app is gone, and with it its notifications.
     mutating func clear() {
         inbox = Inbox()
         activities = SeenActivities()

@@ -1,23 +1,23 @@
 import Synchronization
 
-/// Where a request came from.
+/// The origin of a request.
 struct RequestOrigin {
     let environment: SimulatorEnvironment
     let connection: UInt32
     let stream: Int32
-    /// The connection was told to answer nothing.
+    /// A command makes the connection answer nothing.
     var isSilent = false
-    /// What the scenario does to it, whatever its checks and its device say.
+    /// The scenario's result, regardless of its checks and its device.
     var forced: ScriptedAnswer?
-    /// By which the scenario makes whatever happens later.
+    /// The scenario's delay of any result.
     var delay = Duration.zero
 }
 
 extension World {
-    /// Notes a request and says what happens to it: a refusal of the request itself, else the token's script, else the device's state.
+    /// Records a request and returns its result: a refusal of the request itself, else the token's script, else the device's state.
     ///
     /// - Parameters:
-    ///   - id: The `apns-id` of the answer, generated where `facts` has none.
+    ///   - id: The `apns-id` of the answer, generated if `facts` has none.
     ///   - now: UNIX milliseconds.
     func settle(
         _ facts: PushFacts, id: MessageID, refusal: RejectionReason?, from origin: RequestOrigin, now: Int64
@@ -44,7 +44,7 @@ extension World {
     }
 
     /// An answer does not reach its client.
-    /// - Parameter counted: What it was counted as before; nil for one that was still to come.
+    /// - Parameter counted: How it was counted before; nil for a pending one.
     func noteLost(_ sequence: Int64, counted: Counters.Kind?, _ loss: AnswerLoss, now: Int64) {
         state.withLock { state in
             if let counted { state.counters.count(counted, -1) }
@@ -53,10 +53,11 @@ extension World {
         }
     }
 
-    /// Counts a request about channels, and says whether it is one too many.
+    /// Counts a request about channels, and returns an answer if it is one too many.
     func overload(now: Int64) -> ScriptedAnswer? { state.withLock { $0.overload(now) } }
 
-    /// Writes what was noted to the journal's file, if there is one. Before the answers leave: whoever has an answer finds the request there.
+    /// Writes the new records to the journal's file, if there is one. Before the answers leave, so that a client that has an answer finds
+    /// the request there.
     /// - Returns: the file's first failure.
     func writeJournal() -> JournalFile.Failure? {
         journalFile?.write { buffer in state.withLock { $0.journal.takeUnwritten(&buffer) } }
@@ -101,7 +102,7 @@ extension World {
 }
 
 extension World.State {
-    /// A server with more to do than it can do says so, whatever else is wrong with the request.
+    /// An overloaded server says so before it checks the request.
     fileprivate mutating func overload(_ now: Int64) -> ScriptedAnswer? {
         capacity?.admits(now) ?? true ? nil : .reject(.serviceUnavailable)
     }

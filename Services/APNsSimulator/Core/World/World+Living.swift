@@ -1,25 +1,25 @@
-/// What devices do by themselves: they are switched off and on, apps go and come back, tokens change.
+/// The devices' own actions: they are switched off and on, apps go and come back, tokens change.
 extension World {
-    /// What a person or a system does to a device.
+    /// A user's or the system's action on a device.
     enum Deed: Sendable {
         case goOffline, comeOnline
-        /// The person opens the app: nothing is left on the lock screen.
+        /// The user opens the app: the lock screen is empty.
         case open
-        /// - since: The timestamp of the 410s. pushesUntilGone: So many are accepted before.
+        /// - since: The timestamp of the 410s. pushesUntilGone: How many are accepted before.
         case uninstall(since: Int64, pushesUntilGone: Int)
         /// APNs gives the token up.
         case expire(since: Int64)
         /// The app is deleted and installed again: another token, an empty lock screen.
         case reinstall(as: TokenKey)
-        /// The system hands out another token; the app and its notifications stay.
+        /// The system issues another token; the app and its notifications stay.
         case rotate(to: TokenKey)
     }
 
     enum DeedResult: Sendable {
         case done
-        /// Nobody has installed that token.
+        /// No device has that token.
         case unknown
-        /// The new token is somebody's already.
+        /// The new token belongs to another device.
         case taken
     }
 
@@ -35,7 +35,7 @@ extension World {
                 state.records[token]?.installation?.inbox = Inbox()
                 state.records[token]?.installation?.badge = nil
             case .uninstall(let since, let pushes): state.removeApp(from: token, since: since, pushesUntilGone: pushes)
-            // The token is over, not the app: what is on the screen stays there.
+            // The token is over, not the app: the notifications on the screen stay.
             case .expire(let since): state.records[token]?.installation?.state = .expired(since: since)
             case .reinstall(let other), .rotate(let other):
                 guard state.records[other]?.installation == nil, other != token else { return .taken }
@@ -58,7 +58,7 @@ extension World.State {
         arrivals.append(Arrival(.device, token: token, now: now))
     }
 
-    /// What waited for the device, and the newest that its channels keep.
+    /// Delivers the pushes that waited for the device, and the newest that its channels keep.
     mutating func deliverStored(to token: TokenKey, now: Int64) {
         guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
         for (push, reception) in device.takeStored(now: now) {
@@ -69,7 +69,7 @@ extension World.State {
                     reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, content: entry.content, now: now))
         }
         for entry in broadcast.stored(for: device.channels, in: device.environment, now: now) {
-            // What it has seen already is not shown again.
+            // A state that it has seen already is not shown again.
             guard !device.activities.has(entry), device.show(entry, now: now) == .shown else { continue }
             counters.shown += 1
             arrivals.append(Arrival(.shown, token: token, topic: entry.topic, type: entry.type, content: entry.content, now: now))
@@ -98,7 +98,7 @@ extension World.State {
         var successor = device
         successor.state = .installed
         successor.pushesUntilGone = 0
-        // What waited was for the old token.
+        // The waiting pushes were for the old token.
         successor.stored = []
         if keepsScreen {
             for channelID in device.channels {

@@ -1,21 +1,21 @@
 import Synchronization
 
-/// Somebody who waits until something has arrived.
+/// A caller that waits until a condition holds.
 struct Waiter {
     enum Condition: Sendable {
-        /// The inbox of this token holds so many entries.
+        /// The inbox of this token holds this many entries.
         case inbox(TokenKey, count: Int)
-        /// So many requests have been noted since the start.
+        /// This many requests have been recorded since the start.
         case requests(total: Int64)
-        /// So many pushes were accepted for this token's device, shown or not.
+        /// This many pushes were accepted for this token's device, shown or not.
         case accepted(TokenKey, count: Int64)
-        /// So many arrivals have been noted since the start.
+        /// This many arrivals have been recorded since the start.
         case arrivals(total: Int64)
     }
 
     let number: UInt64
     let condition: Condition
-    /// True: it has arrived. False: the wait was given up.
+    /// True: the condition holds. False: the wait was given up.
     let continuation: CheckedContinuation<Bool, Never>
 }
 
@@ -74,7 +74,7 @@ extension World {
         }
     }
 
-    /// Changes the world other than by a push, and tells whoever waited for that.
+    /// Changes the world other than by a push, and wakes callers that waited for that.
     func change<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, satisfied) = state.withLock { state in
             let result = body(&state)
@@ -84,7 +84,7 @@ extension World {
         return result
     }
 
-    /// Ends every wait, also those to come: nothing more will arrive.
+    /// Ends every wait, also later ones: nothing more will arrive.
     func close() {
         state.withLock { $0.isOver = true }
         giveUp { _ in true }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The devices, what was pushed to them, and who waits for that. Shared by all loops and the control API behind one short lock.
+/// The devices, their pushes, and the callers that wait for these. Shared by all loops and the control API behind one short lock.
 final class World: Sendable {
     struct State {
         var records: [TokenKey: TokenRecord] = [:]
@@ -10,7 +10,7 @@ final class World: Sendable {
         var broadcast = BroadcastApps()
         var waiters: [Waiter] = []
         var lastWaiter: UInt64 = 0
-        /// What the whole server takes; nil is anything.
+        /// The limit of the whole server; nil is none.
         var capacity: Throttle?
         /// No push will arrive any more.
         var isOver = false
@@ -36,7 +36,7 @@ final class World: Sendable {
     // MARK: Devices
 
     /// Makes or changes a device. An inbox survives as long as the app stays installed in the same environment.
-    /// - Returns: false where the token was unknown.
+    /// - Returns: false if the token was unknown.
     @discardableResult
     func put(_ device: TokenRecord.Installation, for token: TokenKey, now: Int64) -> Bool {
         change { state in
@@ -70,7 +70,7 @@ final class World: Sendable {
         }
     }
 
-    /// - Parameter script: nil takes the script away.
+    /// - Parameter script: nil removes the script.
     func setScript(_ script: AnswerScript?, for token: TokenKey) {
         state.withLock { state in
             state.records[token, default: TokenRecord()].script = script
@@ -78,13 +78,13 @@ final class World: Sendable {
         }
     }
 
-    /// - Returns: nil where no such device was ever installed.
+    /// - Returns: nil if no such device was ever installed.
     func inbox(of token: TokenKey, now: Int64) -> [InboxNotification]? {
         let inbox = state.withLock { $0.records[token]?.installation?.inbox }
         return inbox?.notifications(now: now)
     }
 
-    /// Every device, ordered by name and token, with how much lies in its inbox.
+    /// Every device, ordered by name and token, with the size of its inbox.
     func devices() -> [DeviceSummary] {
         let found = state.withLock { state in
             state.records.compactMap { token, record in record.installation.map { (token, $0, record.script) } }
@@ -101,7 +101,7 @@ final class World: Sendable {
     }
 }
 
-/// A device beside what lies on it.
+/// A device with the figures of its inbox and script.
 package struct DeviceSummary: Sendable, Equatable {
     package let device: Device
     package let badge: Int64?
@@ -110,7 +110,7 @@ package struct DeviceSummary: Sendable, Equatable {
     package let inboxCount: Int
     /// Pushes that wait for it to come online.
     package let storedCount: Int
-    /// Scripted answers still to come; nil without a script.
+    /// Scripted answers that are left; nil without a script.
     package let scriptRemaining: Int?
 
     init(token: TokenKey, _ installation: TokenRecord.Installation, script: AnswerScript?, now: Int64) {
@@ -126,7 +126,7 @@ package struct DeviceSummary: Sendable, Equatable {
     }
 }
 
-/// What a push to a token that nobody installed is answered with.
+/// The answer to a push to a token that no device has.
 package enum UnknownDevices: String, Sendable, CaseIterable {
     case accept, reject
 }

@@ -1,24 +1,24 @@
-/// A dictionary whose entries go when they are old, in many small parts: growing, and looking for what is old, each touch one part. So
-/// a request that waits for the lock around it never waits for all of it.
+/// A dictionary that drops old entries, in many small parts: growth and the search for old entries each touch one part. So a request that
+/// waits for the lock around it never waits for all of it.
 struct AgingTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Entry {
         var value: Value
         var at: Int64
     }
 
-    /// With three million entries a part holds three thousand, which takes some ten microseconds to look through.
+    /// With three million entries a part holds three thousand, which takes some ten microseconds to scan.
     private static var partCount: Int { 1024 }
 
     private var parts = [[Key: Entry]](repeating: [:], count: partCount)
-    /// Where looking goes on.
+    /// The place where the search goes on.
     private var next = 0
     private(set) var count = 0
 
     subscript(key: Key) -> Value? { count == 0 ? nil : parts[Self.part(of: key)][key]?.value }
 
     /// - Parameters:
-    ///   - moment: of the entry, in UNIX milliseconds; an older one than it has changes nothing about its age.
-    ///   - change: makes the new value of the one that is there.
+    ///   - moment: of the entry, in UNIX milliseconds; one older than the present one does not change its age.
+    ///   - change: makes the new value of the present one.
     mutating func update(_ key: Key, at moment: Int64, _ change: (Value?) -> Value) {
         let part = Self.part(of: key)
         let known = parts[part][key]
@@ -26,7 +26,7 @@ struct AgingTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         if known == nil { count += 1 }
     }
 
-    /// Looks at `limit` entries, or at those of one more part at most, and drops what is older; the next call goes on from there.
+    /// Reads `limit` entries, or at most those of one more part, and drops the old ones; the next call goes on from there.
     mutating func forget(before moment: Int64, looking limit: Int) {
         var (looked, seen) = (0, 0)
         while looked < limit, seen < Self.partCount, count > 0 {

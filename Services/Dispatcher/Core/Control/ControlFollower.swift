@@ -11,7 +11,7 @@ enum ControlPosition: Equatable, Sendable {
 
 /// Follows the control stream: fences, cancels, holds, and the proof that none was missed (docs/promises.md, 3 and 6).
 struct ControlFollower {
-    /// What the core must do after something was read.
+    /// The core's work after a message was read.
     struct Change {
         var isCaughtUp = false
         /// Other holds are in force than before.
@@ -25,11 +25,11 @@ struct ControlFollower {
     private(set) var holds = HoldBook()
     /// The connection that reads the control stream and the one that publishes are at the same node.
     var readsWhereItPublishes = true
-    /// The log says that the control stream is uncertain, and not yet that it is certain again.
+    /// The log says that the control stream is uncertain, and does not yet say that it is certain again.
     private var isDoubtNoted = true
-    /// When the marker was published that came back last.
+    /// When the marker that came back last was published.
     private var provenAt: Int64 = 0
-    /// When something was read last, or the connection came up.
+    /// When a message was read last, or the connection came up.
     private var readAt: Int64 = 0
     private var forgottenAt: Int64 = 0
 
@@ -127,14 +127,14 @@ struct ControlFollower {
         return !over.isEmpty
     }
 
-    /// When the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network
-    /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round. If the confirmation still stays away,
-    /// that marker is good for ``CoreRules/confirmPatience``, and then the next one is asked for: a queue that confirms nothing does not stop sending.
+    /// If the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network cut
+    /// shows only after a heartbeat): sending stops until a new marker comes back. If the confirmation still does not come, that marker is
+    /// good for ``CoreRules/confirmPatience``, and then the next one is published: a queue that confirms nothing does not stop sending.
     ///
-    /// If the stream is read from another node than the one that confirms, confirmations say nothing about the stream: each marker that comes back
-    /// lets sending go on for ``CoreRules/confirmPatience``.
+    /// If the reader's node is not the confirming node, confirmations prove nothing about the stream: each marker that comes back lets
+    /// sending go on for ``CoreRules/confirmPatience``.
     ///
-    /// Where the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
+    /// If the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
     /// reader without a word (``BrokerQuirks``).
     private mutating func doubt(at now: Int64, oldestUnconfirmed: Int64?, _ effects: inout CoreEffects) {
         switch position {

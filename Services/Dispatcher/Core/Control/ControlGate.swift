@@ -2,17 +2,17 @@ package import APNs
 import PushModel
 import Synchronization
 
-/// The last word before a request leaves (docs/promises.md, 3 and 6): the pools' threads ask, and the core's thread writes.
+/// The last check before a request leaves (docs/promises.md, 3 and 6): the pools' threads call it, and the core's thread writes it.
 ///
-/// Closed until the control stream has been read to its end, and whenever that is no longer certain: what nobody can prove to be allowed is
+/// Closed until the control stream has been read to its end, and whenever that is uncertain: a request that is not proven to be allowed is
 /// not sent. The lock is held for one dictionary look-up.
 package final class ControlGate: Sendable {
     private struct Contents {
         var state = ControlState()
         var isOpen = false
-        /// Jobs that were stopped while parts of them may wait in a pool, and why.
+        /// Jobs that were stopped while a pool may have requests of them, and why.
         var stoppedJobs: [UInt64: StopReason] = [:]
-        /// Jobs of which parts may wait in a pool, and that a hold keeps.
+        /// Held jobs that may have requests in a pool.
         var heldJobs: Set<UInt64> = []
     }
 
@@ -20,7 +20,7 @@ package final class ControlGate: Sendable {
 
     package init() {}
 
-    /// Entries that are remembered; for the metrics.
+    /// The number of entries; for the metrics.
     package var count: Int { contents.withLock { $0.state.count } }
     var isOpen: Bool { contents.withLock { $0.isOpen } }
 
@@ -60,17 +60,17 @@ package final class ControlGate: Sendable {
         }
     }
 
-    /// What pools have not sent yet of these jobs, and of no others, waits.
+    /// Pools keep unsent requests of these jobs, and of no others, waiting.
     func hold(_ jobs: Set<UInt64>) {
         contents.withLock { $0.heldJobs = jobs }
     }
 
-    /// What a pool has not sent yet of this job is not sent any more.
+    /// Pools send no more requests of this job.
     func stop(_ job: UInt64, because reason: StopReason) {
         contents.withLock { $0.stoppedJobs[job] = reason }
     }
 
-    /// The job is over, so nothing of it is in a pool.
+    /// The job is over, so no pool has a request of it.
     func forget(_ job: UInt64) {
         contents.withLock { contents in
             if !contents.stoppedJobs.isEmpty { contents.stoppedJobs[job] = nil }

@@ -1,9 +1,9 @@
 package import PushModel
 
-/// What the control stream has said so far: fences and cancelled notifications. Pure; ``ControlGate`` shares it between threads.
+/// The fences and cancelled notifications that the control stream has announced. Pure; ``ControlGate`` shares it between threads.
 ///
-/// Bounded by age: an entry is forgotten once no job that it could stop can still be alive. Entries of apps that no credential names are kept
-/// as well: a credential for them may come at any time, and their jobs wait for it.
+/// Bounded by age: an entry is forgotten once no job that it could stop can still be alive. Entries of apps that no credential names are
+/// kept as well: a credential for them may come at any time, and their jobs wait for it.
 package struct ControlState: Sendable {
     /// An app's place in ``CredentialDirectory``.
     package typealias AppIndex = UInt16
@@ -42,7 +42,7 @@ package struct ControlState: Sendable {
         cancels[CancelledNotification(app: app, notification: notification)] != nil
     }
 
-    /// A part of the work at a time, because each check waits for the lock around this.
+    /// Does a part of the work at a time, because each check waits for the lock around this.
     /// - Parameter moment: UNIX milliseconds; entries from before it go.
     package mutating func forget(before moment: Int64) {
         fences.forget(before: moment, looking: Self.looksAtOnce)

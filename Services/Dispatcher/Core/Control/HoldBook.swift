@@ -22,9 +22,9 @@ struct HoldBook: Sendable {
     }
 
     private var holds: [PushID: Hold] = [:]
-    /// Holds that were lifted, and when: one that is written again afterwards, because two processes write, is not in force again.
+    /// Lifted holds, and when: one that is written again afterwards, because two processes write, is not in force again.
     private var lifted: [PushID: Int64] = [:]
-    /// Of each scope the hold that lasts longest. Empty in the usual case, which is then all that a job costs.
+    /// For each scope the hold that lasts longest. Usually empty, so that a job costs one check.
     private var longest: [Scope: Hold] = [:]
     private var firstEnd: Int64 = .max
 
@@ -93,7 +93,7 @@ struct HoldBook: Sendable {
 extension HoldBook.Hold {
     fileprivate var lasts: Int64 { endsAt ?? .max }
 
-    /// Of what it holds, for receipts and metrics.
+    /// The scope that it holds, for receipts and metrics.
     var reason: String {
         switch scope {
         case .everything: OwnReason.everythingHeld

@@ -1,7 +1,7 @@
 import APNs
 import PushModel
 
-/// Which pool serves an app's topic in an environment, and the numbers that apps go by in this process.
+/// The pool of an app's topic in an environment, and the numbers of apps in this process.
 ///
 /// An app keeps its number when credentials change, and has one before any credential names it: a fence must hold for it then, too.
 struct CredentialDirectory: Sendable {
@@ -25,7 +25,7 @@ struct CredentialDirectory: Sendable {
         }
     }
 
-    /// Of apps beyond the number that sixteen bits hold. What is sent for them waits.
+    /// Apps beyond the number that sixteen bits hold. Their jobs wait.
     static let unknownApp = AppIndex.max
 
     private(set) var pools: [CredentialPlan.Pool] = []
@@ -66,7 +66,7 @@ struct CredentialDirectory: Sendable {
         return index
     }
 
-    /// The number of the app that a message's header names. Of all that name none: one number.
+    /// The number of the app that a message's header names. All headers without an app share one number.
     mutating func number(of header: String?) -> AppIndex { header.flatMap { AppSlug($0) }.map { number(of: $0) } ?? Self.unknownApp }
 
     mutating func numbered(_ scope: HoldScope) -> HoldBook.Scope {

@@ -1,8 +1,8 @@
 import FoundationEssentials
 
-/// The files that credentials are read from, and how each was when it was read, so that a change since is seen.
+/// The files that credentials are read from, and their state when they were read, so that a later change is seen.
 struct CredentialFiles: Equatable, Sendable {
-    /// A file at one moment. Links are followed, because orchestrators replace what is mounted by turning a link.
+    /// A file at one moment. Links are followed, because orchestrators replace mounted files by redirecting a link.
     struct Stamp: Equatable, Sendable {
         let target: String
         let inode: UInt64?
@@ -12,14 +12,14 @@ struct CredentialFiles: Equatable, Sendable {
         init(_ path: String) {
             target = URL(filePath: path).resolvingSymlinksInPath().path
             let attributes: [FileAttributeKey: Any]
-            // A file that is not there is a state like any other: it may come.
+            // A missing file is a state like any other: it may come.
             do { attributes = try FileManager.default.attributesOfItem(atPath: target) } catch { attributes = [:] }
             inode = Self.number(attributes[.systemFileNumber])
             bytes = Self.number(attributes[.size])
             modified = attributes[.modificationDate] as? Date
         }
 
-        /// Foundation says neither which kind of number these are, nor that it stays the same.
+        /// Foundation documents neither the type of these numbers, nor that it stays the same.
         private static func number(_ value: Any?) -> UInt64? {
             func clamp(_ value: some BinaryInteger) -> UInt64 { UInt64(clamping: value) }
             guard let integer = value as? any BinaryInteger else { return nil }
@@ -38,7 +38,7 @@ struct CredentialFiles: Equatable, Sendable {
         stamps = other.stamps.keys.reduce(into: [:]) { $0[$1] = Stamp($1) }
     }
 
-    /// The stamp is taken first: what changes while the file is read counts as changed since.
+    /// Takes the stamp first: a change during the read counts as a later change.
     mutating func read(_ path: String, maximumBytes: Int) throws(Unreadable) -> [UInt8] {
         stamps[path] = Stamp(path)
         do {

@@ -5,24 +5,24 @@ import PushModel
 import Synchronization
 import SystemIO
 
-/// Holds the credentials that are in use, and takes over new ones when their files change: whole or not at all, and without losing a job.
-/// New pools are made first; the core then changes over between two jobs, and the old pools finish what they have.
+/// Holds the credentials in use, and takes over new ones when their files change: all or none, and without losing a job. It makes new pools
+/// first; the core then changes over between two jobs, and the old pools finish their requests.
 final class CredentialKeeper: Sendable {
-    /// How the files stand to what is in use.
+    /// The state of the files compared with the credentials in use.
     enum Standing: Equatable, Sendable {
         case current
-        /// Seen, and waiting for the files to come to rest.
+        /// A change was seen; it is taken over once the files stop changing.
         case changing
-        /// What is in the files cannot be used: what was read before stays in use.
+        /// The files cannot be used: the credentials that were read before stay in use.
         case refused(String)
     }
 
     private struct Contents {
         var plan: CredentialPlan
-        /// As they were when they were last read, for better or worse.
+        /// As they were when they were last read, usable or not.
         var files: CredentialFiles
         var standing = Standing.current
-        /// As they were at the last look, when they differ from `files`.
+        /// As they were at the last check, if they differ from `files`.
         var seen: CredentialFiles?
     }
 
@@ -36,10 +36,10 @@ final class CredentialKeeper: Sendable {
     private let turn = Mutex(())
 
     /// - Parameters:
-    ///   - file: what was read from `path` in the beginning.
+    ///   - file: as read from `path` at the start.
     ///   - adopt: gets a new plan once its pools are there.
-    ///   - counted: gets how each attempt to take over changed files ended.
-    /// - Throws: where a pool cannot be made.
+    ///   - counted: gets the result of each attempt to take over changed files.
+    /// - Throws: if a pool cannot be made.
     init(
         path: String, file: CredentialsFile, table: PoolTable, logger: Logger, counted: @escaping @Sendable (_ adopted: Bool) -> Void,
         adopt: @escaping @Sendable (CredentialPlan) -> Void
@@ -57,18 +57,18 @@ final class CredentialKeeper: Sendable {
     var standing: Standing { contents.withLock { $0.standing } }
     var plan: CredentialPlan { contents.withLock { $0.plan } }
 
-    /// Proves the pools of the beginning.
+    /// Proves the first pools.
     func begin() {
         for pool in table.serving { prove(pool) }
         warnOfExpiry(plan)
     }
 
-    /// Looks at the files. What has changed is read once it looks the same twice in a row: whoever replaces several files gets time for it.
+    /// Checks the files. A change is read once it looks the same twice in a row, so that an operator has time to replace several files.
     func look() {
         turn.withLock { _ in if isDue() { takeOver("Changed credentials are in use") } }
     }
 
-    /// Reads the files now, whatever they look like: somebody says that they are as they should be.
+    /// Reads the files now, changed or not: the operator says that they are complete.
     func reload() {
         turn.withLock { _ in takeOver("Credentials were read anew, as asked") }
     }
@@ -88,14 +88,14 @@ final class CredentialKeeper: Sendable {
         }
     }
 
-    /// Pools that APNs has not spoken to yet are asked again: the first attempt may have come at a bad time.
+    /// Sends a proof again to pools without an answer from APNs: the first attempt may have come at a bad time.
     func proveAgain() {
         for pool in table.serving where [.ready, .idle].contains(pool.pool.state) && pool.pool.snapshot().totals.connectionsProven == 0 {
             prove(pool)
         }
     }
 
-    /// - Parameter done: what to say where it goes well.
+    /// - Parameter done: the log message after a success.
     private func takeOver(_ done: Logger.Message) {
         do throws(CredentialsError) {
             let file = try CredentialsFile(path: path)
@@ -139,7 +139,7 @@ final class CredentialKeeper: Sendable {
         pool.pool.submit([batch])
     }
 
-    /// A certificate lasts a year, and nothing works after it: say so ahead.
+    /// A certificate lasts a year, and every push fails after it: warns ahead.
     private func warnOfExpiry(_ plan: CredentialPlan) {
         let now = WallClock.milliseconds() / 1000
         for pool in plan.pools {

@@ -1,7 +1,7 @@
 import APNs
 import PushModel
 
-/// Names one pool of this process; never used twice, so that what was meant for an old pool cannot reach a new one.
+/// Names one pool of this process; never used twice, so that a request for an old pool cannot reach a new one.
 typealias PoolNumber = Int
 
 /// The pools that a credentials file asks for. A pool is one credential in one environment.
@@ -17,7 +17,7 @@ struct CredentialPlan: Sendable {
     let pools: [Pool]
     private let nextNumber: PoolNumber
 
-    /// - Parameter previous: its pools stay, under their numbers, where nothing about them has changed.
+    /// - Parameter previous: its unchanged pools stay, under their numbers.
     init(_ file: CredentialsFile, after previous: CredentialPlan? = nil) {
         var next = previous?.nextNumber ?? 0
         pools = file.entries.flatMap { entry in

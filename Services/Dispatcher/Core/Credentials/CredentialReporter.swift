@@ -3,8 +3,8 @@ import Broker
 import PushModel
 import SystemIO
 
-/// Reports to the token service which apps this process has credentials for, and which of them APNs refuses: when something changes, and every
-/// minute, so that a report that was lost is soon followed by another.
+/// Reports to the token service for which apps this process has credentials, and which of them APNs refuses: after every change, and every
+/// minute, so that another report soon follows a lost one.
 struct CredentialReporter: Sendable {
     private static let interval: Duration = .seconds(60)
 
@@ -21,8 +21,8 @@ struct CredentialReporter: Sendable {
         self.source = source
     }
 
-    /// Publishes a report where one is due. While the broker is away none is made, or old ones would wait for it; one that it does not
-    /// confirm in time is made again at the next call.
+    /// Publishes a report if one is due. While the broker is away it makes none, because old reports would wait for it. If the broker does
+    /// not confirm one in time, the next call makes it again.
     mutating func report() async {
         guard publisher.state == .ready else { return last = nil }
         let credentials = table.serving.map(\.reported)

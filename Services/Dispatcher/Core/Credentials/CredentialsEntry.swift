@@ -2,11 +2,11 @@ import APNs
 import OpenSSL
 import PushModel
 
-/// One credential of the file, with what it is for.
+/// One credential of the file, with its apps, environments and topics.
 struct CredentialsEntry: Sendable {
-    /// How old a key is, or how long a certificate is good, in UNIX seconds.
+    /// How old a key is, or how long a certificate is valid, in UNIX seconds.
     enum Validity: Equatable, Sendable {
-        /// A `.p8` key bears no date: when its file was last written.
+        /// A `.p8` key bears no date: the time of the last write of its file.
         case key(writtenAt: Int64?)
         case certificate(notBefore: Int64, notAfter: Int64)
     }
@@ -16,10 +16,10 @@ struct CredentialsEntry: Sendable {
     let apps: [AppSlug]
     /// Empty: every topic that no other credential of the app names.
     var topics: [String] = []
-    /// What a harmless request at the start names, to prove the credential; nil: the first real one proves it.
+    /// The topic of a harmless request at the start, which proves the credential; nil: the first real request proves it.
     var probeTopic: String?
     var validity = Validity.key(writtenAt: nil)
-    /// Of the content of every file and field. Another one means another pool, because a connection is bound to the credential and to the
-    /// topics that it had in the beginning (Apple: Establishing a token-based connection to APNs).
+    /// Of the content of every file and field. A changed digest needs another pool, because a connection is bound to its first credential
+    /// and topics (Apple: Establishing a token-based connection to APNs).
     var digest: [UInt8] = []
 }

@@ -4,11 +4,11 @@ import OpenSSL
 import PushModel
 import StrictJSON
 
-/// Reads one credential: its fields, and the files that they name. What is wrong is noted with its place.
+/// Reads one credential: its fields, and the files that they name. Faults are recorded with their place.
 struct CredentialsEntryReader {
     private var reader: JSONObjectReader
     private let folder: URL
-    /// What the entry's files held, for its digest.
+    /// The content of the entry's files, for its digest.
     private var contents: [[UInt8]] = []
 
     private static let maximumApps = 10_000

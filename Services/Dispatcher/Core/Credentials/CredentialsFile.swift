@@ -3,11 +3,11 @@ import FoundationEssentials
 import PushModel
 import StrictJSON
 
-/// The file that `APNS_CREDENTIALS_FILE` names: which key or certificate is used for which apps, environments and topics. This service's
-/// README describes its fields. Keys and certificates are never in it, only where they are.
+/// The file that `APNS_CREDENTIALS_FILE` names: the keys and certificates of apps, environments and topics. This service's README describes
+/// its fields. It holds paths, never keys or certificates.
 struct CredentialsFile: Sendable {
     let entries: [CredentialsEntry]
-    /// Everything that was read, for whoever wants to know whether it has changed.
+    /// All files that were read, so that a later change can be found.
     let files: CredentialFiles
 
     private static let maximumBytes = 1 << 20
@@ -21,7 +21,7 @@ struct CredentialsFile: Sendable {
     }
 
     /// Reads the file and every file that it names.
-    /// - Throws: ``CredentialsError`` with everything that is wrong, and the files that were looked at.
+    /// - Throws: ``CredentialsError`` with every fault, and the files that were read.
     init(path: String) throws(CredentialsError) {
         var files = CredentialFiles()
         let problems: [String]
@@ -70,7 +70,7 @@ struct CredentialsFile: Sendable {
     }
 }
 
-/// What earlier entries have taken already: a name, and who serves which app, environment and topic.
+/// The names, and the apps with environments and topics, that earlier entries have taken.
 private struct CredentialClaims {
     private struct Place: Hashable {
         let app: AppSlug
@@ -100,11 +100,11 @@ private struct CredentialClaims {
     }
 }
 
-/// Everything that is wrong with a credentials file, for the person who wrote it. Never shows a key.
+/// Every fault of a credentials file, for the person who wrote it. Never shows a key.
 package struct CredentialsError: Error, Equatable, Sendable, CustomStringConvertible {
     package let path: String
     package let problems: [String]
-    /// What was looked at: when one of them changes, it is worth another try.
+    /// The files that were read: if one of them changes, another try is worthwhile.
     let files: CredentialFiles
 
     init(_ path: String, _ problems: [String], files: CredentialFiles) {

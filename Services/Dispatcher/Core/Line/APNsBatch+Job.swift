@@ -11,7 +11,7 @@ extension APNsBatch {
             tag: BatchTag(job: progress.number, app: progress.app).raw, lane: progress.job.lane,
             pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority,
             collapseID: progress.job.collapseID,
-            // An alert that has to be sent a second time takes the first one's place on the screen.
+            // A second copy of an alert replaces the first on the screen.
             collapsesByID: progress.job.pushType == .alert, expiration: progress.job.apnsExpiration, expiresAt: progress.job.expiresAt,
             payload: progress.job.payload, requests: requests)
     }

@@ -1,4 +1,4 @@
-/// What travels through a pool with a batch: which job it belongs to, and which app, for the gate.
+/// The tag of a batch in a pool: its job, and its app for the gate.
 struct BatchTag: Equatable, Sendable {
     /// At 10,000 jobs a second, 48 bits last for nine centuries.
     let job: UInt64

@@ -2,33 +2,33 @@ import APNs
 import Broker
 import PushModel
 
-/// What happens to the core. All of it arrives in one mailbox, so the core sees one order of things.
+/// An input of the core. All arrive in one mailbox, so that they have one order.
 enum CoreEvent: Sendable {
     case jobsReceived([ReceivedMessage])
     case batchFinished(APNsFinishedBatch)
     /// One outcome for each message of a publication, in its order.
     case published(PublicationNumber, [PublishOutcome])
-    /// The broker has answered for a marker, whatever it said.
+    /// The broker has answered for a marker, with any result.
     case markerPublished(PushID)
     case controlReceived([ReceivedMessage])
     case jobsConnection(isUp: Bool)
     case controlConnection(isUp: Bool)
     /// Its pools are there.
     case credentialsChanged(CredentialPlan)
-    /// Take nothing new, finish what is in flight.
+    /// Take no new jobs, finish the requests in flight.
     case stop
 }
 
 typealias PublicationNumber = UInt64
 
-/// What the core wants done. The thread that runs it performs these in order.
+/// An order of the core. The thread that runs it performs these in order.
 enum CoreAction: Sendable {
     case submit(APNsBatch, pool: PoolNumber)
     /// Answered by ``CoreEvent/published(_:_:)`` with the same number.
     case publish(PublicationNumber, [OutgoingMessage])
     /// Answered by ``CoreEvent/markerPublished(_:)``.
     case publishMarker(PushID, OutgoingMessage)
-    /// Both over new connections: what publishes markers, and what reads the control stream.
+    /// Reconnect both: the publisher of markers, and the reader of the control stream.
     case reconnectControl(because: String)
     case acknowledge([Receipt])
     case giveBack([Receipt])
@@ -37,20 +37,20 @@ enum CoreAction: Sendable {
     case startTaking
     /// No more jobs are wanted. Once.
     case stopTaking
-    /// These pools serve no longer: they finish what is in flight and give back the rest.
+    /// These pools serve no longer: they finish requests in flight and give back the rest.
     case retirePools([PoolNumber])
-    /// All pools finish what is in flight and give back the rest. Once.
+    /// All pools finish requests in flight and give back the rest. Once.
     case shutDownPools
     case note(CoreNote)
 }
 
-/// What a person may want to know. Never a token or a payload.
+/// An event for the log. Never a token or a payload.
 enum CoreNote: Equatable, Sendable {
     case undecodable(reason: String, detail: String, messageID: PushID?)
     case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID)
     case deadLettered(notification: PushID, reason: String, deliveries: Int)
     case unreadableControlMessage(detail: String)
-    /// With so many holds in force.
+    /// With this many holds in force.
     case controlCaughtUp(holds: Int)
     case holdInForce(id: PushID, app: AppSlug?, lane: Lane?)
     case holdOver(id: PushID)
@@ -61,10 +61,10 @@ enum CoreNote: Equatable, Sendable {
     case jobsForgotten(count: Int)
 }
 
-/// What was counted since it was last taken; the thread adds it to the metrics.
+/// The counts since they were last taken; the thread adds them to the metrics.
 struct CoreTally: Equatable, Sendable {
     struct Outcome: Hashable, Sendable {
-        /// Nil for apps that no credential names: what others write must not make metrics grow.
+        /// Nil for apps that no credential names: other writers must not make metrics grow.
         let app: AppSlug?
         let outcome: OutcomeClass
         let isFinal: Bool
@@ -72,7 +72,7 @@ struct CoreTally: Equatable, Sendable {
         let reason: String
     }
 
-    /// What the control stream said.
+    /// The kind of a control message.
     enum Control: String, Hashable, Sendable, CaseIterable {
         case fence, cancel, hold, unhold
     }
@@ -88,7 +88,7 @@ struct CoreTally: Equatable, Sendable {
     var deliveriesTaken = 0
     var outcomes: [Outcome: Int] = [:]
     var retries: [RetryDelay: Int] = [:]
-    /// Deliveries that were put aside because of a hold, each time that they were.
+    /// Deliveries that were put aside because of a hold, counted each time.
     var held = 0
     var deadLettered = 0
     var acknowledged = 0
@@ -114,7 +114,7 @@ struct CoreTally: Equatable, Sendable {
         if job.isFirstTry { finished.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt))) }
     }
 
-    /// - Parameter app: nil where no credential names it.
+    /// - Parameter app: nil if no credential names it.
     mutating func count(_ event: OutcomeGatherer.Gathered, app: AppSlug?) {
         func kind(_ reason: String) -> Outcome {
             Outcome(app: app, outcome: event.outcome, isFinal: event.isFinal, reason: reason)

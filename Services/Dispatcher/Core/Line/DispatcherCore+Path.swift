@@ -10,10 +10,10 @@ extension DispatcherCore {
         for message in messages { scheduler.append(message, of: directory.number(of: message.headers[PushJob.appHeader])) }
     }
 
-    /// Some job may be begun.
+    /// Whether a job may begin.
     var hasWork: Bool { scheduler.hasWork(book.ledger.work) }
 
-    /// 4. Begins the next jobs: some hundred microseconds' work, after which the thread looks for what is more urgent.
+    /// 4. Begins the next jobs: some hundred microseconds' work, after which the thread checks for more urgent events.
     mutating func beginNext(at now: Int64) {
         guard let portion = scheduler.next(book.ledger.work) else { return }
         self.now = now
@@ -69,7 +69,7 @@ extension DispatcherCore {
         for index in stopped.indices { stop(index, as: outcome, of: &job) }
     }
 
-    /// A device that APNs throttles gets nothing until its wait is over, and then only the newest of each collapse id.
+    /// A device that APNs throttles gets no push until its wait is over, and then only the newest of each collapse id.
     private mutating func spareThrottled(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard !throttled.isEmpty else { return }
         for index in candidates.indices {
@@ -91,7 +91,7 @@ extension DispatcherCore {
         for index in candidates.indices { tryAgain(index, because: .notSent, of: &job) }
     }
 
-    /// 6. The rest, but for what is held, goes to the pools of its app, one batch each.
+    /// 6. Sends the rest, without held deliveries, to the pools of its app, one batch each.
     private mutating func send(_ deliveries: DeliverySet, of job: inout JobInProgress) {
         guard !deliveries.isEmpty else { return }
         guard maySend else { return wait(deliveries, of: &job) }
@@ -110,7 +110,7 @@ extension DispatcherCore {
         }
     }
 
-    /// A held delivery waits in a delayed queue and comes back to be looked at again, until the hold is over. It uses up no attempt. It is
+    /// A held delivery waits in a delayed queue and comes back to be checked again, until the hold is over. That uses up no attempt. It is
     /// reported once for each hold.
     private mutating func putAside(_ deliveries: DeliverySet, of job: inout JobInProgress, under hold: HoldBook.Hold) {
         let isReported = (job.heldBy ?? job.headers.heldBy) == hold.id
@@ -122,7 +122,7 @@ extension DispatcherCore {
         effects.tally.held += deliveries.count
     }
 
-    /// 8. A pool has finished a batch. One table says what each answer means (``Consequence``, ``RetryCause/row``).
+    /// 8. A pool has finished a batch. One table gives the meaning of each answer (``Consequence``, ``RetryCause/row``).
     mutating func finish(_ finished: APNsFinishedBatch) {
         guard var job = jobs.removeValue(forKey: BatchTag(finished.batch.tag).job) else { return }
         let facts = facts(of: job)
@@ -151,7 +151,7 @@ extension DispatcherCore {
             attempt: job.attempt, waits: job.headers.waits, isStale: job.isStale, isStopping: isStopping, now: now)
     }
 
-    /// - Parameter reason: nil where the class says it all.
+    /// - Parameter reason: nil if the class is the reason.
     private mutating func stop(_ index: Int, as outcome: OutcomeClass, reason: String? = nil, of job: inout JobInProgress) {
         let step = planner.stop(as: outcome, earlier: job.attempts(of: index), job: facts(of: job))
         perform(step, on: index, said: Answered(reason: reason, stoppedAs: outcome.rawValue), of: &job)
@@ -209,8 +209,8 @@ extension DispatcherCore {
         book.report(delivery, outcome, isFinal: retryAt == nil, of: job.number, app: job.job.app)
     }
 
-    /// 9. Retries and dead letters are published, one message for each group, and the job stays until every delivery is decided. What follows
-    /// (published, confirmed, acknowledged) is the ``SettlementBook``'s.
+    /// 9. Publishes retries and dead letters, one message for each group. The job stays until every delivery is decided; the
+    ///   ``SettlementBook`` does the rest (publish, confirm, acknowledge).
     private mutating func keep(_ job: consuming JobInProgress) {
         if !job.steps.isEmpty { publishSteps(of: job) }
         job.steps = JobSteps()
@@ -278,7 +278,7 @@ extension DispatcherCore {
         }
     }
 
-    /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they hold nothing up.
+    /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they delay no other job.
     mutating func moveWaiting() {
         let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.waitingPatience, .thirtySeconds)
         forEachWaiting { core, job in
@@ -300,14 +300,14 @@ extension DispatcherCore {
     }
 }
 
-/// What is known about one try of one delivery.
+/// The facts about one try of one delivery.
 struct Answered {
     var sentAt: Int64?
     var status: Int?
     var reason: String?
     var timestamp: Int64?
     var uniqueID: String?
-    /// Nothing more was sent, on purpose. It is the reason where the delivery ends as something else, because an attempt had left before.
+    /// The delivery was stopped on purpose. If an attempt had left before, it ends as another class, and this is the reason.
     var stoppedAs: String?
 
     init(reason: String? = nil, stoppedAs: String? = nil) {

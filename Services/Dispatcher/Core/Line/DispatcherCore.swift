@@ -2,12 +2,12 @@ import APNs
 import Broker
 import PushModel
 
-/// What the dispatcher knows and decides, as a state machine: events in, actions out, time given. It never waits, locks for long, or talks to
-/// anybody; one thread owns it (``CoreLoop``).
+/// The dispatcher's state and decisions, as a state machine: events in, actions out, time given. It never waits, does no I/O and holds
+/// locks only briefly; one thread owns it (``CoreLoop``).
 ///
-/// It wires parts that each own what they know: ``Scheduler`` (which job is begun next), ``ControlFollower`` (fences, cancels, holds),
-/// ``Planner`` (what becomes of a delivery), ``SettlementBook`` (what each job still owes the broker). A job's path is in
-/// `DispatcherCore+Path.swift`, from its arrival to its acknowledgement.
+/// It connects parts that each own their state: ``Scheduler`` (the next job), ``ControlFollower`` (fences, cancels, holds), ``Planner``
+/// (the next step of a delivery), ``SettlementBook`` (each job's unconfirmed messages). A job's path is in `DispatcherCore+Path.swift`,
+/// from its arrival to its acknowledgement.
 struct DispatcherCore {
     let rules: CoreRules
     let gate: ControlGate
@@ -22,7 +22,7 @@ struct DispatcherCore {
     var decoder = PushJobDecoder()
     var holdPace = HoldPace()
     var throttled = ThrottledDevices()
-    /// When old throttled devices were last looked for.
+    /// When old throttled devices were last searched for.
     private var forgottenAt: Int64 = 0
     private var hasStartedTaking = false
     private(set) var isStopping = false
@@ -58,7 +58,7 @@ struct DispatcherCore {
         if book.isFull { flush() }
     }
 
-    /// Regularly, and whenever the thread woke for nothing.
+    /// Called at a regular interval, and whenever the thread woke without an event.
     mutating func tick(at now: Int64) {
         self.now = now
         book.tick(at: now, isStopping: isStopping)
@@ -89,10 +89,10 @@ struct DispatcherCore {
         return effects.tally
     }
 
-    /// Nothing is undecided, unconfirmed or unacknowledged: after a stop, the end.
+    /// Whether every job is decided, confirmed and acknowledged: after a stop, the end.
     var isDrained: Bool { jobs.isEmpty && book.isEmpty }
 
-    /// While the control stream is uncertain, or the broker refuses outcomes, nothing is sent.
+    /// While the control stream is uncertain, or the broker refuses outcomes, no request is sent.
     var maySend: Bool { control.position == .current && book.refusal == nil }
 
     // MARK: The control stream
@@ -123,7 +123,7 @@ struct DispatcherCore {
         control.holds.hold(app: job.app, lane: job.job.lane, notification: job.job.notification)
     }
 
-    /// Sends what waits here, unless something else still keeps it.
+    /// Sends the jobs that wait here, unless another reason still keeps them.
     mutating func goOn() {
         guard maySend else { return }
         gate.open()
@@ -135,7 +135,7 @@ struct DispatcherCore {
     /// New batches go to the new pools. The old pools finish the requests in flight and give back the others, which are tried again after the
     /// shortest wait.
     private mutating func adopt(_ plan: CredentialPlan) {
-        // A stop closes every pool there is, and nothing more is sent.
+        // A stop closes every pool, and no more requests are sent.
         guard !isStopping else { return }
         let retired = directory.adopt(plan)
         if !retired.isEmpty { effects.actions.append(.retirePools(retired)) }
@@ -153,7 +153,7 @@ struct DispatcherCore {
         moveWaiting()
     }
 
-    /// Nothing happened to these: the broker delivers them to another dispatcher.
+    /// These jobs were not begun: the broker delivers them to another dispatcher.
     mutating func giveBack(_ receipts: [Receipt]) {
         guard !receipts.isEmpty else { return }
         effects.tally.givenBack += receipts.count

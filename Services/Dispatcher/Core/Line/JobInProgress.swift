@@ -1,7 +1,7 @@
 import Broker
 import PushModel
 
-/// A job between being taken and being settled. Its receipt and what it owes are in the ``SettlementBook``.
+/// A job from its start to its settlement. The ``SettlementBook`` has its receipt and its unconfirmed messages.
 struct JobInProgress {
     let number: UInt64
     let line: JobLine
@@ -23,7 +23,7 @@ struct JobInProgress {
     private var unanswered = DeliverySet()
     /// The hold because of which some of it was put aside here.
     var heldBy: PushID?
-    /// The broker delivers it anew, because the connection that brought it is gone.
+    /// The connection that brought it is gone, so the broker delivers it again.
     var isStale = false
     /// Retries and dead letters that are not published yet.
     var steps = JobSteps()
@@ -40,8 +40,8 @@ struct JobInProgress {
 
     /// The number of the try that is being made.
     var attempt: Int { job.attempt + 1 }
-    /// The number of the try before it, which made a delivery end as failed or unknown although this one never left. After a replay there may
-    /// be none yet, and an end must bear a number of the new life.
+    /// The number of the try before this one, which never left and so cannot make a delivery end as failed or unknown. After a replay there
+    /// may be no earlier try, and an end must have a number of the new life.
     var lastAttempt: Int { max(1, job.attempt) }
     var isFirstTry: Bool { job.attempt == 0 && headers.waits == 0 }
 
@@ -54,7 +54,7 @@ struct JobInProgress {
         }
     }
 
-    /// What the attempts of a delivery came to, here and before.
+    /// The results of a delivery's attempts, here and before.
     func attempts(of index: Int) -> PushJob.EarlierOutcome {
         let here: PushJob.EarlierOutcome = unanswered.contains(index) ? .unknown : failed.contains(index) ? .failed : .none
         return max(here, job.deliveries[index].earlierOutcome)
@@ -73,7 +73,7 @@ struct JobInProgress {
     }
 }
 
-/// Retries and dead letters that a job asks for, one message for each group. Mostly empty.
+/// A job's retries and dead letters, one message for each group. Mostly empty.
 struct JobSteps {
     private(set) var retries: [(delay: RetryDelay, countsAsAttempt: Bool, indices: [Int])] = []
     private(set) var deadLetters: [(reason: RetryPlan.EndReason, indices: [Int])] = []
@@ -102,17 +102,17 @@ struct JobSteps {
     }
 }
 
-/// The headers of a job's message: kept through retries, so that a trace goes on, except what the broker added.
+/// The headers of a job's message. Retries keep them, so that a trace goes on, except those that the broker added.
 struct JobHeaders: Equatable, Sendable {
     /// How often the job came back from a delayed queue without a try that counts.
     static let waits = "push-waits"
 
-    /// The hold because of which it is there, so that this is reported once.
+    /// The hold because of which it is there, so that it is reported once.
     static let heldBy = "push-held-by"
 
     let kept: [String: String]
     let waits: Int
-    /// Tries of a life before this one, which a replay ended (``PushJob/earlierAttemptsHeader``).
+    /// Tries before a replay, which began a new life (``PushJob/earlierAttemptsHeader``).
     let earlierAttempts: Int
     let heldBy: PushID?
 

@@ -1,11 +1,11 @@
 import Broker
 
-/// How long a held job stays in a delayed queue before it is looked at again. Few come back soon, so that little time is lost once the hold
-/// is lifted; many come back rarely, so that a hold over a million jobs costs no more than a few messages a second. Pure: time comes in.
+/// How long a held job stays in a delayed queue before it is checked again. Few jobs come back soon, so that little time is lost once the
+/// hold is lifted. Many come back rarely, so that a hold over a million jobs costs only a few messages a second. Pure: time comes in.
 struct HoldPace: Equatable, Sendable {
     struct Step: Equatable, Sendable {
         let delay: RetryDelay
-        /// How many jobs of each window wait so long.
+        /// How many jobs of each window get this delay.
         let jobs: Int
     }
 

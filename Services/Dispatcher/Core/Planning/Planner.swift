@@ -2,8 +2,8 @@ import APNs
 import Broker
 import PushModel
 
-/// Decides what becomes of a delivery: from an answer, or from what stopped it before it was sent. Pure: facts and time come in, a step comes
-/// out, and the core performs it.
+/// Decides the next step of a delivery: from an answer, or from the reason that stopped it before it was sent. Pure: facts and time come
+/// in, a step comes out, and the core performs it.
 struct Planner {
     enum Step: Equatable {
         /// The delivery is done.
@@ -13,7 +13,7 @@ struct Planner {
         case retry(RetryCause, after: RetryDelay)
         /// Once more at once (calls, `on_unknown: resend_once`).
         case sendSecondCopy
-        /// It waits here until the gate opens, or until nothing holds it any more.
+        /// It waits here until the gate opens, or no hold keeps it any more.
         case wait
         /// The broker delivers the job again, and that copy decides about the rest.
         case leaveToOtherCopy
@@ -30,7 +30,7 @@ struct Planner {
         let attempt: Int
         /// How often the job came back from a delayed queue without a try that counts.
         let waits: Int
-        /// The broker delivers it anew, because the connection that brought it is gone.
+        /// The connection that brought it is gone, so the broker delivers it again.
         let isStale: Bool
         let isStopping: Bool
         let now: Int64
@@ -54,7 +54,7 @@ struct Planner {
 
     /// After an answer of a pool.
     /// - Parameters:
-    ///   - earlier: what the delivery's attempts before this one came to.
+    ///   - earlier: the results of the delivery's attempts before this one.
     ///   - mayTryOtherEnvironment: it has not been accepted yet, and a credential serves the other one.
     mutating func step(
         after result: APNsAnswer.Result, earlier: PushJob.EarlierOutcome, mayTryOtherEnvironment: Bool, job facts: JobFacts,
@@ -80,10 +80,10 @@ struct Planner {
         }
     }
 
-    /// Nothing more of it is sent, on purpose. If an attempt had left before, it does not end as if nothing had.
+    /// Stops it on purpose. If an attempt had left before, the end must not hide that.
     func stop(as outcome: OutcomeClass, earlier: PushJob.EarlierOutcome, job facts: JobFacts) -> Step {
         let last = outcome.after(earlier)
-        // As where the plan finds that the next try would be too late. Of a stale job the broker has another copy.
+        // The same end as if the plan finds the next try too late. For a stale job the broker has another copy.
         let isTooLate = last != outcome && outcome == .expired && !facts.isStale
         return isTooLate ? .giveUp(last, .expiresBeforeRetry, after: earlier) : .end(last)
     }

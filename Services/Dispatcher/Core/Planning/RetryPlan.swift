@@ -18,9 +18,9 @@ struct RetryPlan: Equatable, Sendable {
     var maximumAttempts: Int
 
     /// - Parameters:
-    ///   - attempt: tries so far, this one included, where the cause counts.
+    ///   - attempt: tries so far, this one included, if the cause counts.
     ///   - waits: how often the job came back from a delayed queue without a try that counts.
-    ///   - retryAfter: what APNs asked for; never shortened, except to the longest delay there is.
+    ///   - retryAfter: APNs' request; never shortened, except to the longest delay there is.
     ///   - now: UNIX milliseconds, as is `expiresAt`.
     func decide(
         _ cause: RetryCause, lane: Lane, attempt: Int, waits: Int, retryAfter: Duration? = nil, now: Int64, expiresAt: Int64,
@@ -29,7 +29,7 @@ struct RetryPlan: Equatable, Sendable {
         if cause.row.countsAsAttempt && attempt >= maximumAttempts { return .end(.attemptsUsedUp) }
         let delay = delay(for: cause, lane: lane, attempt: attempt, waits: waits, retryAfter: retryAfter, using: &random)
         if returns(after: delay, now: now, before: expiresAt) { return .again(delay) }
-        // Waiting for ourselves (a key, a connection) may always end early: what is lost by coming back soon is one message.
+        // A wait for our own fault (a key, a connection) may always end early: coming back too soon costs one message.
         if !cause.row.countsAsAttempt, let shorter = RetryDelay.allCases.last(where: { returns(after: $0, now: now, before: expiresAt) }) {
             return .again(shorter)
         }
@@ -46,12 +46,12 @@ struct RetryPlan: Equatable, Sendable {
         let ladder = cause.row.waits
         let step = cause.row.countsAsAttempt ? attempt - 1 : waits
         let wanted = ladder[min(max(step, 0), ladder.count - 1)]
-        // Apple's advice for 5xx that repeat is not to be jittered down.
+        // Jitter must not shorten Apple's advice for repeated 5xx.
         if cause == .serverFault, step >= ladder.count - 1 { return .fifteenMinutes }
-        // ±25 %, then a bucket by chance in proportion: what failed together does not come back together.
+        // ±25 %, then a bucket by chance in proportion, so that deliveries that failed together do not come back together.
         let jittered = wanted * Double.random(in: 0.75..<1.25, using: &random)
         let drawn = Self.bucket(milliseconds: Int64(jittered * 1000), using: &random)
-        // The queue behind 30 s is that of two minutes: for `now`, chance only ever makes a wait shorter.
+        // The queue behind 30 s is that of two minutes: for `now`, jitter may only make a wait shorter.
         let chosen = lane == .now ? min(drawn, .atMost(.seconds(wanted))) : drawn
         guard let retryAfter else { return chosen }
         let asked = RetryDelay.atLeast(retryAfter)

@@ -3,20 +3,19 @@ import PushModel
 import SystemIO
 
 /// A harmless request that proves a credential before the first delivery needs it: a push to a device token that no device has. APNs
-/// answers `BadDeviceToken` only to those whom it knows; should the token exist after all, nothing would be shown
-/// and nothing stored.
+/// answers `BadDeviceToken` only to a provider that it knows. If the token should exist after all, the push would show and store nothing.
 enum CredentialProof {
     /// No job's: jobs are numbered from one.
     static let tag = UInt64.max
 
-    /// What an answer says about the credential.
+    /// The meaning of an answer for the credential.
     enum Finding: Equatable {
         case proven
-        /// APNs knows us, and does not want this topic from us.
+        /// APNs accepts the credential, but not for this topic.
         case wrongTopic(reason: String)
         /// APNs does not want the credential.
         case refused(reason: String)
-        /// Nothing was said.
+        /// No finding.
         case open
     }
 
@@ -42,7 +41,7 @@ enum CredentialProof {
         }
     }
 
-    /// A topic's suffix says what it is for (Apple: Sending notification requests to APNs).
+    /// A topic's suffix names its push type (Apple: Sending notification requests to APNs).
     private static func pushType(of topic: String) -> PushType {
         let types: [PushType] = [.pushtotalk, .voip, .location, .complication, .fileprovider, .liveactivity, .controls, .widgets]
         return types.first { topic.hasSuffix($0.purpose.topic(bundleID: "")) } ?? .background

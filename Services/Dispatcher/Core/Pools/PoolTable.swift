@@ -4,9 +4,9 @@ import PushModel
 import Synchronization
 import SystemIO
 
-/// The pools of this process: those that serve, and those that were replaced and finish what they have. Any thread may ask.
+/// The pools of this process: those that serve, and replaced ones that finish their requests. Thread-safe.
 final class PoolTable: Sendable {
-    /// What metrics and people call a pool: one credential in one environment, whichever pool serves it at the moment.
+    /// The name of a pool in metrics and logs: one credential in one environment, with any pool that serves it.
     struct Place: Hashable, Sendable {
         let credential: String
         let environment: APNsEnvironment
@@ -24,7 +24,7 @@ final class PoolTable: Sendable {
     private struct Contents {
         var serving: [PoolNumber: Serving] = [:]
         var leaving: [PoolNumber: Serving] = [:]
-        /// What pools counted that are gone: counters never go back.
+        /// The totals of pools that are gone: counters never go back.
         var gone: [Place: APNsPoolSnapshot.Totals] = [:]
     }
 
@@ -43,7 +43,7 @@ final class PoolTable: Sendable {
         self.make = make
     }
 
-    /// Makes the pools of a plan that are not there yet. Those that the plan no longer names serve until ``retire(_:deadline:)``.
+    /// Makes the missing pools of a plan. Those that the plan no longer names serve until ``retire(_:deadline:)``.
     /// - Throws: and then nothing has changed.
     /// - Returns: the new ones.
     func prepare(_ plan: CredentialPlan) throws(TLSError) -> [Serving] {
@@ -63,11 +63,11 @@ final class PoolTable: Sendable {
     func submit(_ batches: [APNsBatch], to number: PoolNumber) {
         let pool = contents.withLock { $0.serving[number] ?? $0.leaving[number] }?.pool
         if let pool { return pool.submit(batches) }
-        // Not sent, so that whoever asked chooses anew.
+        // Reports them as not sent, so that the caller chooses a pool anew.
         onFinished(batches.map { APNsFinishedBatch(batch: $0, notSent: .shuttingDown) })
     }
 
-    /// These finish what is in flight, give back what waits, and go. Returns at once.
+    /// These finish requests in flight, give back waiting ones, and go. Returns at once.
     func retire(_ numbers: [PoolNumber], deadline: Duration) {
         let retired = contents.withLock { contents in
             numbers.compactMap { number in
@@ -79,7 +79,7 @@ final class PoolTable: Sendable {
         for pool in retired { close(pool, deadline: deadline) }
     }
 
-    /// The end of this process: as ``retire(_:deadline:)`` for all, but they stay to be seen.
+    /// The end of this process: as ``retire(_:deadline:)`` for all, but they stay visible in the metrics.
     func shutDown(deadline: Duration) {
         for serving in contents.withLock({ Array($0.serving.values) + Array($0.leaving.values) }) {
             Task { await serving.pool.shutdown(deadline: deadline) }
@@ -98,15 +98,15 @@ final class PoolTable: Sendable {
 
     // MARK: For metrics
 
-    /// One place: what its pools show together.
+    /// The figures of all pools of one place together.
     struct View: Sendable {
         let place: Place
-        /// The pool that serves; nil where the credentials no longer name it.
+        /// The pool that serves; nil if the credentials no longer name it.
         let plan: CredentialPlan.Pool?
         let state: APNsPoolState?
-        /// APNs has known the credential on some connection of this pool.
+        /// APNs has accepted the credential on some connection of this pool.
         let isProven: Bool
-        /// What waits and the connections of all pools of the place together.
+        /// The waiting requests and the connections of all pools of the place together.
         var queued: [Lane: Int]
         var connections: [APNsPoolSnapshot.Connection]
         var totals: APNsPoolSnapshot.Totals

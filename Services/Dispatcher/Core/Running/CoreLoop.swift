@@ -5,11 +5,11 @@ import PushModel
 import Synchronization
 import SystemIO
 
-/// The thread that owns the core: takes what is in the mailbox, lets the core decide, and does what it says.
+/// The thread that owns the core: takes events from the mailbox, passes them to the core, and performs its actions.
 ///
-/// Nothing here blocks but the wait for the next event: pools, publisher and consumers take over what they are handed.
+/// Only the wait for the next event blocks: pools, publisher and consumers take over their work.
 final class CoreLoop: Sendable {
-    /// Whom the core's wishes go to.
+    /// The receivers of the core's actions.
     struct Peers: Sendable {
         let pools: PoolTable
         let publisher: Publisher
@@ -20,8 +20,8 @@ final class CoreLoop: Sendable {
         let startTaking: @Sendable () -> Void
     }
 
-    /// How the stop's time is spent: pools first, then what the broker must confirm. A quarter is for that: what was sent and is not confirmed as
-    /// settled when the time is up comes again as a job, and is sent a second time without a word about it.
+    /// Splits the stop's time: pools first, then the broker's confirmations, which get a quarter. A delivery that was sent and is not
+    /// settled when the time is up comes again as a job, and is sent a second time without a report.
     struct Deadlines: Sendable {
         let pools: Duration
         /// For pools whose credential was replaced: longer than any request may take.
@@ -55,14 +55,14 @@ final class CoreLoop: Sendable {
         self.makeCore = makeCore
     }
 
-    /// Not ready from the first word of a stop on, before anything is stopped.
+    /// Not ready from the first sign of a stop on, before any part is stopped.
     var status: CoreStatus {
         var status = shared.withLock { $0 }
         status.isStopping = status.isStopping || isStopRequested.load(ordering: .acquiring)
         return status
     }
 
-    /// Takes nothing more, finishes what is in flight, gives back the rest. From any thread; more than once is once.
+    /// Takes no more jobs, finishes requests in flight, gives back the rest. From any thread; a repeated call has no effect.
     func stop() {
         isStopRequested.store(true, ordering: .releasing)
         inbox.post(.stop)
@@ -92,7 +92,7 @@ final class CoreLoop: Sendable {
                 core.tick(at: now)
                 nextTick = now + Self.tick
             }
-            // Everything else is handled at once: what the control stream says holds for all jobs that wait.
+            // All other events are handled at once: a control message concerns all waiting jobs.
             let isBusy = core.hasWork
             if !isBusy, inbox.count == 0 { core.flushIfDue(at: now) }
             perform(core.takeActions())
@@ -110,7 +110,7 @@ final class CoreLoop: Sendable {
 
     /// In their order, except that each pool gets all batches that come one after another in one call.
     private func perform(_ actions: [CoreAction]) {
-        // An answer leads to nothing at once, as a rule.
+        // Most answers cause no action at once.
         guard !actions.isEmpty else { return }
         var open: [(pool: PoolNumber, batches: [APNsBatch])] = []
         for action in actions {
@@ -168,7 +168,7 @@ final class CoreLoop: Sendable {
     }
 }
 
-/// How the core is, for readiness and metrics.
+/// The state of the core, for readiness and metrics.
 struct CoreStatus: Equatable, Sendable {
     var jobsInProgress = 0
     /// Begun and not settled.
@@ -176,7 +176,7 @@ struct CoreStatus: Equatable, Sendable {
     var unconfirmed = 0
     var holds = 0
     var control = ControlPosition.disconnected
-    /// The control stream is read at another broker node than the one that takes publishes.
+    /// The reader of the control stream is at another broker node than the publisher.
     var isControlElsewhere = false
     /// UNIX milliseconds.
     var outcomesRefusedSince: Int64?

@@ -1,7 +1,7 @@
 import ServiceLifecycle
 import UnixSignals
 
-/// Looks at the credentials' files again and again, and reports how the credentials are, until graceful shutdown.
+/// Checks the credentials' files at an interval, and reports the state of the credentials, until graceful shutdown.
 struct CredentialWatch: Service {
     let keeper: CredentialKeeper
     let reporter: CredentialReporter

@@ -4,7 +4,7 @@ import Observability
 import PushModel
 import SystemIO
 
-/// Ready: jobs flow from the broker to the pools. A pool that is not, is another app's business: it shows, and changes nothing.
+/// Ready: jobs flow from the broker to the pools. One pool that is not ready concerns another app: it is shown, and changes nothing.
 struct DispatcherReadiness: Sendable {
     let loop: CoreLoop
     let publisher: Publisher

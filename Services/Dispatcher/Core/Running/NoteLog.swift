@@ -2,7 +2,7 @@ import APNs
 import Logging
 import PushModel
 
-/// Writes down what a person may want to know. What may come once per job is said at `debug` only; the metrics count it.
+/// Writes the core's notes to the log. A note that may come once per job is written at `debug` only; the metrics count it.
 struct NoteLog: Sendable {
     private let logger: Logger
 
@@ -73,7 +73,7 @@ struct NoteLog: Sendable {
         }
     }
 
-    /// What APNs answered to the request that proves a credential.
+    /// Logs APNs' answer to the request that proves a credential.
     func write(_ proof: APNsFinishedBatch, credential: String, environment: String) {
         var metadata: Logger.Metadata = [LogKey.credential: "\(credential)", LogKey.environment: "\(environment)"]
         for answer in proof.answers {

@@ -1,11 +1,12 @@
 import Broker
 import PushModel
 
-/// The one queue between the broker and the pools: jobs that the broker has sent and the core has not begun, one line for each lane and app.
+/// The one queue between the broker and the pools: jobs that the broker has sent and the core has not begun, one line for each lane and
+/// app.
 ///
-/// `now` goes first, the other lanes take turns (docs/promises.md, 9). Within a lane the apps take turns, and each may have at work as much as
-/// is still free, in jobs and in deliveries: alone that is half of the lane's limit, and a newcomer always finds room (docs/promises.md, 10;
-/// Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). The prefetch of each lane bounds what waits.
+/// `now` goes first, the other lanes take turns (docs/promises.md, 9). Within a lane the apps take turns. Each may have as much in progress
+/// as is still free, in jobs and in deliveries: a single app gets half of the lane's limit, and a newcomer always finds room
+/// (docs/promises.md, 10; Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). The prefetch of each lane bounds the waiting jobs.
 struct Scheduler {
     /// Bytes of one portion: some hundred microseconds' work, after which a job of `now` may go.
     static let portionSize = 32_768
@@ -18,11 +19,11 @@ struct Scheduler {
         let messages: [ReceivedMessage]
     }
 
-    /// What waits of one lane.
+    /// The waiting jobs of one lane.
     private struct Waiting {
         /// By the app's number.
         private var lines: [FIFO<ReceivedMessage>] = []
-        /// Apps of which something waits; the first one has its turn.
+        /// Apps with waiting jobs; the first one has its turn.
         private(set) var turns = FIFO<ControlState.AppIndex>()
         private(set) var count = 0
 
@@ -41,7 +42,7 @@ struct Scheduler {
 
         mutating func passTurn() { if let app = turns.popFirst() { turns.append(app) } }
 
-        /// - Returns: at most so many jobs and bytes of the app whose turn it is, and one job at least. Its turn is over then.
+        /// - Returns: at most `jobs` jobs of `bytes` bytes of the app whose turn it is, and one job at least. Its turn is over then.
         mutating func takeTurn(bytes: Int, jobs: Int) -> [ReceivedMessage] {
             guard let app = turns.popFirst() else { return [] }
             let place = app.place
@@ -61,7 +62,7 @@ struct Scheduler {
     private let rules: CoreRules
     private let lanes: [(queue: String, lane: Lane)]
     private var waiting = Lanes(Waiting())
-    /// The next portion is of `bulk`, if something of it may go.
+    /// The next portion is of `bulk`, if a job of it may begin.
     private var isTurnOfBulk = false
     private var slow: Set<JobLine> = []
 
@@ -75,7 +76,7 @@ struct Scheduler {
         waiting[lanes.first { $0.queue == message.queue }?.lane ?? .bulk].append(message, of: app)
     }
 
-    /// - Returns: what waited.
+    /// - Returns: the waiting jobs.
     mutating func removeAll() -> [ReceivedMessage] {
         var all: [ReceivedMessage] = []
         for lane in Lane.allCases {
@@ -91,8 +92,8 @@ struct Scheduler {
         }
     }
 
-    /// - Parameter work: what is at work.
-    /// - Returns: at least one job; nil where nothing may go.
+    /// - Parameter work: jobs in progress.
+    /// - Returns: at least one job; nil if none may begin.
     mutating func next(_ work: WorkLoad) -> Portion? {
         isTurnOfBulk.toggle()
         for lane in isTurnOfBulk ? [Lane.now, .bulk, .soon] : [.now, .soon, .bulk] {
@@ -110,7 +111,7 @@ struct Scheduler {
         return nil
     }
 
-    /// What of an app may be begun now. Each that begins is one less that is free and one more that the app has, hence the half.
+    /// How much of an app may begin now. Each begun job is one less that is free and one more that the app has, hence the half.
     private func room(_ line: JobLine, _ work: WorkLoad) -> WorkLoad.Amount {
         let (all, own) = (work[line.lane], work[line])
         let jobs = (rules.prefetch[line.lane] ?? 1) - all.jobs - own.jobs
@@ -147,7 +148,7 @@ struct JobLine: Hashable {
     let app: ControlState.AppIndex
 }
 
-/// How much is at work, which is begun and not settled: of each lane, and of each app in it.
+/// How much is begun and not settled: of each lane, and of each app in it.
 struct WorkLoad {
     struct Amount: Equatable {
         var jobs = 0
@@ -183,6 +184,6 @@ struct WorkLoad {
 }
 
 extension ControlState.AppIndex {
-    /// In arrays by app: the greatest number, which stands for all unknown apps, comes first.
+    /// In arrays by app: the greatest number, shared by all unknown apps, comes first.
     fileprivate var place: Int { Int(self &+ 1) }
 }

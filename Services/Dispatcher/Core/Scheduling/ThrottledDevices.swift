@@ -1,7 +1,7 @@
 import Broker
 import PushModel
 
-/// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`), and the newest of what waits for each.
+/// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`), and the newest waiting notification for each.
 ///
 /// Known to this process only: another one finds out by itself, at the price of one more 429.
 struct ThrottledDevices {
@@ -34,12 +34,12 @@ struct ThrottledDevices {
         var newest: [String: Age] = [:]
     }
 
-    /// No wait is longer. What seems to end later was noted before the clock was set back, and is over.
+    /// No wait is longer. One that seems to end later was recorded before the clock was set back, and is over.
     private static let longestWait = RetryDelay.allCases.last?.milliseconds ?? 0
-    /// Older ones come back from the longest delayed queue up to so much later.
+    /// Older notifications come back from the longest delayed queue up to this much later.
     private static let memory: Int64 = 20 * 60_000
     private static let maximumDevices = 100_000
-    /// Collapse ids remembered for one device. Beyond it nothing is superseded; everything is sent.
+    /// Collapse ids remembered for one device. Beyond it no notification is superseded; all are sent.
     private static let maximumCollapseIDs = 64
 
     private var devices: [Device: Entry] = [:]

@@ -1,19 +1,19 @@
 import Broker
 import PushModel
 
-/// A message of ours, and what it is good for.
+/// A message of ours, with its purpose.
 struct OutboundMessage {
     enum Kind { case outcome, retry, deadLetter, heartbeat, probe }
 
     private(set) var message: OutgoingMessage
-    /// One entry for each confirmation that a job owes.
+    /// One entry for each confirmation that a job waits for.
     let covers: [UInt64]
     let kind: Kind
     /// Of a retry: how long it may wait.
     var longestDelay: RetryDelay?
 
-    /// Where its delayed queue is full: the next shorter one, in which nothing that was promised is late; after the shortest the first again. Waiting
-    /// for room instead would keep the job here, and with enough of them its lane would stand still.
+    /// The substitute if its delayed queue is full: the next shorter one, in which no delivery is late; after the shortest the first again.
+    /// If it waited for room instead, the job would stay here, and enough such jobs would stop the lane.
     func elsewhere(in topology: Topology) -> OutboundMessage {
         guard kind == .retry, let longestDelay,
             let present = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange })
@@ -47,7 +47,7 @@ extension OutboundMessage {
 
 /// The messages about a job that go back to the broker.
 extension Topology {
-    /// A copy of the job that holds only what needs another try. Through the broker, so that it outlives this process.
+    /// A copy of the job with only the deliveries that need another try. Through the broker, so that it outlives this process.
     /// - Parameter delay: nil for at once.
     func retry(of job: PushJob, after delay: RetryDelay?, headers: [String: String], at now: Int64) -> OutgoingMessage {
         OutgoingMessage(
@@ -55,7 +55,7 @@ extension Topology {
             messageID: .timeOrdered(milliseconds: now), contentType: PushJob.contentType, headers: headers, body: job.encoded())
     }
 
-    /// A copy of the job that holds what was given up.
+    /// A copy of the job with the deliveries that were given up.
     func deadLetter(of job: PushJob, because reason: String, headers: [String: String], at now: Int64) -> OutgoingMessage {
         var headers = headers
         headers[DeadLetterHeader.reason] = reason
@@ -80,6 +80,6 @@ extension Topology {
 enum DeadLetterHeader {
     static let reason = "push-reason"
     static let detail = "push-detail"
-    /// The queue that a message came from that is no job.
+    /// The original queue of a message that is no job.
     static let source = "push-source"
 }

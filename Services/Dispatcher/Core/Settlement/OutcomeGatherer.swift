@@ -2,10 +2,11 @@ import PushModel
 
 /// Gathers outcomes of many jobs, so that one message carries up to ``OutcomeEvent/maximumDeliveries`` of one app, class and finality.
 ///
-/// It is emptied when nothing else waits, or when one event's worth has come together: a lone outcome leaves at once, and messages grow
-/// under load.
+/// It is emptied when no other work waits, or when it has enough for one event: a lone outcome leaves at once, and messages grow under
+/// load.
 struct OutcomeGatherer {
-    /// What one event carries, and the jobs that must not be acknowledged before it is confirmed: one entry for each confirmation that a job owes.
+    /// The content of one event, and the jobs that must not be acknowledged before it is confirmed: one entry for each confirmation that a
+    /// job waits for.
     struct Gathered {
         let app: AppSlug
         let outcome: OutcomeClass
@@ -13,8 +14,8 @@ struct OutcomeGatherer {
         var deliveries: [OutcomeEvent.Delivery] = []
         var jobs: [UInt64] = []
 
-        /// A job's deliveries come one after another, so its number is the last one if it is there; a job that comes again later owes
-        /// twice and pays twice.
+        /// A job's deliveries come one after another, so its number is the last one if it is there. A job that comes again later has two
+        /// entries, and gets two confirmations.
         fileprivate mutating func append(_ delivery: OutcomeEvent.Delivery, of job: UInt64) -> Bool {
             deliveries.append(delivery)
             guard jobs.last != job else { return false }
@@ -30,7 +31,7 @@ struct OutcomeGatherer {
     }
 
     private var open: [Gathered] = []
-    /// Where in `open` each kind is. Most outcomes are of the same kind as the one before.
+    /// The index of each kind in `open`. Most outcomes are of the same kind as the one before.
     private var places: [Kind: Int] = [:]
     private var last: (kind: Kind, place: Int)?
     private var full: [Gathered] = []
@@ -39,7 +40,7 @@ struct OutcomeGatherer {
 
     var isFull: Bool { count >= OutcomeEvent.maximumDeliveries }
 
-    /// - Returns: whether the job had no part in that event before, and so owes one more confirmation.
+    /// - Returns: whether the job had no part in that event before, and so waits for one more confirmation.
     mutating func add(
         _ delivery: OutcomeEvent.Delivery, app: AppSlug, outcome: OutcomeClass, isFinal: Bool, job: UInt64
     ) -> Bool {
@@ -71,7 +72,7 @@ struct OutcomeGatherer {
             full.removeAll(keepingCapacity: true)
             count = 0
         }
-        // In an order that does not depend on hashing: what happened once can be made to happen again.
+        // In an order that does not depend on hashing, so that a run can be reproduced.
         return full + open
     }
 }

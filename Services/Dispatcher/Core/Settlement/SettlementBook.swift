@@ -1,8 +1,8 @@
 import Broker
 import PushModel
 
-/// What each job still owes the broker: outcomes, retries and dead letters are gathered, published and confirmed, and only then is the job
-/// acknowledged (docs/promises.md, 1).
+/// The messages that each job still waits for: outcomes, retries and dead letters are gathered, published and confirmed, and only then is
+/// the job acknowledged (docs/promises.md, 1).
 struct SettlementBook {
     /// News in a confirmation.
     struct Change {
@@ -25,16 +25,16 @@ struct SettlementBook {
     /// Messages that the broker did not take. They are published again once `refusedUntil` has passed.
     private(set) var refused: [OutboundMessage] = []
     private var refusedUntil: Int64 = 0
-    /// Not nil while the broker refuses outcomes: then nothing is sent.
+    /// Not nil while the broker refuses outcomes: then no request is sent.
     private(set) var refusal: OutcomeRefusal?
 
     init(rules: CoreRules) { self.rules = rules }
 
-    /// Nothing is undecided, unconfirmed or unacknowledged.
+    /// Whether every job is decided, confirmed and acknowledged.
     var isEmpty: Bool { publications.isEmpty && refused.isEmpty && outbox.isEmpty && gathered.count == 0 && ledger.isEmpty }
-    /// Something waits for ``CoreRules/gatheringPause`` to pass.
+    /// Messages wait for ``CoreRules/gatheringPause`` to pass.
     var isHolding: Bool { gathered.count > 0 || !outbox.isEmpty }
-    /// One event's worth has come together.
+    /// There are enough for one event.
     var isFull: Bool { gathered.isFull }
     var unconfirmed: Int { publications.count }
     /// When the oldest publication was made that the broker has not confirmed, in UNIX milliseconds.
@@ -60,8 +60,8 @@ struct SettlementBook {
         outbox.append(OutboundMessage(message: message, covers: [job], kind: kind, longestDelay: longestDelay))
     }
 
-    /// The connection that brought the jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. What has left is
-    /// still reported, because reports are idempotent; retries are the other copy's business.
+    /// The connection that brought the jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. Requests that
+    /// have left are still reported, because reports are idempotent; the other copy makes the retries.
     mutating func forgetReceipts() {
         ledger.forgetAll()
         outbox.removeAll { $0.kind == .retry }
@@ -70,7 +70,8 @@ struct SettlementBook {
 
     // MARK: Publishing
 
-    /// When nothing else waits: at once, or, while the broker still owes confirmations, a moment later, so that messages grow under load.
+    /// When no other work waits: at once, or, while the broker still has confirmations to send, a moment later, so that messages grow under
+    /// load.
     mutating func flushIfDue(at now: Int64, serving directory: CredentialDirectory, _ effects: inout CoreEffects) {
         if publications.isEmpty || now - lastFlush >= CoreRules.gatheringPause || now < lastFlush {
             flush(at: now, serving: directory, &effects)
@@ -101,7 +102,7 @@ struct SettlementBook {
         effects.actions.append(.acknowledge(receipts))
     }
 
-    /// The broker has them, or has not.
+    /// The broker has them, or has refused them.
     mutating func confirm(
         _ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64, _ effects: inout CoreEffects
     ) -> Change {
@@ -143,15 +144,16 @@ struct SettlementBook {
     }
 
     private mutating func publishRefused(at now: Int64) {
-        // Farther away than it ever was: the clock was set back meanwhile, and the pause is not to last as long as that.
+        // Later than any pause could end: the clock was set back meanwhile, and the pause must not last that long.
         let isOver = now >= refusedUntil || refusedUntil - now > rules.refusalPause
         guard !refused.isEmpty, isOver else { return }
         outbox.append(contentsOf: refused)
         refused.removeAll()
     }
 
-    /// When nothing else waits for a confirmation, publishes a message, so that a slow link, a slow broker or a node that lost the others is noticed
-    /// by its late confirmation. Without it, a dispatcher at rest would notice only by jobs that arrive before the fences that were delayed with them.
+    /// Publishes a message when no other waits for a confirmation, so that a late confirmation reveals a slow link, a slow broker or a node
+    /// that lost the others. Without it, an idle dispatcher would notice only by jobs that arrive before the fences that were delayed with
+    /// them.
     mutating func sendHeartbeat(at now: Int64) {
         guard publications.isEmpty, outbox.isEmpty, now - lastFlush >= rules.heartbeatInterval || now < lastFlush else { return }
         let message = OutgoingMessage(
@@ -162,8 +164,9 @@ struct SettlementBook {
 
     // MARK: Outcomes that the broker refuses (PushModel.docc, PD-0006)
 
-    // While it does, nothing is sent. So only what was in flight is answered and cannot be reported. Its outcomes wait in a durable queue, and
-    // its jobs are acknowledged long before `consumer_timeout`, after which the broker would deliver them anew.
+    // While the broker refuses outcomes, no request is sent, so only requests in flight get answers that cannot be reported. Their outcomes
+    // wait in a durable queue, and their jobs are acknowledged long before `consumer_timeout`, after which the broker would deliver them
+    // anew.
 
     private mutating func beginRefusal(of message: OutboundMessage, at now: Int64, _ change: inout Change, _ effects: inout CoreEffects) {
         guard refusal == nil else { return }

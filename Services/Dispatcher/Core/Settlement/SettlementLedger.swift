@@ -1,10 +1,10 @@
 import PushModel
 
-/// Who still owes what before a job may be acknowledged: its own work, and every message that carries a part of its result.
+/// Counts the open parts of each job before it may be acknowledged: its own work, and every message that carries a part of its result.
 ///
-/// It also knows how much is at work: what is not settled.
+/// It also knows the work load: jobs that are not settled.
 ///
-/// A job is entered owing one (the work). Each outcome, retry or dead-letter message that covers a part of it adds one, each
+/// A job begins with one open part (the work). Each outcome, retry or dead-letter message that covers a part of it adds one, each
 /// confirmation takes one off; at zero, and only there, its receipt is handed out, once. This is promise 1 (docs/promises.md).
 struct SettlementLedger<Receipt> {
     typealias JobNumber = UInt64
@@ -18,7 +18,7 @@ struct SettlementLedger<Receipt> {
 
     private var entries: [JobNumber: Entry] = [:]
     private var lastNumber: JobNumber = 0
-    /// Receipts whose jobs owe nothing any more, in the order in which that happened.
+    /// Receipts of jobs without open parts, in the order in which they became so.
     private(set) var settled: [Receipt] = []
 
     private(set) var work = WorkLoad()
@@ -50,14 +50,14 @@ struct SettlementLedger<Receipt> {
         entries[job]?.owed += 1
     }
 
-    /// One of the things that the job owed is done: its work, or one message that the broker confirmed.
+    /// One open part of the job is done: its work, or one message that the broker confirmed.
     mutating func pay(_ job: JobNumber) {
         guard let owed = entries[job]?.owed else { return }
         entries[job]?.owed = owed - 1
         if owed == 1, let entry = remove(job) { settled.append(entry.receipt) }
     }
 
-    /// The broker connection was lost: no receipt is worth anything any more, and the broker delivers every job anew.
+    /// The broker connection was lost: no receipt is valid any more, and the broker delivers every job anew.
     mutating func forgetAll() {
         entries.removeAll()
         work = WorkLoad()

@@ -25,7 +25,7 @@ struct CancelCommand: AsyncParsableCommand {
     }
 }
 
-/// What cancelling came to.
+/// The result of a cancellation.
 func cancellationLines(_ answer: JSONValue) -> String {
     let state = answer["state"]?.stringValue ?? "?"
     guard state == "cancelled" else { return "Too late: it is \(state). Nothing was stopped." }

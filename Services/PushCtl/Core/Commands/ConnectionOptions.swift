@@ -2,7 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Observability
 
-/// Where the token service is, and the key to show it.
+/// The address of the token service, and the key for it.
 struct ConnectionOptions: ParsableArguments {
     @Option(help: "The token service's address; default: PUSH_URL, else http://127.0.0.1:8080.")
     var url: String?
@@ -52,7 +52,7 @@ extension String {
     }
 }
 
-/// What a person reads when a command did not do what was asked.
+/// The message for a person when a command failed.
 struct CommandFailure: Error, Equatable, CustomStringConvertible {
     let description: String
 

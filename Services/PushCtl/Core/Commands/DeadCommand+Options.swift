@@ -22,7 +22,7 @@ struct DeadLetterOptions: ParsableArguments {
 
     var isEmpty: Bool { pairs.isEmpty }
 
-    /// To be appended to a query that has something already.
+    /// For a query that has a parameter already.
     var query: String { pairs.map { "&\($0)=\($1.percentEncoded)" }.joined() }
 
     func write(to body: inout JSONWriter) {
@@ -30,7 +30,7 @@ struct DeadLetterOptions: ParsableArguments {
     }
 }
 
-/// The same for what changes something: nothing named is not everything.
+/// The same for a command that changes something: a filter that names nothing does not mean everything.
 struct DeadLetterChoice: ParsableArguments {
     @Argument(help: "The letters' ids.") var ids: [String] = []
     @OptionGroup var filter: DeadLetterOptions
@@ -62,7 +62,7 @@ struct DeadLetterChoice: ParsableArguments {
     }
 }
 
-/// What a replay has come to, over all its calls.
+/// The result of a replay, over all its calls.
 struct DeadLetterReplaySum {
     private(set) var letters: Int64 = 0
     private(set) var kept: Int64 = 0
@@ -76,7 +76,7 @@ struct DeadLetterReplaySum {
             let remaining = answer["remaining"]?.integerValue, let unreadable = answer["unreadable"]?.integerValue
         else { throw CommandFailure("the answer does not say what was replayed") }
         self.letters += letters
-        // What stays is counted anew by every call.
+        // Every call counts the letters that stay anew.
         self.kept = kept
         self.unreadable = unreadable
         self.remaining = remaining

@@ -4,7 +4,7 @@ import StrictJSON
 
 struct DeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "dead", abstract: "Dead letters: jobs that were given up, and messages that nobody could read.",
+        commandName: "dead", abstract: "Dead letters: jobs that were given up, and messages that no service could read.",
         discussion:
             "They wait in the broker, in their order, until they are replayed or dropped. For a key of an administrator that is bound to no app.",
         subcommands: [List.self, Show.self, Replay.self, Drop.self])
@@ -47,7 +47,7 @@ struct DeadCommand: AsyncParsableCommand {
 
     struct Replay: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Send again what was given up, to whoever it may still be sent to.",
+            abstract: "Send deliveries that were given up again, to the devices that may still get them.",
             discussion: """
                 Each delivery is resolved anew: only where the same user is still signed in, to the token that the installation has now, and under \
                 the same id. May be broken off and repeated.
@@ -74,7 +74,7 @@ struct DeadCommand: AsyncParsableCommand {
                             choice.write(to: &body)
                             if let extend { body.field("extend_seconds", extend) }
                         })
-                    // Letters that stay would be looked at again and again.
+                    // Else it would read the letters that stay again and again.
                     guard sum.letters > before else { break }
                 } while sum.remaining > 0
                 try output.show(sum.write(to:), sum.description)

@@ -22,7 +22,7 @@ struct HoldCommand: AsyncParsableCommand {
         @Flag(help: "Hold every app, or --lane of every app.") var allApps = false
         @Option(help: "This lane alone: now, soon or bulk.") var lane: String?
         @Option(help: "This notification alone.") var notification: String?
-        @Option(help: "Why, for whoever finds it.") var reason: String
+        @Option(help: "Why, for other operators.") var reason: String
         @Option(name: .customLong("for"), help: "How long, as 90s, 30m, 2h or 7d; without it and --until, until it is lifted.")
         var duration: String?
         @Option(help: "Until when, an RFC 3339 date and time.") var until: String?

@@ -38,8 +38,8 @@ extension InstallationsCommand {
         private static func text(_ answer: JSONValue) -> String {
             let holders = answer["installations"]?.arrayValue ?? []
             let former = answer["former_holders"]?.arrayValue ?? []
-            guard !holders.isEmpty || !former.isEmpty else { return "Nobody is known to hold or have held this token." }
-            let now = holders.isEmpty ? "Nobody holds it now." : "\(installationTable(holders))"
+            guard !holders.isEmpty || !former.isEmpty else { return "No installation is known to hold or have held this token." }
+            let now = holders.isEmpty ? "No installation holds it now." : "\(installationTable(holders))"
             return former.isEmpty ? now : "\(now)\n\nFormer holders\n\(formerHolderTable(former))"
         }
 

@@ -8,7 +8,7 @@ struct InstallationsCommand: AsyncParsableCommand {
         subcommands: [List.self, Show.self, History.self, Search.self])
 }
 
-/// What every one of these commands takes.
+/// The common options of these commands.
 struct InstallationOptions: ParsableArguments {
     @Argument(help: "The app.") var app: String
 }

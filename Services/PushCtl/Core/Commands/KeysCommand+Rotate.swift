@@ -6,7 +6,7 @@ extension KeysCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a key that replaces another one; both live for a while. It is shown once.",
             discussion: """
-                The new key may do what the old one may. Give it to whoever uses the old one, see in 'pushctl keys list' that the old one \
+                The new key may do what the old one may. Give it to the old key's clients, see in 'pushctl keys list' that the old one \
                 is used no more, and let it end by itself or revoke it.
                 """)
         @OptionGroup var connection: ConnectionOptions

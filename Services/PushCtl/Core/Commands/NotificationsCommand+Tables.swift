@@ -12,7 +12,7 @@ func notificationTable(_ notifications: [JSONValue]) -> Table {
     return table
 }
 
-/// What is known of one notification, a line each.
+/// The facts about one notification, a line each.
 func notificationFacts(_ status: JSONValue) -> String {
     let names = ["accepted_at", "not_before", "local_time", "expires_at", "completed_at", "cancelled_at", "cancel_reason"]
     let facts = names.compactMap { name in status[name]?.stringValue.map { "\(name) \($0)" } }
@@ -21,7 +21,7 @@ func notificationFacts(_ status: JSONValue) -> String {
         .joined(separator: "\n")
 }
 
-/// How its deliveries ended, by what APNs said.
+/// The ends of its deliveries, by APNs' answers.
 func outcomeTable(_ status: JSONValue) -> Table {
     var table = Table("OUTCOME", "STATUS", "REASON", "DELIVERIES")
     if let pending = status["counts"]?["pending"]?.integerValue, pending > 0 { table.add("pending", "-", "-", "\(pending)") }
@@ -41,7 +41,7 @@ func stepTable(_ answer: JSONValue) -> Table {
     return table
 }
 
-/// Whom a notification names, in few words.
+/// The addressees of a notification, in few words.
 private func addressText(_ address: JSONValue?) -> String {
     guard let address, let kind = address["kind"]?.stringValue else { return "-" }
     let named = address["user"]?.stringValue ?? address["installation"]?.stringValue ?? address["tags"]?.stringValue

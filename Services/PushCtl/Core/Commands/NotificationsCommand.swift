@@ -7,7 +7,7 @@ struct NotificationsCommand: AsyncParsableCommand {
         discussion: "All need a key with the scope read.", subcommands: [List.self, Show.self, Deliveries.self, Why.self])
 }
 
-/// What every one of these commands takes.
+/// The common options of these commands.
 struct NotificationOptions: ParsableArguments {
     @Argument(help: "The app.") var app: String
 

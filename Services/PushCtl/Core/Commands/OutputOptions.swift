@@ -1,7 +1,7 @@
 import ArgumentParser
 import StrictJSON
 
-/// How a command shows what the service answered.
+/// The format in which a command shows the service's answer.
 struct OutputOptions: ParsableArguments {
     enum Format: String, CaseIterable, ExpressibleByArgument {
         case text, json
@@ -24,7 +24,7 @@ struct OutputOptions: ParsableArguments {
         try StandardOutput.print(String(decoding: writer.bytes, as: UTF8.self))
     }
 
-    /// A list that was read page by page. `more` says what else there is to say in the document.
+    /// A list that was read page by page. `more` adds further fields to the document.
     func show(
         _ list: PagedList, as name: String, more: (inout JSONWriter) -> Void = { _ in },
         _ text: @autoclosure () -> some CustomStringConvertible

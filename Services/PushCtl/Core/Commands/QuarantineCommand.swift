@@ -78,7 +78,7 @@ struct QuarantineCommand: AsyncParsableCommand {
     }
 }
 
-/// What restoring has come to.
+/// The progress of restoring.
 struct QuarantineProgress: Equatable {
     var restored: Int64 = 0
     var superseded: Int64 = 0
@@ -112,7 +112,7 @@ extension APIClient {
         return (total, tokens)
     }
 
-    /// Calls until nothing is left; the service restores a bounded number each time.
+    /// Calls until none is left; the service restores a bounded number each time.
     func restoreQuarantine(
         of app: String, installations: [String], onProgress: (QuarantineProgress) -> Void
     ) async throws -> QuarantineProgress {
@@ -123,7 +123,7 @@ extension APIClient {
                 await post("/v1/apps/\(app.percentEncoded)/quarantine/restore") { body in
                     if !installations.isEmpty { body.field("installations", installations) }
                 })
-            // What is in quarantine anew while we restore is another day's work.
+            // Tokens that come into quarantine meanwhile are left for another call.
             guard sum.restored + sum.superseded > before.restored + before.superseded else { break }
             if sum.remaining > 0 { onProgress(sum) }
         } while sum.remaining > 0

@@ -10,7 +10,7 @@ struct SendCommand: AsyncParsableCommand {
             case by options: --user or --installation, or --users-file or --installations-file with one in each line, up to 100,000; with \
             --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. \
             'pushctl validate' says what a request would do.
-            Exit codes with --wait: 0 APNs accepted every delivery, 2 only some of them, 3 none (nobody to send to, or all failed).
+            Exit codes with --wait: 0 APNs accepted every delivery, 2 only some of them, 3 none (no device to send to, or all failed).
             """)
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: OutputOptions
@@ -110,7 +110,7 @@ struct SendCommand: AsyncParsableCommand {
 }
 
 extension APIClient {
-    /// The status of a notification that has come to its end, asked for twice a second.
+    /// The status of a notification that has ended, read twice a second.
     func ended(_ id: String, app: String) async throws -> JSONValue {
         while true {
             let status = try await get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
@@ -120,7 +120,7 @@ extension APIClient {
     }
 }
 
-/// How much of a notification that has come to its end APNs accepted.
+/// The share of an ended notification's deliveries that APNs accepted.
 struct Reach: CustomStringConvertible {
     let accepted: Int64
     let total: Int64
@@ -133,14 +133,14 @@ struct Reach: CustomStringConvertible {
         isCutShort = status["state"]?.stringValue != "completed"
     }
 
-    /// nil where everybody was reached.
+    /// nil if every device was reached.
     var exitCode: ExitCode? {
         if accepted == 0 { return ExitCode(3) }
         return accepted < total || isCutShort ? ExitCode(2) : nil
     }
 
     var description: String {
-        guard total > 0 else { return "Nobody was reached: there was no device to send to." }
+        guard total > 0 else { return "No device was reached: there was none to send to." }
         return "APNs accepted \(accepted) of \(counted(total, "delivery", "deliveries"))."
     }
 }

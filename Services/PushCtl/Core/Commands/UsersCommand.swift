@@ -65,7 +65,7 @@ struct UsersCommand: AsyncParsableCommand {
                 }
                 if output == nil { try StandardOutput.print("") }
             } catch {
-                // Half of somebody's data is worth nothing and lies around.
+                // A part of a user's data is of no use and must not lie around.
                 if let output { remove(output) }
                 throw error
             }
@@ -85,13 +85,13 @@ struct UsersCommand: AsyncParsableCommand {
     }
 }
 
-/// Users are named by the app: whatever they hold is one part of the path.
+/// The app chooses the users' names: with any characters, a name is one part of the path.
 func userPath(_ app: String, _ user: String, _ verb: String) throws -> String {
     guard !user.isEmpty, user != ".", user != ".." else { throw CommandFailure("this cannot be a user's name") }
     return "/v1/apps/\(app.percentEncoded)/users/\(user.percentEncoded)/\(verb)"
 }
 
-/// What makes the output a record: where, when, and with whose key. The user's name is not repeated.
+/// Makes the output a record: the server, the moment, and the key. The user's name is not repeated.
 func erasureHeading(_ answer: JSONValue) -> String {
     func text(_ name: String) -> String { answer[name]?.stringValue ?? "?" }
     return "A user of \(text("app")) was erased at \(text("erased_at")), as the key \(text("key_id")) asked."

@@ -64,7 +64,7 @@ extension WebhooksCommand {
                     }
                     let number = answer["redelivered"]?.integerValue ?? 0
                     sum += number
-                    // Of what was given up, the service takes a bounded number each time.
+                    // Of messages that were given up, the service takes a bounded number each time.
                     guard failed, number >= 1000 else { break }
                 }
                 try output.show({ $0.field("redelivered", sum) }, "\(counted(sum, "message", "messages")) to be sent again")

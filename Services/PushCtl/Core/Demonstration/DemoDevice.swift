@@ -12,7 +12,7 @@ struct DemoDevice {
         self.environment = environment
     }
 
-    /// What a reinstall does: iOS hands out a new token; the installation id stays, because it is in the keychain.
+    /// As after a reinstall: iOS issues a new token; the installation id stays, because it is in the keychain.
     mutating func reinstall() { token = Self.newToken() }
 
     private static func newToken() -> String {

@@ -7,10 +7,10 @@ struct DemoPush {
     /// When the call that sent it began, in UNIX milliseconds.
     let calledAt: Int64
 
-    /// One line per device: what became of its copy, and how long the push took from the call to the screen.
+    /// One line per device: the result of its delivery, and how long the push took from the call to the screen.
     /// - Parameters:
     ///   - status: The notification's status document.
-    ///   - screens: What each device's lock screen holds.
+    ///   - screens: The notifications on each device's lock screen.
     func table(_ status: JSONValue, on screens: [(device: DemoDevice, inbox: [JSONValue])]) -> Table {
         var table = Table("DEVICE", "OUTCOME", "ON ITS SCREEN AFTER")
         for (device, inbox) in screens {
@@ -30,7 +30,7 @@ struct DemoPush {
         return words.isEmpty ? state : "\(state) (\(words.joined(separator: " ")))"
     }
 
-    /// Both clocks are this machine's where the simulator runs beside the demonstration.
+    /// Both clocks are this machine's if the simulator runs beside the demonstration.
     private func delay(_ delivery: JSONValue, _ inbox: [JSONValue]) -> String? {
         guard let id = delivery["id"]?.stringValue?.lowercased(),
             let shown = inbox.first(where: { $0["apns_id"]?.stringValue?.lowercased() == id }),

@@ -1,4 +1,4 @@
-/// Prints what happens as a person would want to read it, and remembers it for the summary.
+/// Prints the events in sentences, and keeps them for the summary.
 struct DemoReport {
     private var steps: [(title: String, facts: Int)] = []
 

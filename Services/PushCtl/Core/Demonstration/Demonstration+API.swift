@@ -4,7 +4,7 @@ import StrictJSON
 extension Demonstration {
     func path(_ device: DemoDevice) -> String { "/v1/apps/\(app.percentEncoded)/installations/\(device.installation)" }
 
-    /// Tells the simulated Apple that the app is on the device.
+    /// Installs the app on the device in the simulated APNs.
     func install(_ device: DemoDevice) async throws {
         try await simulator.put("/v1/devices/\(device.token)") { body in
             body.field("environment", device.environment.rawValue)
@@ -98,7 +98,7 @@ extension Demonstration {
         guard condition else { throw CommandFailure("the demonstration failed: \(otherwise)") }
     }
 
-    /// Asks again, five times a second for a minute at most, until `answer` has one: the API has no way to wait.
+    /// Asks again, five times a second for a minute at most, until `answer` has a value: the API has no way to wait.
     func eventually(_ what: String, _ answer: () async throws -> JSONValue?) async throws -> JSONValue {
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(60)

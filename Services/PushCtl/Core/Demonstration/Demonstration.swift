@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 
-/// The main job, step by step, through the public API alone. Every step checks what it says and throws when it is not so.
+/// The main use case, step by step, through the public API alone. Every step checks its claim and throws if it does not hold.
 struct Demonstration {
     let admin: APIClient
     let backend: APIClient
@@ -16,7 +16,7 @@ struct Demonstration {
     let shared = DemoDevice("the family iPad")
     var otherPhone = DemoDevice("Grace's iPhone")
 
-    /// Makes the app, and a key that may do what a backend team and a product service do.
+    /// Makes the app, and a key with the rights of a backend team and a product service.
     init(admin: APIClient, simulator: APIClient, app: String) async throws {
         self.admin = admin
         self.simulator = simulator
@@ -74,7 +74,7 @@ extension Demonstration {
     }
 
     private mutating func sendToUsers() async throws {
-        try report.begin("A notification goes to every device of a user, and to nobody else")
+        try report.begin("A notification goes to every device of a user, and to no other device")
         let toAda = try await send("Your table is booked", "Friday, 19:30, for two", to: ada)
         let status = try await settled(toAda)
         try await show(toAda, status, on: [phone, tablet, shared, otherPhone])
@@ -142,7 +142,7 @@ extension Demonstration {
         try report.begin("A user logs out while a notification is still in the queue: nothing arrives")
         try await script(phone, status: 429, reason: "TooManyRequests")
         let inbox = try await inboxCount(phone)
-        let push = try await send("For your eyes only", "Nobody else may read this", to: ada)
+        let push = try await send("For your eyes only", "No other user may read this", to: ada)
         _ = try await lastAttempt(of: push, on: phone, is: "throttled")
         let answer = try await backend.post(path(phone) + "/logout") { _ in }
         try expect(answer["signed_out"]?.boolValue == true, "the logout was not answered as done")

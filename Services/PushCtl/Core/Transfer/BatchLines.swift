@@ -13,7 +13,7 @@ enum BatchLine: Equatable, Sendable {
         }
     }
 
-    /// What the line adds to a request.
+    /// The bytes that the line adds to a request.
     var bytes: Int {
         switch self {
         case .item(_, let json): json.count + 1
@@ -45,7 +45,7 @@ struct BatchLines {
     }
 
     /// - Returns: nil at the end.
-    /// - Throws: ``CommandFailure`` where the file cannot be read.
+    /// - Throws: ``CommandFailure`` if the file cannot be read.
     mutating func nextGroup() throws -> [BatchLine]? {
         var group: [BatchLine] = []
         var bytes = Self.body(of: []).count

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// What became of one line of a file of notifications.
+/// The result of one line of a file of notifications.
 struct BatchResult: Sendable {
     let line: Int
     /// A receipt or a problem of the service; nil for a line that is not JSON.
@@ -10,7 +10,7 @@ struct BatchResult: Sendable {
 
     var isAccepted: Bool { answer?["id"] != nil }
 
-    /// For people: the line's number and what became of it.
+    /// For people: the line's number and its result.
     var text: String {
         guard let answer else { return "\(line)  refused  not JSON, \(reason)" }
         guard isAccepted else {
@@ -42,7 +42,7 @@ struct BatchResult: Sendable {
 
 /// One file of notifications, sent group by group.
 struct BatchRun {
-    /// Sends the body of one request and gives its answer. ``LostConnection``: the same may go better later.
+    /// Sends the body of one request and gives its answer. ``LostConnection``: a repeated request may succeed.
     let send: (_ body: [UInt8]) async throws -> JSONValue
     /// How often one request is tried.
     let maximumAttempts: Int
@@ -51,7 +51,7 @@ struct BatchRun {
     let onResult: (BatchResult) throws -> Void
 
     /// - Returns: How many lines were refused.
-    /// - Throws: ``CommandFailure``, which says with which line to go on.
+    /// - Throws: ``CommandFailure``, which names the line to resume from.
     func run(_ lines: BatchLines) async throws -> Int {
         var lines = lines
         var refused = 0

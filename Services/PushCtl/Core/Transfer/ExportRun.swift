@@ -12,7 +12,7 @@ struct ExportRun {
     let onLine: @Sendable (ArraySlice<UInt8>) throws -> Void
     let onProgress: @Sendable (_ count: Int) -> Void
 
-    /// - Parameter start: The last id that is there already.
+    /// - Parameter start: The last id that the file has already.
     /// - Returns: How many lines there were.
     func run(after start: String?) async throws -> Int {
         var last = start

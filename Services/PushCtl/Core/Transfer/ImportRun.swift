@@ -6,16 +6,16 @@ struct ImportRun {
     let client: APIClient
     let app: String
     let source: ImportSource
-    /// Attempts in a row that brought nothing, before it is given up.
+    /// Attempts in a row without progress, before it is given up.
     let maximumAttempts: Int
     let pause: @Sendable (_ attempt: Int) async throws -> Void
-    /// Each line that the server refused, as it told it.
+    /// Gets each line that the server refused, as the server reported it.
     let onFailure: @Sendable (ArraySlice<UInt8>) throws -> Void
-    /// Also told how many bytes of the file are behind us.
+    /// Also gets how many bytes of the file are done.
     let onProgress: @Sendable (_ counts: ImportCounts, _ bytes: Int) -> Void
 
-    /// - Returns: What was done, when the server has confirmed the last line.
-    /// - Throws: ``CommandFailure``, which says where to go on.
+    /// - Returns: The counts, when the server has confirmed the last line.
+    /// - Throws: ``CommandFailure``, which names the line to resume from.
     func run() async throws -> ImportCounts {
         let result: Result<ImportCounts, any Error>
         do { result = .success(try await connections()) } catch { result = .failure(error) }
@@ -45,7 +45,7 @@ struct ImportRun {
     private func once(_ counts: inout ImportCounts) async throws -> Bool {
         let base = counts
         var isDone = false
-        // Told when their chunk is committed: a chunk that is sent again tells of them again.
+        // Reported when their chunk is committed: a chunk that is sent again reports them again.
         var failures: [ArraySlice<UInt8>] = []
         let body = await source.begin()
         try await client.lines(.POST, "/v1/apps/\(app.percentEncoded)/import?from_line=\(base.through + 1)", body: body) { bytes in
@@ -61,7 +61,7 @@ struct ImportRun {
             if let error = line["error"] { throw LostConnection(error["detail"]?.stringValue ?? "the server could not go on") }
             isDone = line["done"]?.boolValue == true
         }
-        // A server that lost the request's end would call it done too early.
+        // A server that missed the rest of the request would report success too early.
         let (isAtEnd, owes) = (await source.isAtEnd, await source.owes)
         return isDone && isAtEnd && !owes
     }

@@ -2,9 +2,9 @@ import Dispatch
 import NIOCore
 import Synchronization
 
-/// The lines of an import: sent in order, kept until the server says that they are committed, and sent again after a lost connection.
+/// The lines of an import: sent in order, kept until the server reports them as committed, and sent again after a lost connection.
 ///
-/// Also a pipe, which cannot be read twice, can be imported so. What is kept is bounded: reading waits for the server.
+/// That works for a pipe too, which cannot be read twice. The kept lines are bounded: reading waits for the server.
 actor ImportSource {
     static let maximumUnconfirmedBytes = 8 << 20
 
@@ -12,7 +12,7 @@ actor ImportSource {
     private var kept: [LineBlock] = []
     private var keptBytes = 0
     private var passedBytes = 0
-    /// Index in `kept` of what is sent next.
+    /// Index in `kept` of the line that is sent next.
     private var cursor = 0
     private var attempt = 0
     private var reading: Task<Bool, any Error>?
@@ -31,10 +31,10 @@ actor ImportSource {
         file = FileReader(read)
     }
 
-    /// Whether something was read and is not confirmed.
+    /// Whether a line was read and is not confirmed.
     var owes: Bool { !kept.isEmpty }
 
-    /// Begins again with the first line that is not confirmed. What an earlier attempt still asks for, it gets no more.
+    /// Begins again with the first line that is not confirmed. An earlier attempt gets no more lines.
     func begin() -> Lines {
         attempt += 1
         cursor = 0
@@ -49,7 +49,7 @@ actor ImportSource {
     }
 
     /// Lines up to this one are committed.
-    /// - Returns: How many bytes of the file are behind us.
+    /// - Returns: How many bytes of the file are done.
     @discardableResult
     func confirm(through line: Int) -> Int {
         while let first = kept.first, first.firstLine <= line {
@@ -89,10 +89,10 @@ actor ImportSource {
         waiting = nil
     }
 
-    /// One reading at a time, also where two attempts ask.
+    /// One reading at a time, also if two attempts need more.
     private func readMore() async throws -> Bool {
         if let reading { return try await reading.value }
-        // It ends itself: who waits for it may be resumed in any order, and must not find it again, or that one would go round for ever.
+        // It ends itself: waiting callers may be resumed in any order, and must not find it again, or a caller would loop for ever.
         let task = Task {
             defer { reading = nil }
             return try await readBlock()
@@ -125,7 +125,7 @@ actor ImportSource {
     }
 }
 
-/// Reads where blocking blocks nobody else.
+/// Reads on a thread that may block.
 private final class FileReader: Sendable {
     private let blocks: Mutex<LineBlocks>
     private let queue = DispatchQueue(label: "pushctl.import.file")

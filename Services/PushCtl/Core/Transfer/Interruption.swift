@@ -1,6 +1,6 @@
 import UnixSignals
 
-/// Ctrl-C, turned into an error that says what to do next.
+/// Turns Ctrl-C into an error that says how to resume.
 enum Interruption {
     private enum Ending<Value: Sendable>: Sendable {
         case value(Value)

@@ -21,7 +21,7 @@ struct LineBlock: Equatable, Sendable {
     }
 }
 
-/// Cuts what is read from a file into blocks of whole lines.
+/// Cuts the bytes of a file into blocks of whole lines.
 struct LineBlocks {
     /// A longer line cannot be one installation; the server would refuse it anyway.
     static let maximumLineBytes = 1 << 20

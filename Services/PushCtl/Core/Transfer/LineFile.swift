@@ -7,7 +7,7 @@ final class LineFile: Sendable {
 
     private let file: OutputFile
     private let name: String
-    /// The name that the file gets when it is whole; nil where it is written in its place.
+    /// The name that the file gets when it is whole; nil if it is written in its place.
     private let path: String?
     private let buffer = Mutex<[UInt8]>([])
 
@@ -20,9 +20,9 @@ final class LineFile: Sendable {
         self.path = path
     }
 
-    /// A regular file, or a new one, is written beside and renamed by ``finish()``: a run that fails leaves the earlier file as it was.
-    /// A link, a pipe or a device is written in its place.
-    /// - Parameter continues: Goes on after what an earlier run left: beside, or else in the file itself.
+    /// A regular file, or a new one, is written under another name and renamed by ``finish()``: a run that fails leaves the earlier file as
+    /// it was. A link, a pipe or a device is written in its place.
+    /// - Parameter continues: Goes on after the lines of an earlier run: in the file of that other name, or else in the file itself.
     /// - Throws: ``CommandFailure``
     convenience init(replacing path: String, continues: Bool = false) throws {
         let beside = Self.partialName(path)
@@ -47,7 +47,7 @@ final class LineFile: Sendable {
 
     static func partialName(_ path: String) -> String { path + ".partial" }
 
-    /// What holds the lines of a run that failed; nil where that is the file itself.
+    /// The file with the lines of a failed run; nil if that is the file itself.
     var leftover: String? { path.map(Self.partialName) }
 
     func append(line: ArraySlice<UInt8>) throws {
@@ -60,7 +60,7 @@ final class LineFile: Sendable {
 
     func flush() throws { try buffer.withLock { try write(&$0) } }
 
-    /// Writes what is left, and gives the file its name.
+    /// Writes the rest, and gives the file its name.
     func finish() throws {
         try flush()
         guard let path else { return }
@@ -72,7 +72,7 @@ final class LineFile: Sendable {
         }
     }
 
-    /// What could not be written is not tried again: a part of it may be there.
+    /// After an error it does not try these bytes again: a part of them may be in the file.
     private func write(_ buffer: inout [UInt8]) throws {
         let bytes = buffer
         buffer.removeAll(keepingCapacity: true)

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// One line on a terminal that is written over and over; nothing at all where standard error is no terminal.
+/// One line on a terminal that is written over and over; no output if standard error is no terminal.
 final class ProgressLine: Sendable {
     private static let interval = Duration.milliseconds(500)
 
@@ -11,7 +11,7 @@ final class ProgressLine: Sendable {
 
     init(isShown: Bool = isatty(STDERR_FILENO) == 1) { self.isShown = isShown }
 
-    /// - Parameter text: Gets the seconds since the beginning; asked only when it is time to show it.
+    /// - Parameter text: Gets the seconds since the beginning; called only when it is time to show it.
     func show(_ text: (Double) -> String) {
         guard isShown else { return }
         let now = ContinuousClock.now
@@ -25,7 +25,7 @@ final class ProgressLine: Sendable {
         StandardError.write("\r\u{1b}[K" + text(seconds))
     }
 
-    /// Leaves the terminal clean for what comes.
+    /// Clears the terminal line for further output.
     func end() {
         if isShown { StandardError.write("\r\u{1b}[K") }
     }

@@ -3,7 +3,7 @@ import Hummingbird
 import PushModel
 import StrictJSON
 
-/// One request that was let in: who calls, for which app, and ways to read the rest of it.
+/// One admitted request: its caller, its app, and ways to read the rest of it.
 struct APICall: Sendable {
     let request: Request
     let parameters: Parameters
@@ -53,7 +53,7 @@ struct APICall: Sendable {
         return value
     }
 
-    /// Counts this request as so many more. Later requests of the key wait for what it has no room for, at most a minute; the next
+    /// Counts this request as that many more against the key's rate. Later requests of the key wait at most a minute for it; the next
     /// answer's `RateLimit-Remaining` shows it.
     @Sendable func charge(_ requests: Int) { rates.charge(requests, to: caller) }
 

@@ -7,15 +7,15 @@ package struct APIError: Error, Sendable {
     package var status: HTTPResponse.Status
     /// For programs, `snake_case`.
     package var code: String
-    /// For people: what kind of thing went wrong.
+    /// For people: the kind of the fault.
     package var title: String
-    /// For people: what went wrong this time.
+    /// For people: the fault of this request.
     package var detail: String
     package var errors: [JSONProblem] = []
     /// Whether the very same request may succeed later.
     package var isRetryable = false
     package var retryAfterSeconds: Int?
-    /// The methods that the path takes, where it takes another one than this.
+    /// The methods that the path takes, if it does not take this one.
     package var allow: String?
 
     package init(_ status: HTTPResponse.Status, _ code: String, _ title: String, _ detail: String, errors: [JSONProblem] = []) {

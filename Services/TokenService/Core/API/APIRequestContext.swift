@@ -1,6 +1,6 @@
 package import Hummingbird
 
-/// What Hummingbird carries along with a request; nothing of ours.
+/// The context that Hummingbird passes along with a request; it holds nothing of ours.
 package struct APIRequestContext: RequestContext {
     package var coreContext: CoreRequestContextStorage
 

@@ -3,12 +3,12 @@ package import HTTPTypes
 /// One operation of the API and who may use it. The table is the whole API: the router, the documentation and the tests read it.
 package struct APIRoute: Hashable, Sendable {
     package let method: HTTPRequest.Method
-    /// With `{name}` for what varies.
+    /// With `{name}` for a parameter.
     package let path: String
-    /// Any one of these is enough. Empty: open to all, for the machines that run us.
+    /// Any one of these is enough. Empty: open to all, for probes and scrapers.
     package let scopes: [Scope]
 
-    /// What concerns no single app needs an administrator's key that is bound to none.
+    /// An operation on no single app needs an administrator's key that is bound to no app.
     package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
     package let isOfApp: Bool
 
@@ -86,7 +86,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let description = APIRoute(.get, "/openapi.json")
     package static let descriptionPage = APIRoute(.get, "/docs")
 
-    /// Open to whoever may reach the port: they show no data.
+    /// Open to every client that reaches the port: these routes show no data.
     package static let open = OpenAPIDocument.operations.map(\.route).filter(\.scopes.isEmpty)
 
     /// Everything that needs a key.

@@ -16,7 +16,7 @@ final class APIRouter {
     }
 
     func on(_ route: APIRoute, _ handler: @escaping Handler) {
-        // HEAD as well: the router's own would state that a stream has no bytes.
+        // HEAD as well: the router's own handler would state that a stream has no bytes.
         for method in route.method == .get ? [.get, .head] : [route.method] {
             router.on(RouterPath(route.path), method: method) { [admission] request, context in
                 try await admission.answer(request, context, route, handler)
@@ -29,13 +29,13 @@ final class APIRouter {
         router.on(RouterPath(route.path), method: route.method) { request, _ in handler(request) }
     }
 
-    /// Everything that is bound, `METHOD /path`, as the router itself reports it.
+    /// All bound routes, `METHOD /path`, as the router itself reports them.
     var routes: [String] { router.routes.map { "\($0.method.rawValue) \($0.path)" } }
 
-    /// Beside the limits: whoever watches an overloaded process must get an answer.
+    /// Outside the limits: a monitor must get an answer from an overloaded process.
     func mount(_ operations: OperationsRoutes) { operations.mount(on: router) }
 
-    /// To be called last: it binds what every path answers to the methods that it does not take.
+    /// Call it last: it binds the answer of every path to the methods that the path does not take.
     func responder() -> RouterResponder<APIRequestContext> {
         router.answerOtherMethods()
         return router.buildResponder()

@@ -2,8 +2,8 @@ import HTTPTypes
 import Hummingbird
 import PushModel
 
-/// Stands before the handler of every route that needs a key. The cheapest check comes first: is there room, who calls, does its rate allow it, may it
-/// do this.
+/// Runs before the handler of every route that needs a key. The cheapest check comes first: room, then the caller, then its rate, then its
+/// rights.
 struct AdmissionMiddleware: Sendable {
     let authenticator: Authenticator
     let apps: AppStore
@@ -32,7 +32,7 @@ struct AdmissionMiddleware: Sendable {
             }
             response = try await handler(authorized(request, context, caller, route))
         } catch {
-            // Made here, so that a refusal says as well how often the key may still call.
+            // The answer is made here so that a refusal also carries the key's remaining rate.
             response = observation.refusal(error, context)
         }
         quota.write(to: &response.headers)

@@ -24,7 +24,7 @@ struct AppsController: Sendable {
         }
     }
 
-    /// With a warning for each environment that nothing can be sent in.
+    /// With a warning for each environment in which the app cannot send.
     private func answer(_ status: HTTPResponse.Status, _ app: App) async throws -> Response {
         let missing = app.missing(among: try await apps.credentials(of: app.slug))
         return JSONAnswer.response(status, App.made, (app, missing))

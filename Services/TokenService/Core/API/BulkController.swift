@@ -18,7 +18,7 @@ struct BulkController: Sendable {
     init(pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics, logger: Logger) {
         let register: InstallationImport.Register = { registrations, app in
             let results = await registration.register(registrations, app: app)
-            // A failure is counted where it is answered.
+            // The stream counts a failure when it answers it.
             let done = results.compactMap { if case .success(let result) = $0 { result } else { nil } }
             let created = done.count(where: \.isNew)
             metrics.registered(created: created, updated: done.count - created)

@@ -41,7 +41,7 @@ struct DocumentationController: Sendable {
         }
     }
 
-    /// What a Content-Security-Policy allows an inline style by.
+    /// The hash by which a Content-Security-Policy allows an inline style.
     private static func sourceHash(_ text: String) -> String {
         "sha256-" + Data(Digest.sha256(Array(text.utf8))).base64EncodedString()
     }

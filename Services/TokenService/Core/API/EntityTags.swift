@@ -1,6 +1,6 @@
 import HTTPTypes
 
-/// What an `If-Match` or `If-None-Match` field names (RFC 9110 section 13.1): any state, or the states with these entity tags.
+/// The states that an `If-Match` or `If-None-Match` field names (RFC 9110 section 13.1): any state, or those with these entity tags.
 enum EntityTags: Equatable, Sendable {
     case any
     /// As they were written, not checked.

@@ -1,7 +1,7 @@
 import PushModel
 
-/// A query as `application/x-www-form-urlencoded` (WHATWG URL, section 5.1), so that `+` is a blank. Read strictly: what is not UTF-8 is no
-/// value, instead of one with replacement characters, which would be somebody else's name.
+/// A query as `application/x-www-form-urlencoded` (WHATWG URL, section 5.1), so that `+` is a blank. Read strictly: text that is not UTF-8
+/// is no value, because replacement characters could spell the name of another user.
 struct FormQuery {
     struct Parameter: Equatable {
         /// Nil where it cannot be decoded.

@@ -1,7 +1,8 @@
 import HTTPTypes
 
 extension HTTPFields {
-    /// What the subscript gives. It walks the fields in several layers and joins what it found; nearly every field is there once or not.
+    /// The same value as the subscript's. The subscript goes through the fields in several layers and joins the values; nearly every field
+    /// is there once or not.
     func text(_ name: HTTPField.Name) -> String? {
         var found: String?
         for index in indices where self[index].name == name {
@@ -13,7 +14,7 @@ extension HTTPFields {
 }
 
 extension HTTPField.Name {
-    // `HTTPField.Name(_:)` gives nil for what is no token (RFC 9110 section 5.6.2); these are.
+    // `HTTPField.Name(_:)` gives nil for text that is no token (RFC 9110 section 5.6.2); these are tokens.
     static let idempotencyKey = HTTPField.Name("Idempotency-Key")
     static let idempotencyReplay = HTTPField.Name("Idempotency-Replay")
 }

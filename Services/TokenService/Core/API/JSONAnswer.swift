@@ -6,7 +6,7 @@ enum JSONAnswer {
     private static let contentType = HTTPField(name: .contentType, value: "application/json")
     private static let cacheControl = HTTPField(name: .cacheControl, value: "no-store")
 
-    /// - Parameter headers: More of them, beside the content's type and that nobody may store it.
+    /// - Parameter headers: Further headers, beside the content's type and `no-store`.
     static func response<Value>(
         _ status: HTTPResponse.Status, _ schema: ResponseSchema<Value>, _ value: Value, headers: HTTPFields = [:]
     ) -> Response {

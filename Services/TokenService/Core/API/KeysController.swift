@@ -36,7 +36,7 @@ struct KeysController: Sendable {
 
     @Sendable private func revoke(_ call: APICall) async throws -> Response {
         let id = try call.text("id", maximumBytes: 64)
-        // Also where it is not known whether it was done.
+        // Also if it is not known whether the change happened.
         defer { authenticator.forget(id) }
         guard try await keys.revoke(id) else { throw APIError.notFound }
         return JSONAnswer.noContent

@@ -4,8 +4,8 @@ import NIOCore
 import NIOHTTPTypesHTTP1
 import SystemIO
 
-/// HTTP/1 whose requests are worked on by the event loop that read them. On the pool of tasks' threads each request would go from the loop to
-/// a thread of the pool and back, and both would be woken for it. What takes a processor for long leaves it (``offItsLoop(_:)``).
+/// HTTP/1 whose requests run on the event loop that read them. On Swift's task threads, each request would go from the loop to another
+/// thread and back, and both would be woken for it. Work that takes a processor for long leaves the loop (``offItsLoop(_:)``).
 struct LoopChannel: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 
@@ -42,7 +42,7 @@ struct LoopChannel: ServerChildChannel {
     }
 }
 
-/// On the pool of tasks' threads: for what would keep an event loop from its other connections.
+/// Runs `body` on Swift's task threads, because it would keep an event loop from its other connections.
 func offItsLoop<Result, Failure: Error>(
     _ work: @concurrent () async throws(Failure) -> Result
 ) async throws(Failure) -> Result {

@@ -3,7 +3,7 @@ import Postgres
 import PushModel
 import StrictJSON
 
-/// Finding notifications, and what became of each copy.
+/// Finds notifications, and the outcome of each delivery.
 struct NotificationReadingController: Sendable {
     let pool: PostgresPool
 

@@ -4,7 +4,7 @@ import Logging
 import Postgres
 import PushModel
 
-/// `POST /v1/apps/{app}/notifications/batch`: each item as if it had been sent alone, in shared transactions.
+/// `POST /v1/apps/{app}/notifications/batch`: handles each item as a request of its own, in shared transactions.
 extension NotificationsController {
     private typealias ItemAnswer = Result<NotificationIntake.Acceptance, any Error>
 
@@ -48,7 +48,7 @@ extension NotificationsController {
         return items.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
     }
 
-    /// The requests with the warnings that depend on what was sent before.
+    /// The requests, with the warnings that depend on earlier requests.
     private func warned(
         _ requests: [Result<NotificationRequest, any Error>], app: App, now: Int64
     ) async -> [Result<NotificationRequest, any Error>] {
@@ -74,7 +74,7 @@ extension NotificationsController {
         return warned
     }
 
-    /// By index, the answers to repeats of what is refused now and was accepted then.
+    /// By index, the answers to repeated requests that would be refused now and were accepted earlier.
     private func repeats(among items: [NotificationBatch.Item], app: App) async -> [Int: ItemAnswer] {
         var refused: [(index: Int, key: IdempotencyKey)] = []
         for (index, item) in items.enumerated() {

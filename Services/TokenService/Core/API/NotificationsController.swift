@@ -53,7 +53,7 @@ struct NotificationsController: Sendable {
             guard let idempotency, let known = try await earlier([idempotency], app: app)[0] else { throw fault }
             return answer(try known.get())
         }
-        // As the ordinary requests that it would take.
+        // Counts as the number of ordinary requests that it replaces.
         call.charge(((request.target.count ?? 1) - 1) / NotificationRequest.Target.maximumListed)
         if request.pushType == .background {
             request.warnings += try await pool.session { [request] session in
@@ -66,8 +66,8 @@ struct NotificationsController: Sendable {
         return answer(acceptance)
     }
 
-    /// For each key the answer to a repeat of what is refused now and was accepted then: its `not_before` has passed, or the key has lost a
-    /// scope. Nil where nothing was accepted with the key.
+    /// For each key, the answer to a repeated request that would be refused now and was accepted earlier: its `not_before` has passed, or
+    /// the key has lost a scope. Nil if no request was accepted with the key.
     func earlier(_ keys: [IdempotencyKey], app: App) async throws -> [Result<NotificationIntake.Acceptance, any Error>?] {
         let insertions = try await pool.session { session in
             let store = NotificationStore(session: session)
@@ -82,7 +82,7 @@ struct NotificationsController: Sendable {
         }
     }
 
-    /// The same body, judged and not sent.
+    /// The same body, validated and not sent.
     @Sendable private func validate(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
@@ -140,7 +140,7 @@ struct NotificationsController: Sendable {
 
     private static let traceparentName = HTTPField.Name(TraceContext.headerName)
 
-    /// The sender's trace; a new one where there is none or it cannot be read. We record no spans, so its parent stays the parent.
+    /// The sender's trace; a new one if there is none or it cannot be read. We record no spans, so the parent stays the same.
     static func traceparent(_ call: APICall) -> String {
         let given = traceparentName.flatMap(call.request.headers.text).flatMap { TraceContext(traceparent: $0) }
         if let given { return given.traceparent }

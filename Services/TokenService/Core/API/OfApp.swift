@@ -1,6 +1,6 @@
 import PushModel
 
-/// Something that an answer shows with the app that it belongs to.
+/// A value that an answer shows with its app.
 struct OfApp<Value: Sendable>: Sendable {
     let app: AppSlug
     let value: Value

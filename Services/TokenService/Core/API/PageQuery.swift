@@ -1,7 +1,7 @@
 import Hummingbird
 import PushModel
 
-/// What every list takes in its query: `limit` and `cursor`.
+/// The query of every list: `limit` and `cursor`.
 enum PageQuery {
     static let maximum = 1000
     static let standard = 100
@@ -28,7 +28,7 @@ enum PageQuery {
 }
 
 extension APICall {
-    /// Refuses what is not known or said twice: a misspelt filter must not show everything.
+    /// Refuses an unknown or repeated parameter: a misspelt filter must not show everything.
     func allowQuery(_ names: Set<String>) throws {
         var seen: Set<String> = []
         for parameter in FormQuery(request.uri.query).parameters {
@@ -80,8 +80,8 @@ extension APICall {
             seenBefore: try moment("seen_before"))
     }
 
-    /// What `tokens` asks for.
-    /// - Throws: ``APIError`` 403 where the whole tokens are asked for without the scope `devices`.
+    /// The value of `tokens`.
+    /// - Throws: ``APIError`` 403 if the caller asks for whole tokens without the scope `devices`.
     func tokenDisplay() throws -> TokenDisplay {
         let shown = try choice("tokens", of: TokenDisplay.self) ?? .hints
         guard shown == .hints || caller.scopes.contains(.devices) else { throw APIError.forbidden([.devices]) }

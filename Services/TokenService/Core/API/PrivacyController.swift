@@ -5,7 +5,7 @@ import Postgres
 import PushModel
 import StrictJSON
 
-/// What a person may ask for (GDPR articles 15, 17 and 20): everything that is known of them, and its end.
+/// The rights of a person (GDPR articles 15, 17 and 20): a copy of all data about them, and its erasure.
 struct PrivacyController: Sendable {
     let erasure: Erasure
     let export: UserExport
@@ -24,7 +24,7 @@ struct PrivacyController: Sendable {
         let app = try call.app()
         let result = try await erasure.erase(user: user, app: app)
         metrics.erased(result)
-        // Who asked, and how much there was; never whose it was.
+        // Records the caller and the amount of data; never the user.
         logger.notice(
             "A user was erased",
             metadata: [
@@ -43,7 +43,7 @@ struct PrivacyController: Sendable {
             return ()
         }
         let place = try streams.enter()
-        // Whatever keeps the database from answering is said while there can still be a status.
+        // The first page is read before the status is sent, so that an unavailable database can still be answered with a status.
         let first = try await export.firstPage(user: user, app: app)
         return Response(
             status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],

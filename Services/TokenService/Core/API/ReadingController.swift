@@ -4,7 +4,7 @@ import Postgres
 import PushModel
 import StrictJSON
 
-/// Reading the registry: one installation, lists of them, who holds a token, what happened to an installation.
+/// Reads the registry: one installation, lists of them, the holder of a token, the history of an installation.
 struct ReadingController: Sendable {
     let pool: PostgresPool
 

@@ -32,18 +32,18 @@ struct RequestBody: Sendable {
         }
     }
 
-    /// Nothing is unpacked here: what is small on the wire and huge in memory does not exist.
+    /// The service decompresses nothing: a body that is small on the wire cannot become huge in memory.
     static func expectPlain(_ request: Request) throws {
         guard let coding = request.headers[.contentEncoding], coding.lowercased() != "identity" else { return }
         throw APIError(
             .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must come without a Content-Encoding")
     }
 
-    /// Reads the body as one object with `read`, which leaves its complaints in the reader.
+    /// Reads the body as one object with `read`, which records faults in the reader.
     /// - Parameters:
     ///   - allowsEmpty: Take no body for an empty object.
     ///   - maximumDepth: How deep arrays and objects may nest.
-    ///   - maximumValues: How many values there may be: they bound what the body takes in memory beside its bytes.
+    ///   - maximumValues: The greatest number of values: they bound the memory that the body takes beside its bytes.
     /// - Throws: ``APIError`` with every problem that was found.
     func object<Content>(
         allowsEmpty: Bool = false, maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumValues: Int = .max,

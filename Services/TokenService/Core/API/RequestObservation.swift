@@ -2,7 +2,7 @@ import Hummingbird
 import Logging
 import Observability
 
-/// Outermost around every request: counts and times it, and turns whatever was thrown into a problem document.
+/// Outermost around every request: counts and times it, and turns every thrown error into a problem document.
 struct RequestObservation: MiddlewareProtocol {
     typealias Input = Request
     typealias Output = Response
@@ -29,7 +29,7 @@ struct RequestObservation: MiddlewareProtocol {
         return response
     }
 
-    /// What is answered for an error; our own faults are logged.
+    /// The answer to an error; logs the error if it is our fault.
     func refusal(_ error: any Error, _ context: APIRequestContext) -> Response {
         let problem = APIError(cause: error)
         if problem.isOurFault {
@@ -42,11 +42,11 @@ struct RequestObservation: MiddlewareProtocol {
 }
 
 extension Response {
-    /// The answer to HEAD (RFC 9110 section 9.3.2): content would be read as the beginning of the next answer.
+    /// The answer to HEAD (RFC 9110 section 9.3.2): a client would read content as the beginning of the next answer.
     fileprivate var withoutContent: Response {
         var head = createHeadResponse()
         if body.contentLength == nil {
-            // Not 0 but unknown. ``ConnectionState`` knows by the coding that the answer ends with its head.
+            // Not 0 but unknown. ``ConnectionState`` knows from the missing length that the answer ends with its head.
             head.headers[.contentLength] = nil
             head.headers[.transferEncoding] = "chunked"
         }

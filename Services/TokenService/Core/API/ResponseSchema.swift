@@ -3,7 +3,7 @@ import StrictJSON
 
 /// A JSON value of an answer: its JSON schema, which the API's document shows, and the way to write it.
 ///
-/// An object's fields stand in one list, from which both are made: neither can say something that the other does not.
+/// Both are made from one list of an object's fields, so that they cannot differ.
 struct ResponseSchema<Value>: Sendable {
     let schema: JSONSchema
     let write: @Sendable (Value, inout JSONWriter) -> Void
@@ -14,7 +14,7 @@ struct ResponseSchema<Value>: Sendable {
         let write: @Sendable (Value, inout JSONWriter) -> Void
     }
 
-    /// - Parameter name: The document describes the object once, under this name; without one, wherever it stands.
+    /// - Parameter name: The document describes the object once, under this name; without a name, at each place.
     static func object(_ name: String? = nil, _ fields: [Field]) -> ResponseSchema {
         let object = JSONSchema.answer(fields.flatMap(\.described))
         return ResponseSchema(schema: name.map { .named($0, object) } ?? object) { value, writer in
@@ -24,7 +24,7 @@ struct ResponseSchema<Value>: Sendable {
         }
     }
 
-    /// - Parameter schema: Where the list has more to say than what its elements are.
+    /// - Parameter schema: For a list that needs more than the schema of its elements.
     static func array<Element>(
         _ element: ResponseSchema<Element>, _ schema: JSONSchema? = nil
     ) -> ResponseSchema where Value == [Element] {

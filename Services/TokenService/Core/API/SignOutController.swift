@@ -39,7 +39,7 @@ struct SignOutController: Sendable {
         return JSONAnswer.noContent
     }
 
-    /// In the body, never in the path: tokens have no business in anybody's access log.
+    /// In the body, never in the path: an access log must not show tokens.
     private static func namedToken(
         _ call: APICall
     ) async throws -> (token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner) {
@@ -68,7 +68,7 @@ struct SignOutController: Sendable {
 
     @Sendable private func deregister(_ call: APICall) async throws -> Response {
         let id = try call.id("id")
-        // In the query: what stands between may drop the body of a DELETE, and the guard with it.
+        // In the query: a proxy may drop the body of a DELETE, and the guard with it.
         try call.allowQuery(["expected_user"])
         let user = try call.words("expected_user", maximumBytes: StatedUser.maximumBytes)
         let expected = user.map { ExpectedOwner.exactly($0) } ?? .anyone
@@ -91,7 +91,7 @@ extension SignOut {
         "SignOut",
         [
             .nullable("id", .uuid, "Null where a token named no installation.") { $0.installation },
-            .required("signed_out", .boolean, "False where nobody was signed in.") { $0.result.signedOut },
+            .required("signed_out", .boolean, "False if no user was signed in.") { $0.result.signedOut },
             .required("owner_epoch", .count) { $0.result.ownerEpoch },
             .required("fence", .fence) { $0.result.fence },
         ])
@@ -100,5 +100,5 @@ extension SignOut {
         [.required("signed_out", .count, "How many installations.") { $0.count }, .required("fence", .fence) { $0.fence }])
 
     private static let expectedUser = JSONSchema.Field.optional(
-        "expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or nobody.")
+        "expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or no user.")
 }

@@ -42,7 +42,7 @@ struct WebhooksController: Sendable {
         }
     }
 
-    /// By the rule of the sending side: a webhook that would refuse every message is refused here.
+    /// Uses the rule of the sending side: a webhook whose every message would be refused is refused here.
     private func check(_ url: WebhookURL) async throws {
         guard let refusal = await WebhookAddresses(rules: settings.rules).refusal(of: url) else { return }
         throw APIError.invalid([JSONProblem(pointer: "/url", code: "address_not_allowed", detail: refusal.words)])
@@ -92,7 +92,7 @@ struct WebhooksController: Sendable {
         return try Self.answer(webhook, secret: secret)
     }
 
-    /// Goes the way of every event, so that what it shows is true of them.
+    /// The ping takes the way of every event, so that its result holds for them too.
     @Sendable private func ping(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
         let now = UnixTime.milliseconds()

@@ -1,9 +1,9 @@
 import PushModel
 import StrictJSON
 
-/// What a new key is asked for.
+/// A request to make a key.
 struct NewKey {
-    /// As it was given: whether there is such an app is not known yet.
+    /// As the caller gave it: the app may not exist.
     let app: String?
     let name: String
     let scopes: Set<Scope>
@@ -53,7 +53,7 @@ extension APIKey {
             .omissible("expires_at", .time, "When the new key ends; null for never."),
         ])
 
-    /// With the key itself, where it was just made.
+    /// With the key itself, if it was just made.
     static let made = ResponseSchema<(key: APIKey, secret: APIKeyText?)>.object("Key", fields)
     static let list = ResponseSchema<[APIKey]>.object("Keys", [.required("keys", .array(made)) { $0.map { ($0, nil) } }])
     static let rotated = ResponseSchema<(key: APIKey, secret: APIKeyText, previous: APIKey)>.object(

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What an API key may do. No scope includes another.
+/// The rights of an API key. No scope includes another.
 package enum Scope: String, Sendable, CaseIterable, Hashable {
     case devices, send, read, admin
 }
@@ -35,7 +35,7 @@ package struct APIKey: Equatable, Sendable {
     }
 }
 
-/// Who is calling: what remains of a key after it was found good.
+/// The caller: the part of a key that is kept after it was found good.
 package struct Caller: Equatable, Sendable {
     package let keyID: String
     package let app: AppSlug?

@@ -9,11 +9,11 @@ package struct App: Equatable, Sendable {
     package let bundleID: String
     package let devicePolicy: DevicePolicy
     package let environments: [APNsEnvironment]
-    /// An installation that did not register for so many days is flagged as stale; nil: none ever is.
+    /// An installation that did not register for this many days is flagged as stale; nil: none ever is.
     package let staleAfterDays: Int?
     /// Whether stale installations are removed as well.
     package let removesStale: Bool
-    /// Which state changes go to the exchange of outcomes; none twice.
+    /// The state changes that go to the exchange of outcomes; none twice.
     package var eventStream: [EventLog] = []
 }
 

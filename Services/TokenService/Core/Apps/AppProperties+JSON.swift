@@ -25,7 +25,7 @@ extension JSONObjectReader {
         )
     }
 
-    /// A merge patch: what it does not name stays, and null means none, which only `stale_after_days` may be.
+    /// A merge patch: a field that it does not name stays, and null means none, which only `stale_after_days` may be.
     mutating func appChange() -> AppChange? {
         var change = AppChange()
         if has("bundle_id") { change.bundleID = bundleID() }
@@ -96,7 +96,7 @@ extension App {
     static let response = ResponseSchema<App>.object("App", fields)
     static let list = ResponseSchema<[App]>.object("Apps", [.required("apps", .array(response)) { $0 }])
 
-    /// With a warning for each environment that nothing can be sent in.
+    /// With a warning for each environment in which the app cannot send.
     static let made = ResponseSchema<(app: App, warnings: [String])>.object(
         "MadeApp",
         [

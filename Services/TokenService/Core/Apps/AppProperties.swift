@@ -1,6 +1,6 @@
 package import PushModel
 
-/// The properties of an app that whoever makes or changes it states.
+/// The properties that a caller states when it makes or changes an app.
 package struct AppProperties: Equatable, Sendable {
     package static let maximumBundleIDBytes = 155
     package static let staleAfterDays: ClosedRange<Int64> = 1...3650

@@ -66,8 +66,8 @@ package final class AppStore: Sendable {
         case environmentInUse(APNsEnvironment)
     }
 
-    /// Changes an app, for this process at once and for others within ``memory``: until then they, and requests that are under way,
-    /// may still register a token for an environment that is gone.
+    /// Changes an app, for this process at once and for others within ``memory``. Until then the other processes, and requests that are
+    /// under way, may still register a token for a removed environment.
     /// - Returns: nil where there is no such app.
     package func change(_ slug: AppSlug, _ change: AppChange) async throws -> Change? {
         defer { known.forget(slug) }
@@ -120,7 +120,7 @@ extension App {
     }
 }
 
-/// A row holds what its table's constraints forbid: another program's work.
+/// A row violates its table's constraints: another program wrote it.
 package struct CorruptRow: Error, CustomStringConvertible {
     package let table: String
     package var description: String { "a row of \(table) holds what its constraints forbid" }

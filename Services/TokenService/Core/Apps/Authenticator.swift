@@ -21,7 +21,7 @@ package final class Authenticator: Sendable {
     private let keys: LookupCache<String, Remembered>
 
     /// - Parameters:
-    ///   - uses: Writes down, behind the requests, that keys were used.
+    ///   - uses: Writes down in the background that keys were used.
     ///   - hasStarted: Whether the bootstrap key is in the database. Until then an unknown key is no reason to refuse.
     package init(store: KeyStore, uses: KeyUses, hasStarted: @escaping @Sendable () -> Bool) {
         self.uses = uses

@@ -1,9 +1,9 @@
-/// What a key's rotation is asked for.
+/// A request to rotate a key.
 package struct KeyRotation: Equatable, Sendable {
     package static let defaultOverlapSeconds: Int64 = 86_400
     package static let overlapSeconds: ClosedRange<Int64> = 0...(30 * 86_400)
 
-    /// How long the old key lives on, at most: its expiry is never moved away.
+    /// The longest further life of the old key: a rotation never extends its expiry.
     package var overlapSeconds: Int64
     /// The new key's; UNIX milliseconds; nil for never.
     package var expiresAt: Int64?
@@ -18,7 +18,7 @@ package struct KeyRotation: Equatable, Sendable {
         case rotated(new: APIKey, old: APIKey)
         /// The key is over: nothing to hand over.
         case over(APIKey.State)
-        /// A key that replaces it is live: more than two at once are never needed, and are soon forgotten.
+        /// A key that replaces it is live: more than two live keys are never needed, and are soon forgotten.
         case alreadyRotated(successor: String)
     }
 }

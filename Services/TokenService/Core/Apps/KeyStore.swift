@@ -114,8 +114,8 @@ package struct KeyStore: Sendable {
         }
     }
 
-    /// Notes that keys are in use, of each at most once a minute: so that an operator finds forgotten keys. A row that another transaction has
-    /// locked is left for the next time: waiting for it would keep the others'.
+    /// Records that keys are in use, of each at most once a minute, so that an operator finds forgotten keys. It skips a row that another
+    /// transaction has locked: waiting for it would delay the records of the other keys.
     package func noteUses(_ ids: [String]) async throws {
         try await pool.session { session in
             _ = try session.execute(

@@ -2,10 +2,10 @@ package import Logging
 import Postgres
 import ServiceLifecycle
 
-/// Writes down when keys were last used, behind the requests: none waits for it, and none fails with it.
+/// Records in the background when keys were last used: no request waits for it, and none fails with it.
 ///
-/// One writer, and one statement for all keys that were used since the one before. The authenticator notes a key every few seconds at most, so
-/// little waits here however long a statement takes, and a use that is lost with one that failed is soon followed by another.
+/// One writer runs one statement for all keys that were used since the last one. The authenticator reports a key every few seconds at most,
+/// so the queue stays short even if a statement is slow. If a statement fails, the keys' next uses replace those that it lost.
 package final class KeyUses: Service {
     private let store: KeyStore
     private let logger: Logger
@@ -18,7 +18,7 @@ package final class KeyUses: Service {
 
     func note(_ id: String) { used.put(id) }
 
-    /// To be shut down after the server, so that the last uses are written down.
+    /// Shut it down after the server, so that it records the last uses.
     package func run() async throws {
         await withGracefulShutdownHandler {
             for await _ in used.wakeUps { await write() }

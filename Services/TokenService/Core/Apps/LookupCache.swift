@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Remembers for seconds what the database is asked for with every request.
+/// Remembers for seconds an answer of the database that every request needs.
 ///
-/// However many ask at once, the database is asked once: a thousand requests that find an answer forgotten would have each other refused.
-/// What is still asked for near the end of its time is looked up anew meanwhile, so that nobody waits for it.
+/// All callers that ask at once share one lookup: after an expiry, a thousand separate lookups would overload the database. A key that is
+/// still in demand near the end of its time is looked up again in the background, so that no caller waits.
 package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-    /// Of the memory: afterwards the next one who asks has it looked up anew.
+    /// The share of the memory after which the next caller starts a new lookup.
     private static var freshShare: Double { 0.8 }
     private static var maximumKnown: Int { 10_000 }
 
@@ -35,8 +35,8 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
 
     /// - Parameters:
     ///   - memory: How long a change made elsewhere may stay unnoticed here.
-    ///   - lifetime: How long a value is good at most, where it ends by itself; nil for ever.
-    ///   - lookUp: Gives nil where there is nothing, which is not remembered, as no failure is.
+    ///   - lifetime: How long a value is valid at most, if it ends by itself; nil for ever.
+    ///   - lookUp: Gives nil if there is no value. Neither that nor a failure is remembered.
     package init(
         memory: Duration, lifetime: @escaping @Sendable (Value) -> Duration? = { _ in nil },
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }, lookUp: @escaping @Sendable (Key) async throws -> Value?
@@ -47,7 +47,7 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
         self.lookUp = lookUp
     }
 
-    /// - Throws: What `lookUp` throws, for everybody who waits for it; nothing while there is an answer in memory.
+    /// - Throws: The error of `lookUp`, for every caller that waits for it; nothing while there is an answer in memory.
     package func value(_ key: Key) async throws -> Value? {
         let now = now()
         let (known, lookup) = state.withLock { state -> (Known?, Lookup?) in
@@ -59,7 +59,7 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
         return try await lookup?.task.value
     }
 
-    /// After a change made here: whoever asks from now on gets what is so now.
+    /// Call it after a change made here: later callers get the new value.
     package func forget(_ key: Key) {
         state.withLock { state in
             state.known.removeValue(forKey: key)
@@ -67,7 +67,7 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
         }
     }
 
-    /// In a task of its own: whoever began it may be cancelled while others wait.
+    /// In a task of its own: the caller that began it may be cancelled while others wait.
     private func begin(_ key: Key, asked: ContinuousClock.Instant, _ state: inout State) -> Lookup {
         state.lookups += 1
         let number = state.lookups
@@ -83,7 +83,7 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
         return lookup
     }
 
-    /// What was asked for before a ``forget(_:)`` is not remembered after it.
+    /// The answer of a lookup that began before a ``forget(_:)`` is not remembered after it.
     private func end(_ key: Key, _ number: Int, asked: ContinuousClock.Instant, _ result: Result<Value?, any Error>) {
         state.withLock { state in
             guard state.underWay[key]?.number == number else { return }

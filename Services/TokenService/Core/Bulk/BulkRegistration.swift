@@ -8,7 +8,7 @@ struct BulkRegistration: Sendable {
     static let maximumItems = 1000
     static let maximumBodyBytes = 4 << 20
 
-    /// What a request asks for: each item as a registration, or why it is none.
+    /// The items of a request: each is a registration, or the reason why it is none.
     struct Items: Sendable {
         enum Item: Sendable {
             case registration(Registration)
@@ -17,7 +17,7 @@ struct BulkRegistration: Sendable {
 
         var items: [Item]
 
-        /// Faults of one item are that item's answer; only what is wrong with the list itself goes to `body.problems`.
+        /// A fault of one item is that item's answer; only a fault of the list itself goes to `body.problems`.
         init?(_ body: inout JSONObjectReader, app: App) {
             let list = body.value("installations")
             body.finish()

@@ -1,11 +1,11 @@
-/// How long a stream bears with a database that is away: pauses that double from 50 ms to 2 s, until its patience ends.
+/// How long a stream waits for a database that is away: pauses that double from 50 ms to 2 s, until its time is up.
 struct DatabaseWait {
     private let deadline: ContinuousClock.Instant
     private var next = Duration.milliseconds(50)
 
     init(patience: Duration) { deadline = .now + patience }
 
-    /// Whether another pause would be one too many.
+    /// Whether another pause would exceed the limit.
     var isOver: Bool { ContinuousClock.now + next >= deadline }
 
     mutating func pause() async throws {

@@ -7,7 +7,7 @@ package struct ExportStore: Sendable {
 
     package init(pool: PostgresPool) { self.pool = pool }
 
-    /// Those that are registered, be it without an owner. Fewer than `limit`: there are no more.
+    /// Those that are registered, with an owner or without. Fewer than `limit`: there are no more.
     package func page(of app: App, after cursor: PushID?, limit: Int) async throws -> [ExportedInstallation] {
         try await pool.session { session in
             try session.execute(

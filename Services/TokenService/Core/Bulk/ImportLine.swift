@@ -12,7 +12,7 @@ package struct ImportLine: Sendable {
 
     /// 1 for the first.
     package var number: Int
-    /// What it took in the stream.
+    /// The bytes that it took in the stream.
     package var bytes: Int
     package var content: Content
 

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// What an import has done so far.
+/// The counts of an import so far.
 package struct ImportTotals: Equatable, Sendable {
     /// The last line that was dealt with.
     package var through: Int
@@ -18,7 +18,7 @@ package struct ImportTotals: Equatable, Sendable {
     }
 }
 
-/// What became of one chunk.
+/// The result of one chunk.
 struct ImportAnswer {
     var created = 0
     var updated = 0

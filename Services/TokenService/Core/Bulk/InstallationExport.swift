@@ -27,7 +27,7 @@ package struct InstallationExport: Sendable {
 
     package func begin(app: App, after cursor: PushID?) -> Answers { Answers(exporting: self, app: app, cursor: cursor) }
 
-    /// What the client is sent, in turn. One owner.
+    /// The parts of the answer, in turn. One owner.
     package struct Answers {
         private let exporting: InstallationExport
         private let app: App
@@ -79,7 +79,7 @@ package struct InstallationExport: Sendable {
         return lines.buffer
     }
 
-    /// Reads, and again while the database is away.
+    /// Reads, and retries while the database is away.
     fileprivate func patiently<Value>(_ read: () async throws -> Value) async throws -> Value {
         var wait = DatabaseWait(patience: patience)
         while true {

@@ -3,10 +3,10 @@ package import NIOCore
 import Postgres
 import ServiceLifecycle
 
-/// `POST /v1/apps/{app}/import`: registers every line of a stream and answers, while it reads, what became of them.
+/// `POST /v1/apps/{app}/import`: registers every line of a stream and reports the results while it reads.
 ///
-/// Reading and committing overlap by one chunk, and each waits for the other, so that memory is the same for any length. What is reported
-/// as `through` is committed. A stream that ends early, for whatever reason, ends after a whole chunk.
+/// Reading and committing overlap by one chunk, and each waits for the other, so that the memory does not grow with the length. Every line
+/// up to `through` is committed. A stream that ends early, for any reason, ends after a whole chunk.
 package struct InstallationImport: Sendable {
     package typealias Register =
         @Sendable ([Registration], App) async -> [Result<InstallationRegistration.Result, any Error>]
@@ -24,7 +24,7 @@ package struct InstallationImport: Sendable {
         self.logger = logger
     }
 
-    /// Begins to read. ``Answers/next()`` commits, chunk by chunk; ``Answers/end()`` must be called at the end, however it comes.
+    /// Begins to read. ``Answers/next()`` commits, chunk by chunk; the caller must call ``Answers/end()`` in every case.
     /// - Parameters:
     ///   - firstLine: The number of the first line that comes.
     ///   - onChunk: Gets how many lines are about to be registered.
@@ -91,7 +91,7 @@ package struct InstallationImport: Sendable {
             return report.buffer
         }
 
-        /// Nothing more is wanted. Returns when reading has ended, which may be when the client falls silent for good.
+        /// The caller wants no more. Returns when reading has ended, at the latest when the client stays silent for too long.
         package func end() async {
             queue.finish(.stopped)
             await reader.value
@@ -113,7 +113,7 @@ package struct InstallationImport: Sendable {
                 if !lines.isEmpty, !(await queue.put(lines)) { return }
             }
         } catch {
-            // The connection broke inside the body. The line that was cut with it counts for nothing.
+            // The connection broke inside the body. The incomplete last line does not count.
             return queue.finish(.cut)
         }
         if let last = splitter.finish(), !(await queue.put([line(last)])) { return }
@@ -143,7 +143,7 @@ package struct InstallationImport: Sendable {
         var wasNew: Set<Int> = []
         while !wanted.isEmpty {
             let results = await register(wanted.map(\.registration), app)
-            // From the first that could not be tried, all are tried again: two lines for one installation keep their order.
+            // From the first line that could not be tried, all are tried again: two lines for one installation keep their order.
             let firstAway = results.firstIndex { Self.isUnavailable($0) } ?? results.count
             for (item, result) in zip(wanted[firstAway...], results[firstAway...]) {
                 if case .success(let success) = result, success.isNew { wasNew.insert(item.line) }

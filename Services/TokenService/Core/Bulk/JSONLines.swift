@@ -21,7 +21,7 @@ struct JSONLines {
 
     mutating func done(_ totals: ImportTotals) { line(Self.progress, Progress(isDone: true, totals: totals)) }
 
-    /// The last line of a stream that could not go on; it says from where to go on.
+    /// The last line of a stream that could not go on; it names the line to resume from.
     mutating func broken(_ fault: BulkFault, _ totals: ImportTotals) { line(Self.progress, Progress(fault: fault, totals: totals)) }
 
     mutating func installation(_ installation: ExportedInstallation) { line(ExportedInstallation.response, installation) }

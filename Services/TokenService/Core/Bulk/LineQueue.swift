@@ -1,17 +1,17 @@
 import Synchronization
 
-/// Between the task that reads an import's lines and the one that commits them: what is read while one chunk is being committed
-/// becomes the next chunk, and whoever reads too fast waits.
+/// Between the task that reads an import's lines and the task that commits them. Lines that arrive during a commit become the next chunk; a
+/// reader that is too fast waits.
 ///
-/// One reader, one committer. At most one chunk is in here and one with the committer, and what one buffer of the socket holds.
+/// One reader, one committer. Memory holds at most one chunk here, one with the committer, and one buffer of the socket.
 package final class LineQueue: Sendable {
     package enum Chunk: Sendable {
         case lines([ImportLine])
         /// Every line was taken.
         case ended
-        /// The stream broke off: what is missing will not come.
+        /// The stream broke off: the missing lines will not come.
         case cut
-        /// Somebody asked to stop; what is in the queue is given up.
+        /// The caller stopped it; the lines in the queue are given up.
         case stopped
     }
 
@@ -19,7 +19,7 @@ package final class LineQueue: Sendable {
         var lines: [ImportLine] = []
         var bytes = 0
         var end: Chunk?
-        /// Parked when the queue is full. Returns whether more is wanted.
+        /// Waits here while the queue is full. Returns whether more is wanted.
         var reader: CheckedContinuation<Bool, Never>?
         var committer: CheckedContinuation<Void, Never>?
 
@@ -59,7 +59,7 @@ package final class LineQueue: Sendable {
     package init(limit: Limit) { self.limit = limit }
 
     /// Waits while the queue is full.
-    /// - Returns: false when nobody wants more.
+    /// - Returns: false when the committer wants no more.
     package func put(_ lines: [ImportLine]) async -> Bool {
         let committer = state.withLock { state in
             state.lines += lines
@@ -79,7 +79,7 @@ package final class LineQueue: Sendable {
         }
     }
 
-    /// What was read before is still taken, except after `.stopped`.
+    /// The committer still takes the lines that were read before, except after `.stopped`.
     package func finish(_ end: Chunk) {
         let (reader, committer) = state.withLock { state in
             if state.isWanted { state.end = end }

@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Cuts a stream of bytes into lines. A line that is too long is passed over, not kept: its rest is counted as that line and nothing else.
+/// Cuts a stream of bytes into lines. A line that is too long is skipped, not kept: its rest counts as the same line.
 package struct LineSplitter {
     package enum Line: Equatable, Sendable {
         /// Without its line feed.

@@ -10,7 +10,7 @@ extension Registration {
             if id == nil { object.problem("id", "invalid_id", "must be a UUID") }
             return id
         }
-        // Read on without an id, so that a client hears of everything at once.
+        // Reads on without an id, so that the client gets all faults at once.
         self.init(&object, installation: id ?? PushID(high: 0, low: 0), app: app)
     }
 }

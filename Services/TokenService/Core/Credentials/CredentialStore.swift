@@ -7,7 +7,7 @@ package struct CredentialStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Takes the place of the same dispatcher's last report. What a dispatcher reported that is gone is removed with it.
+    /// Replaces the same dispatcher's last report, and removes credentials that the new report does not name.
     package func replace(by report: CredentialReport) throws {
         let rows = report.credentials.flatMap { credential in credential.apps.map { (app: $0.text, credential) } }
         _ = try session.pipeline([
@@ -21,8 +21,8 @@ package struct CredentialStore {
         ])
     }
 
-    /// What serves an app, by environment. A dispatcher reports every minute; one that has not for five is gone. One that still sends by a
-    /// credential counts more than another one that APNs refuses it to.
+    /// The credentials of an app, by environment. A dispatcher reports every minute; after five minutes without a report it is gone. A
+    /// credential that a dispatcher still sends with counts more than one that APNs refuses to another dispatcher.
     package func credentials(of app: AppSlug) throws -> [AppCredential] {
         try session.execute(
             """
@@ -39,7 +39,7 @@ package struct CredentialStore {
 
 extension CredentialReport.Credential.Kind: PostgresDecodable {}
 
-/// A credential that some dispatcher has for an app.
+/// A credential that at least one dispatcher has for an app.
 package struct AppCredential: Equatable, Sendable {
     package var environment: APNsEnvironment
     package var kind: CredentialReport.Credential.Kind

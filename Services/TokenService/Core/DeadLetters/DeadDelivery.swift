@@ -9,9 +9,9 @@ struct DeadDelivery: Sendable {
     var ownerEpoch: Int64
     /// No dispatcher has reported an outcome: the broker gave the job up by itself.
     var isOrphan: Bool
-    /// That its job had behind it.
+    /// The attempts that the job had behind it.
     var attempts: Int
-    /// What they came to.
+    /// The earlier outcome of those attempts.
     var earlier = PushJob.EarlierOutcome.none
     /// Of its job, UNIX milliseconds. With a local time, that of the notification is the last zone's.
     var expiresAt: Int64
@@ -19,7 +19,7 @@ struct DeadDelivery: Sendable {
     var job: JobID { JobID(notification: notification, number: DeliveryNames.place(of: id).job) }
     var position: Int { DeliveryNames.place(of: id).position }
 
-    /// Each delivery of the letters once, in ascending order of id; not one whose id is no place among its notification's jobs.
+    /// Each delivery of the letters once, in ascending order of id; without ids that match no place among the notification's jobs.
     static func all(of letters: [DeadLetter]) -> [DeadDelivery] {
         var all: [PushID: DeadDelivery] = [:]
         for letter in letters {

@@ -22,7 +22,7 @@ extension DeadLetterFilter {
         .omissible("all", .boolean, "True, and no filter: all there are."),
     ]
 
-    /// Nothing named is not everything: that has to be said.
+    /// A filter that names nothing does not mean everything: the caller has to say so.
     init?(_ body: inout JSONObjectReader) {
         self.init(
             reason: body.optionalString("reason", maximumBytes: 64), lane: body.optionalChoice("lane", of: Lane.self))
@@ -128,7 +128,7 @@ extension DeadLetterReplay.Disposition {
     fileprivate var meaning: String? {
         switch self {
         case .sent: "Published anew."
-        case .fenced: "Another user is signed in, or nobody."
+        case .fenced: "Another user is signed in, or no user."
         case .tokenGone: "The installation has no live token."
         case .cancelled: nil
         case .settled: "Has an outcome that is no failure, or the present token has had it."

@@ -1,15 +1,15 @@
 package import Broker
 package import PushModel
 
-/// One message of the dead-letter queue, as an operator sees it. What could not be read has no job.
+/// One message of the dead-letter queue, as an operator sees it. A message that cannot be read has no job.
 package struct DeadLetter: Sendable {
     /// Of the message; nil where its publisher gave none.
     package let id: PushID?
-    /// Why it is here: one of the dispatcher's words, `delivery_limit` where the broker gave it up, or `unknown`.
+    /// Why it is here: a reason that a dispatcher gave, `delivery_limit` if the broker gave it up, or `unknown`.
     package let reason: String
-    /// Where the reason is that it cannot be read: what is wrong with it.
+    /// If it could not be read: the fault in it.
     package let detail: String?
-    /// The queue that it came from, where that is known.
+    /// The queue that it came from, if that is known.
     package let source: String?
     package let bytes: Int
     package let job: PushJob?
@@ -29,14 +29,14 @@ package struct DeadLetter: Sendable {
         do { job = try PushJob(decoding: message.body) } catch { job = nil }
     }
 
-    /// When it was given up, UNIX milliseconds: from our own message ids.
+    /// When it was given up, UNIX milliseconds: taken from our own message ids.
     package var at: Int64? {
         guard let id, id.high >> 12 & 0xf == 7 else { return nil }
         return Int64(id.high >> 16)
     }
 }
 
-/// Which letters are meant. What is nil does not matter.
+/// Which letters a call means. A nil field does not restrict them.
 package struct DeadLetterFilter: Equatable, Sendable {
     package var ids: Set<PushID>?
     package var app: AppSlug?

@@ -1,11 +1,11 @@
 package import Broker
 package import PushModel
 
-/// Messages that nobody can do anything with go to the dead-letter queue with their reason, where an operator finds them.
+/// Sends messages that no process can handle to the dead-letter queue with their reason, where an operator finds them.
 package struct DeadLetterPublisher: Sendable {
     /// The header that says why.
     package static let reasonHeader = "push-reason"
-    /// The header that says where the message came from.
+    /// The header that names the message's origin.
     package static let sourceHeader = "push-source"
 
     private static let patience: Duration = .seconds(10)
@@ -18,7 +18,7 @@ package struct DeadLetterPublisher: Sendable {
         self.topology = topology
     }
 
-    /// - Parameter part: Of the message's outcomes, the only one that is meant; nil for the whole message.
+    /// - Parameter part: The only one of the message's outcomes that is dead; nil for the whole message.
     /// - Returns: whether the broker has it there; only then may it be acknowledged here.
     package func deadLetter(_ message: ReceivedMessage, part: OutcomeEvent? = nil, reason: String) async -> Bool {
         let letter = OutgoingMessage(

@@ -2,20 +2,22 @@ import Broker
 package import Postgres
 import PushModel
 
-/// Resolves dead letters anew and publishes what may still be sent: first one transaction decides and writes, then the jobs are confirmed,
-/// and only then may the letters go. A letter is its replay's outbox: if this process dies in between, the letter is still there, and the
-/// next replay finds the deliveries that were reopened and not sent.
+/// Resolves dead letters anew and publishes the deliveries that may still be sent. One transaction decides and writes, then the broker
+/// confirms the jobs, and only then are the letters removed.
+///
+/// A letter is its replay's outbox: if this process dies in between, the letter is still there, and the next replay finds the deliveries
+/// that were reopened and not sent.
 package struct DeadLetterReplay: Sendable {
-    /// What becomes of one delivery.
+    /// The result of one delivery.
     package enum Disposition: String, CaseIterable, Sendable {
         /// Reopened and published.
         case sent
-        /// The user that it was for is not signed in there any more.
+        /// Another user is signed in there now, or no user is.
         case fenced
         /// The installation has no live token for it.
         case tokenGone = "token_gone"
         case cancelled
-        /// It has an outcome that is none of failure, or the device's present token has had the notification.
+        /// It has an outcome that is no failure, or the device's present token has had the notification.
         case settled
         /// Its notification is past its expiry.
         case expired
@@ -24,7 +26,7 @@ package struct DeadLetterReplay: Sendable {
         /// Its notification has been removed.
         case forgotten
 
-        /// Whether nothing is left to be done about it.
+        /// Whether there is nothing left to do about it.
         var isDone: Bool {
             switch self {
             case .sent, .fenced, .tokenGone, .cancelled, .settled: true
@@ -40,7 +42,7 @@ package struct DeadLetterReplay: Sendable {
         package var isDone: Bool
     }
 
-    /// Deliveries of one transaction, about: few enough locks to hold nobody up.
+    /// Deliveries of one transaction, about: few enough locks that no other transaction waits long.
     private static let maximumBatch = 2000
 
     private let pool: PostgresPool
@@ -76,7 +78,7 @@ package struct DeadLetterReplay: Sendable {
         return letters.map { letter in
             let dispositions = (letter.job?.deliveries ?? []).map { delivery -> Disposition in
                 let disposition = resolved.dispositions[delivery.id] ?? .forgotten
-                // It stays as it is, and the letter stays: the next replay finds both.
+                // The delivery stays as it is, and so does the letter: the next replay finds both.
                 return !isPublished && (disposition == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : disposition
             }
             return Result(dispositions: dispositions, isDone: !dispositions.isEmpty && dispositions.allSatisfy(\.isDone))

@@ -4,11 +4,11 @@ package import RabbitMQ
 import Synchronization
 
 /// Reads, replays and drops dead letters. They stay in the broker's queue, in their order, until they are dropped or their replay is
-/// confirmed; whatever dies in between leaves them there.
+/// confirmed; if a process dies in between, they are still there.
 package struct DeadLetterService: Sendable {
-    /// Letters that one call looks at; what lies behind them comes up as these go.
+    /// Letters that one call looks at. Later letters come into view as these are removed.
     package static let maximumSeen = 20_000
-    /// Letters that one call replays or drops: an answer must not take long. Whoever wants more calls again.
+    /// Letters that one call replays or drops, so that an answer does not take long. A caller that wants more calls again.
     package static let maximumPerCall = 500
 
     private let reading: QueueReading
@@ -23,13 +23,13 @@ package struct DeadLetterService: Sendable {
         package var letters: [DeadLetter] = []
         package var counts: [Count: Int] = [:]
         package var deliveries: [Count: Int] = [:]
-        /// That the filter meets.
+        /// Letters that match the filter.
         package var matched = 0
-        /// Letters that were looked at.
+        /// Letters that the call read.
         package var seen = 0
         package var isComplete = false
 
-        /// What letters are counted by.
+        /// The properties by which letters are counted.
         package struct Count: Hashable, Comparable, Sendable {
             package let reason: String
             package let app: AppSlug?
@@ -48,7 +48,7 @@ package struct DeadLetterService: Sendable {
         }
     }
 
-    /// The oldest `limit` that the filter meets, and how many there are of what.
+    /// The oldest `limit` letters that the filter matches, and the counts of all.
     package func list(_ filter: DeadLetterFilter, limit: Int) async throws -> List {
         let list = Mutex(List())
         return try await reading.read { message in
@@ -66,11 +66,11 @@ package struct DeadLetterService: Sendable {
     package struct Dropped: Equatable, Sendable {
         package var letters = 0
         package var deliveries = 0
-        /// Others that the filter meets.
+        /// Others that match the filter.
         package var remaining = 0
     }
 
-    /// Takes letters away for good.
+    /// Removes letters for good.
     package func drop(_ filter: DeadLetterFilter) async throws -> Dropped {
         try await work(filter) { letters, remaining in
             let dropped = Dropped(
@@ -84,15 +84,15 @@ package struct DeadLetterService: Sendable {
         package var letters = 0
         /// Letters that stay: expired, undecided, unreadable or forgotten.
         package var kept = 0
-        /// Deliveries by what became of them.
+        /// Counts deliveries by result.
         package var deliveries: [DeadLetterReplay.Disposition: Int] = [:]
         package var unreadable = 0
-        /// Others that the filter meets.
+        /// Others that match the filter.
         package var remaining = 0
     }
 
-    /// Sends again what may still be sent, resolved anew: to whoever the device belongs to now, if that is whom it was for.
-    /// - Parameter extending: where a notification is past its expiry, it gets so many seconds more; nil leaves such letters alone.
+    /// Resolves the letters anew and sends the deliveries that may still be sent: only to a device that still belongs to the same user.
+    /// - Parameter extending: A notification that is past its expiry gets that many seconds more; nil leaves such letters alone.
     package func replay(_ filter: DeadLetterFilter, extending: Int64?) async throws -> Replayed {
         let replaying = replaying
         return try await work(filter) { letters, remaining in

@@ -62,9 +62,9 @@ extension DeadLetterStore {
         return try answers[4].map { row in try ReplayFacts(row, of: deliveries) }
     }
 
-    /// The receipt of a reopened delivery is marked until an attempt is reported, so that a replay that was broken off can be repeated. It
-    /// decides from now on: the bit in the job is set, so that outcomes do not end the delivery there. A new job counts as published,
-    /// because the letter stays until its message is confirmed.
+    /// Marks the receipt of a reopened delivery until an attempt is reported, so that a replay that was broken off can be repeated. From
+    /// now on the receipt decides: the bit in the job is set, so that outcomes do not end the delivery there. A new job counts as
+    /// published, because the letter stays until its message is confirmed.
     func write(_ sent: [Sent], extending seconds: Int64) throws {
         guard !sent.isEmpty else { return }
         let reopened = sent.filter { $0.decision.target == .itself }

@@ -1,17 +1,17 @@
 import Postgres
 import PushModel
 
-/// One transaction of a replay: it reads under locks, and writes what ``ReplayDecision`` says.
+/// One transaction of a replay: it reads under locks, and writes the result of ``ReplayDecision``.
 struct DeadLetterStore {
     struct Resolved: Sendable {
         var dispositions: [PushID: DeadLetterReplay.Disposition] = [:]
-        /// Deliveries that had no outcome, are not sent and get one of ours.
+        /// Deliveries that had no outcome, are not sent and get one of our outcomes.
         var stopped: Set<PushID> = []
-        /// What is to be published.
+        /// The jobs to publish.
         var claimed: [JobPublisher.Reopened] = []
     }
 
-    /// A delivery that is published: the letter's, or one to another token in its stead.
+    /// A delivery that is published: the letter's, or its substitute to another token.
     struct Sent {
         var delivery: PushJob.Delivery
         let facts: ReplayFacts
@@ -34,7 +34,7 @@ struct DeadLetterStore {
             if let stop = decision.stop { stops.append(stop) }
             guard let target = decision.target, let delivery = facts.live, let token = facts.liveToken else { continue }
             var one = Sent(delivery: delivery, facts: facts, decision: decision)
-            // Two deliveries of an installation may have one in their stead, and that one may have a letter, too.
+            // Two deliveries of an installation may share one substitute, and that one may have a letter, too.
             switch target {
             case .itself:
                 one.delivery.earlierOutcome = facts.delivery.earlier
@@ -47,7 +47,7 @@ struct DeadLetterStore {
         }
         for (notification, tokens) in unplaced {
             let names = DeliveryNames(notification)
-            // A place belongs to one token for ever, so they get jobs of their own: one for each old job, whose payload they share.
+            // A place belongs to one token for ever, so substitutes get jobs of their own: one for each old job, whose payload they share.
             for (index, members) in Dictionary(grouping: tokens.values, by: \.facts.delivery.job).values.enumerated() {
                 for (position, var one) in members.enumerated() {
                     one.delivery.id = names.id(job: one.facts.jobs + index, position: position)

@@ -1,6 +1,6 @@
 import PushModel
 
-/// What a replay does with one delivery.
+/// The decision of a replay about one delivery.
 struct ReplayDecision {
     enum Target: Equatable {
         /// The delivery itself is reopened.
@@ -13,21 +13,21 @@ struct ReplayDecision {
 
     let disposition: DeadLetterReplay.Disposition
     private(set) var target: Target?
-    /// Of the target. Its outcomes count on from here, so that a repeated event of its earlier life is known by its number.
+    /// Of the target. Its outcomes are numbered on from here, so that a repeated event from before the replay is recognised by its number.
     private(set) var attempts = 0
-    /// Of the target, where it is not the notification's own. UNIX milliseconds.
+    /// Of the target, if it differs from the notification's. UNIX milliseconds.
     private(set) var end: Int64?
-    /// The end of a delivery that had none and is not sent itself.
+    /// The end of a delivery that had no outcome and is not sent itself.
     private(set) var stop: Stop?
 
     init(_ facts: ReplayFacts, extending seconds: Int64?) {
         let delivery = facts.delivery
         disposition = Self.disposition(facts, isExtended: seconds != nil)
-        // The letter of an orphan may know of attempts whose events are still on their way.
+        // The letter of an orphan may count attempts whose events are still on their way.
         let reported = max(facts.attempts, delivery.attempts)
         if disposition == .sent {
             if facts.liveToken == facts.token {
-                // Anything else may have ended with an event that bears the next number though nothing was tried.
+                // With any other outcome, an event with the next number may have ended it without an attempt.
                 let isTried = facts.isOpen || facts.outcome == .failed || facts.outcome == .unknown
                 target = .itself
                 attempts = isTried ? reported : reported + 1
@@ -67,11 +67,11 @@ struct ReplayDecision {
         let outcome: OutcomeClass
         let delivery: OutcomeEvent.Delivery
 
-        /// - Parameter attempts: Those that were reported. The end bears the next number, so that it also ends a reopened delivery.
+        /// - Parameter attempts: The reported attempts. The end gets the next number, so that it also ends a reopened delivery.
         fileprivate init(_ delivery: DeadDelivery, attempts: Int, because disposition: DeadLetterReplay.Disposition) {
             let stopped: OutcomeClass = disposition == .cancelled ? .cancelled : disposition == .expired ? .expired : .fenced
             outcome = stopped.after(delivery.earlier)
-            // As a dispatcher, which gives no reason where the class says it. What is sent instead, if anything, goes to another token.
+            // Like a dispatcher, it gives no reason if the class is the reason. A substitute, if there is one, goes to another token.
             let isOwn = [.cancelled, .expired, .fenced].contains(disposition)
             let reason = isOwn ? (outcome == stopped ? nil : stopped.rawValue) : "token_retired"
             self.delivery = OutcomeEvent.Delivery(

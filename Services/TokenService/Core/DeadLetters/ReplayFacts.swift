@@ -1,6 +1,6 @@
 import PushModel
 
-/// What the database says of a delivery that dead letters name: read under locks, for one ``ReplayDecision``. Times are UNIX milliseconds.
+/// The database's facts about a delivery that dead letters name: read under locks, for one ``ReplayDecision``. Times are UNIX milliseconds.
 struct ReplayFacts: Sendable {
     var delivery: DeadDelivery
     let now: Int64
@@ -30,11 +30,11 @@ struct ReplayFacts: Sendable {
     // Its installation.
     /// Of the present owner; nil where the installation was deregistered.
     var ownerEpoch: Int64?
-    /// The live token for the purpose and environment of the delivery's; nil also where that one was erased.
+    /// The live token for the delivery's purpose and environment; nil also if that one was erased.
     var liveToken: Int64?
     /// The delivery to that token.
     var live: PushJob.Delivery?
-    /// Where that is another token, its receipt of this notification.
+    /// If that is another token, its receipt of this notification.
     var other: Receipt?
 
     struct Receipt: Sendable {

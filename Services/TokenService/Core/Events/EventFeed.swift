@@ -4,11 +4,11 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Reads one log for one sink in batches, and records in the database how far. It publishes every event at least once: after a crash the same
-/// ids again. Every process runs the feed; the one with its lease reads.
+/// Reads one log for one sink in batches, and records its position in the database. It publishes every event at least once: after a crash
+/// the same ids again. Every process runs the feed; the one with its lease reads.
 ///
-/// Numbers of a log are given before their transaction commits, so a lower one may appear after a higher one. The feed reads a number only
-/// when every transaction has ended that was open when it first saw it.
+/// PostgreSQL gives the numbers of a log before their transaction commits, so a lower one may appear after a higher one. The feed reads a
+/// number only when every transaction has ended that was open when it first saw it.
 package final class EventFeed: Service {
     /// A row of `event_feeds`.
     package struct Name: Sendable {
@@ -17,7 +17,7 @@ package final class EventFeed: Service {
     }
 
     private static let batch = 500
-    /// Rows that one round looks at, of all apps.
+    /// Rows that one round reads, of all apps.
     private static let stride: Int64 = 50_000
     /// Between two rounds: with nothing to read, with rows that cannot be read yet, without the lease.
     private static let idlePause = Duration.milliseconds(500)
@@ -44,7 +44,7 @@ package final class EventFeed: Service {
     /// Rows that this process has still to read; none while another process has the lease.
     var waitingCount: Int64 { waiting.load(ordering: .relaxed) }
 
-    /// What the process with the lease knows.
+    /// The state of the process with the lease.
     private struct Reader {
         /// Rows up to here are done.
         var position: Int64
@@ -100,7 +100,7 @@ package final class EventFeed: Service {
         if !interest.apps.isEmpty {
             hasMore = try await read(&now, interest)
         } else if ContinuousClock.now - now.renewed > .seconds(5) {
-            // No app wants events. One that asks for them later gets those from then on, and of some seconds before.
+            // No app wants events. An app that asks for them later gets events from then on, and those of some seconds before.
             try await advance(&now, to: now.readable)
         }
         reader = now
@@ -128,7 +128,8 @@ package final class EventFeed: Service {
             } catch {
                 guard Refusal(error) != .outage, !(error is LeaseLost) else { throw error }
                 if split.split(part) { continue }
-                // Events keep their order: an event that the database may store later stops those behind it, one that it never stores is left out.
+                // Events keep their order: an event that the database may store later stops those behind it; an event that it never stores
+                // is left out.
                 guard Refusal(error) == .values else { throw error }
                 report(error)
                 try await advance(&now, to: reached)

@@ -2,7 +2,7 @@ package import Broker
 import Postgres
 import PushModel
 
-/// Where events go.
+/// The destination of events.
 package enum EventSink: Sendable {
     package enum Kind: String, CaseIterable, Sendable {
         case broker, webhooks
@@ -13,11 +13,11 @@ package enum EventSink: Sendable {
     /// The queues of the webhooks that want them.
     case webhooks(WakeUp)
 
-    /// Messages that wait for confirms at once: jobs share the publisher, and those of the lane `now` shall not wait behind many.
+    /// Messages that wait for confirms at once: jobs share the publisher, and jobs of the lane `now` must not wait behind many events.
     private static let slice = 64
     private static let confirmTimeout = Duration.seconds(5)
 
-    /// Who wants events of a log.
+    /// The apps and webhooks that want the events of a log.
     struct Interest: Sendable {
         var apps: [App.ID]
         var webhooks: [Webhook.Subscription] = []
@@ -50,7 +50,7 @@ package enum EventSink: Sendable {
         return true
     }
 
-    /// In the transaction that records how far the log was read.
+    /// Runs in the transaction that records the position in the log.
     func store(_ events: [PushEvent], for interest: Interest, _ session: PostgresSession) throws {
         guard case .webhooks = self else { return }
         let messages = events.flatMap { event in

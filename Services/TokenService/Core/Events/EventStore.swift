@@ -1,11 +1,11 @@
 import Postgres
 import PushModel
 
-/// The tables that events are read from, and how far each feed has read them.
+/// The tables that feeds read events from, and the position of each feed.
 struct EventStore {
     let session: PostgresSession
 
-    /// How far a log goes, in one snapshot of the database.
+    /// The end of a log, in one snapshot of the database.
     struct Horizon: Sendable {
         /// The highest number.
         var last: Int64

@@ -3,7 +3,7 @@ import Logging
 import Postgres
 package import ServiceLifecycle
 
-/// Everything that publishes events, put together.
+/// All parts that publish events.
 package struct EventStream: Sendable {
     package let subscriptions: WebhookSubscriptions
     /// Wakes the dispatcher of webhooks.

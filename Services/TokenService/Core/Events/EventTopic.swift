@@ -1,7 +1,7 @@
 package import PushModel
 
-/// What the events of the token service and the dispatchers are about: `<kind>.<event>`, the second half of a routing key, and what webhooks
-/// are filtered by. `push.<topic>.v1` is the CloudEvents type, but for outcomes (``OutcomeEvent/type``).
+/// The topics of events of the token service and the dispatchers: `<kind>.<event>`, the second half of a routing key, and the value that
+/// webhook filters match. `push.<topic>.v1` is the CloudEvents type, except for outcomes (``OutcomeEvent/type``).
 package enum EventTopic {
     package static let notifications = [
         "notification.accepted", "notification.scheduled", "notification.expanding", "notification.sending", "notification.completed",

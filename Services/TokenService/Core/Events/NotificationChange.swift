@@ -1,7 +1,7 @@
 package import PushModel
 import StrictJSON
 
-/// A row of `notification_events`, with what the notification is now.
+/// A row of `notification_events`, with the notification's present state.
 package struct NotificationChange: Sendable {
     package var notification: PushID
     /// A ``NotificationState``, or `superseded`.

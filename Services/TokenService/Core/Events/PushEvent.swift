@@ -11,7 +11,7 @@ package struct PushEvent: Sendable {
     package let topic: String
     package let app: App.ID
     package let slug: AppSlug
-    /// What it is about: `notifications/<id>`, `installations/<id>`.
+    /// The resource: `notifications/<id>`, `installations/<id>`.
     package let subject: String
     /// UNIX milliseconds.
     package let time: Int64

@@ -1,42 +1,42 @@
 package import PushModel
 
-/// A notification whose deliveries are still to be made, and how far its fan-out has come.
+/// A notification whose deliveries are still to be made, and the progress of its fan-out.
 package struct Audience: Sendable {
     package var template: JobTemplate
     package var app: Int64
     /// In ascending order of locale.
     package var content: NotificationContent
-    /// Of each delivery from when it is due, in milliseconds; it ends with the notification in any case.
+    /// Each delivery's lifetime from when it is due, in milliseconds; it ends with the notification in any case.
     package var lifetime: Int64?
     package var mayTryOtherEnvironment: Bool
-    /// How many entries the target lists; nil where it is found among all installations of the app.
+    /// How many entries the target lists; nil if fan-out goes through all installations of the app.
     package var entries: Int64?
-    /// Tags of which everybody who is meant has one, where so few installations have them that their index is the shorter way.
+    /// Every device that is meant has one of these tags, and few enough installations have them that their index is the shorter way.
     package var rareTags: [String]?
-    /// Every installation of the app, whatever its tags.
+    /// Every installation of the app, with any tags or none.
     package var isEverybody: Bool
     /// UNIX milliseconds: fan-out has not begun before.
     package var beganAt: Int64
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
-        /// Of a list: the last place that was looked at. Of the app's installations: the last ordinal.
+        /// Of a list: the last place that fan-out read. Of the app's installations: the last ordinal.
         package var position: Int64
         /// Jobs that were made.
         package var jobs: Int
     }
 
-    /// One step of fan-out, as yet in memory.
+    /// One step of fan-out, in memory only.
     package struct Page: Sendable {
         package var end: Checkpoint
         package var isLast: Bool
         package var jobs: [Draft]
-        /// Installations, or entries of the list, that were looked at.
+        /// Installations, or entries of the list, that fan-out read.
         package var read = 0
         package var count: Int { jobs.reduce(0) { $0 + $1.deliveries.count } }
     }
 
-    /// A job that is not committed yet, with what its message needs.
+    /// A job that is not committed yet, with the data that its message needs.
     package struct Draft: Sendable {
         package var job: Job
         package var deliveries: EncodedDeliveries
@@ -64,7 +64,7 @@ package struct Audience: Sendable {
         return template
     }
 
-    /// Puts what a page found together by what it has in common, in the order in which it was found.
+    /// Groups a page's deliveries into jobs by their common properties, in the order in which they were found.
     func page(_ found: [Found], end: Checkpoint, isLast: Bool, names: DeliveryNames, now: Int64) -> Page {
         struct Kind: Hashable {
             let dueAt: Int64
@@ -75,7 +75,7 @@ package struct Audience: Sendable {
         // Most pages are all of one kind.
         var place = 0
         for delivery in found {
-            // A fan-out that is late must not make anything live longer.
+            // A late fan-out must not extend the life of a delivery.
             let dueAt = delivery.dueAt.map { max($0, template.acceptedAt) } ?? now
             let kind = Kind(dueAt: dueAt, locale: content.variantLocale(for: delivery.locale) ?? "")
             if groups.isEmpty || groups[place].kind != kind {

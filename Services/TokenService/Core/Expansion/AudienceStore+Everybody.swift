@@ -1,23 +1,23 @@
 import Postgres
 import PushModel
 
-/// The page of everybody where no device has a time or a text of its own: by far the largest audiences. It is read and written in columns,
-/// one value of the answer for each, because of what a row costs on its way through PostgreSQL, libpq and here most is for being a row.
+/// Pages of the whole app, if no device has a time or a text of its own: by far the largest audiences. Each column is one value of the
+/// answer, because most of a row's cost in PostgreSQL, libpq and here is per row.
 extension AudienceStore {
-    /// What the database knows of one page.
+    /// The database's data for one page.
     package struct Columns: Sendable {
         fileprivate var owners: Owners
         fileprivate var tokens: Tokens
-        /// Where the page ends; nil where there is nobody left.
+        /// Where the page ends; nil if no installation is left.
         package var end: Int64? { owners.end }
     }
 
     /// The installations of a page and their owners' epochs, in the order of fan-out.
     fileprivate struct Owners: Sendable {
-        /// The last one's; nil where there is nobody left.
+        /// The last one's; nil if no installation is left.
         var end: Int64?
         var ids: [PostgresUUID] = []
-        /// 0 where it is not meant: it is deregistered.
+        /// 0 if it is deregistered, and so not meant.
         var epochs: [Int64] = []
     }
 
@@ -26,14 +26,14 @@ extension AudienceStore {
         var ids: [Int64] = []
         var tokens = PostgresByteStrings()
         var installations: [PostgresUUID] = []
-        /// Of these, the ids of those in the sandbox, and of those that APNs has not accepted anywhere yet.
+        /// The ids of those in the sandbox, and of those that APNs has not accepted anywhere yet.
         var inSandbox: [Int64] = []
         var unproven: [Int64] = []
     }
 
-    /// To run in one view of the database.
-    /// - Returns: nil where the page has to be read as any other: there are variants, quiet hours or a local time, or a token has
-    ///   moved between installations since fan-out began.
+    /// Run it in one view of the database.
+    /// - Returns: nil if the page has to be read in rows: there are variants, quiet hours or a local time, or a token has moved between
+    ///   installations since fan-out began.
     package func columns(of audience: Audience, installations: Int, now: Int64) throws -> Columns? {
         guard audience.isEverybody, audience.content.variants.isEmpty else { return nil }
         guard audience.template.expiresAt > now else { return Columns(owners: Owners(), tokens: Tokens()) }
@@ -42,7 +42,7 @@ extension AudienceStore {
         return try tokens(audience, through: last).map { Columns(owners: owners, tokens: $0) }
     }
 
-    /// - Returns: nil where any of them may have a time of its own. Then they are read another way.
+    /// - Returns: nil if any of them may have a time of its own. Then they are read in rows.
     private func owners(_ audience: Audience, count: Int) throws -> Owners? {
         let row = try session.execute(
             """
@@ -67,7 +67,7 @@ extension AudienceStore {
         return end == nil ? Owners() : Owners(end: end, ids: try row["ids"], epochs: try row["epochs"])
     }
 
-    /// - Returns: nil where one of them has come from another installation since fan-out began. Few have registered since then.
+    /// - Returns: nil if one of them has come from another installation since fan-out began. Few have registered since then.
     private func tokens(_ audience: Audience, through last: Int64) throws -> Tokens? {
         let began = audience.beganAt
         let row = try session.execute(
@@ -94,7 +94,7 @@ extension AudienceStore {
 }
 
 extension Audience {
-    /// Puts a page together, going through its columns once.
+    /// Makes a page in one pass over its columns.
     package func page(of columns: AudienceStore.Columns, names: DeliveryNames, now: Int64) throws -> Page {
         guard let last = columns.end else { return Page(end: checkpoint, isLast: true, jobs: []) }
         let (owners, tokens) = (columns.owners, columns.tokens)
@@ -106,8 +106,8 @@ extension Audience {
         for index in tokens.ids.indices {
             let (id, holder) = (tokens.ids[index], tokens.installations[index])
             while owner < owners.ids.count, owners.ids[owner] != holder { owner += 1 }
-            // Both come in the order of fan-out, and every token has its installation in the same page. Were it ever not so, devices would
-            // be passed over.
+            // Both are in the order of fan-out, and every token has its installation in the same page. Without this check, a violation
+            // would pass devices over.
             guard owner < owners.ids.count else { throw CorruptRow(table: "tokens") }
             let (isInSandbox, isUnproven) = (sandbox.first == id, unproven.first == id)
             if isInSandbox { sandbox.removeFirst() }
@@ -131,7 +131,7 @@ extension Audience {
 }
 
 extension Audience.Draft {
-    /// An empty one that is going to be full.
+    /// An empty one that will be full.
     fileprivate init(number: Int, dueAt: Int64) {
         var members: [Int64] = []
         members.reserveCapacity(PushJob.maximumDeliveries)

@@ -13,7 +13,7 @@ extension AudienceStore {
         """
     }
 
-    /// Where a page of an app's installations ends.
+    /// The end of a page of an app's installations.
     static func pageEnd(of audience: Audience, installations: Int) -> PostgresQuery {
         """
         SELECT ordinal, count(*) OVER () AS read FROM (
@@ -53,7 +53,7 @@ extension AudienceStore {
             """
     }
 
-    /// By the index on tags, which knows those of every app, in no order. Counted no further than ``maximumRare``.
+    /// By the index on tags, which covers every app, in no order. Counts no further than ``maximumRare``.
     static func countTagged(_ tags: [String]) -> PostgresQuery {
         "SELECT count(*) AS found FROM (SELECT FROM installations WHERE tags && \(tags) AND tags <> '{}' LIMIT 50001) AS found"
     }
@@ -93,7 +93,7 @@ extension AudienceStore {
             """
     }
 
-    /// Everybody's installations up to an ordinal, in order.
+    /// The installations of the whole app up to an ordinal, in order.
     static func installationsOfEverybody(_ audience: Audience, through last: Int64) -> PostgresQuery {
         """
         SELECT i.id AS installation, i.owner_epoch, i.locale, i.ordinal,
@@ -111,7 +111,7 @@ extension AudienceStore {
         """
     }
 
-    /// Everybody's tokens, in the same order: found in one go along the index, which costs half of asking for each installation's.
+    /// The tokens of the whole app, in the same order: one pass over the index, which costs half of a lookup for each installation.
     static func tokensOfEverybody(_ audience: Audience, through last: Int64) -> PostgresQuery {
         let began = audience.beganAt
         return """
@@ -124,7 +124,7 @@ extension AudienceStore {
             """
     }
 
-    /// Of a list: its places after the checkpoint's, up to that one.
+    /// Of a list: its places after the checkpoint's, up to `end`.
     static func pageOfList(_ audience: Audience, through end: Int64) -> PostgresQuery {
         let (began, notification) = (audience.beganAt, audience.template.notification)
         return """
@@ -164,8 +164,8 @@ extension AudienceStore {
         """
     }
 
-    /// Moves the checkpoint from where this fan-out has seen it. Where another process has gone on, or the notification was stopped, it moves
-    /// no checkpoint, and the transaction has to be rolled back.
+    /// Moves the checkpoint from where this fan-out has seen it. If another process has gone on, or the notification was stopped, it moves
+    /// none, and the caller has to roll the transaction back.
     static func advance(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) -> PostgresQuery {
         let (from, count, isLast) = (audience.checkpoint, page.count, page.isLast)
         return """
@@ -185,7 +185,8 @@ extension AudienceStore {
             """
     }
 
-    /// By fan-out's own clock (`now`), which also decides what it publishes itself. A job that is due after the expiry waits for that alone.
+    /// By fan-out's own clock (`now`), which also decides which jobs it publishes itself. A job that is due after the expiry waits for the
+    /// expiry alone.
     static func insertJobs(_ jobs: [Job], of audience: Audience, leaseSeconds: Double, now: Int64) -> PostgresQuery {
         let expiresAt = audience.template.expiresAt
         return """

@@ -1,19 +1,18 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of fan-out: which devices are meant, page by page, and the jobs that are made of them.
+/// The SQL of fan-out: the devices of the target, page by page, and their jobs.
 package struct AudienceStore {
-    /// Installations of an app that one page looks at by default, whether they are meant or not: so that a page stays short
-    /// however few are meant.
+    /// Installations of an app that one page reads by default, meant or not, so that a page stays short even if few are meant.
     package static let installationsOfPage = 10_000
-    /// Entries of a list that one page looks at.
+    /// Entries of a list that one page reads.
     package static let entriesOfPage = 500
 
     /// Of an expression's tags: with more installations of all apps together, fan-out goes through the app's installations instead.
     package static let maximumRare = 50_000
     /// Jobs whose members are read at once: up to 800 kB.
     private static let jobsRead = 1000
-    /// Of an expression, how many ways into the index are compared.
+    /// Of an expression, how many sets of tags are compared as a way into the index.
     private static let maximumCandidates = 4
 
     let session: PostgresSession
@@ -56,7 +55,7 @@ package struct AudienceStore {
         return try rows(of: audience, after: previous, installations: installations, names: names, now: now)
     }
 
-    /// The same for whatever is not read in columns.
+    /// Reads the pages that cannot be read in columns.
     package func rows(
         of audience: Audience, after previous: Audience.Page?, installations: Int, names: DeliveryNames, now: Int64
     ) throws -> Audience.Page {
@@ -75,8 +74,8 @@ package struct AudienceStore {
         return page
     }
 
-    /// Which of these tokens are in a committed job already. Looked for here: in the database each of them would be looked for in each
-    /// job, and a large audience's fan-out would never get past a page to which many have moved.
+    /// Which of these tokens are in a committed job already. Compared here: the database would search every job for each token, and a large
+    /// audience's fan-out would never get past a page to which many have moved.
     private func inJobs(of audience: Audience, among tokens: Set<Int64>) throws -> Set<Int64> {
         var met: Set<Int64> = []
         for first in stride(from: 0, to: audience.checkpoint.jobs, by: Self.jobsRead) {
@@ -87,7 +86,7 @@ package struct AudienceStore {
         return met
     }
 
-    /// What fan-out looks at next, and whom it finds there.
+    /// The next part of the target, and the devices that fan-out finds there.
     private struct Part {
         var found: [Audience.Found]
         var end: Audience.Checkpoint
@@ -95,7 +94,7 @@ package struct AudienceStore {
         var read: Int
     }
 
-    /// - Returns: nil where there is nobody left.
+    /// - Returns: nil if no installation is left.
     private func part(of audience: Audience, installations: Int) throws -> Part? {
         var end = audience.checkpoint
         if let entries = audience.entries {
@@ -137,15 +136,15 @@ package struct AudienceStore {
                 owner += 1
                 place = try owner < owners.count ? owners[owner]["ordinal"] : nil
             }
-            // Otherwise it is of an installation that is not meant.
+            // Another ordinal belongs to an installation that is not meant.
             if holder == place { found.append(try Audience.Found(token, of: owners[owner])) }
         }
         return found
     }
 
-    /// Makes a page's jobs and moves the checkpoint. Commits: nothing may follow in the transaction.
+    /// Makes a page's jobs and moves the checkpoint. Commits: no statement may follow in the transaction.
     /// - Throws: ``FanOutTakenOver``.
-    /// - Parameter now: UNIX milliseconds; what is due later is left to the relay.
+    /// - Parameter now: UNIX milliseconds; the relay publishes jobs that are due later.
     package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
         let advanced = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).affected
         guard advanced == 1 else { throw FanOutTakenOver() }

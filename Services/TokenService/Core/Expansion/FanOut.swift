@@ -3,10 +3,11 @@ package import Postgres
 package import PushModel
 import ServiceLifecycle
 
-/// Fan-out of one notification: reads a page, commits its jobs with the checkpoint, hands them to the broker, and so on. If the process dies,
-/// another one goes on from the checkpoint, and a relay publishes the jobs.
+/// Fan-out of one notification: reads a page, commits its jobs with the checkpoint, hands them to the broker, and repeats. If the process
+/// dies, another one goes on from the checkpoint, and a relay publishes the jobs.
 package struct FanOut: Sendable {
-    /// Pages that are committed and not written down as published: bounds memory whatever the audience, and what a kill sends twice.
+    /// Pages that are committed and not recorded as published: they bound memory for any audience, and the deliveries that a kill sends
+    /// twice.
     private static let pagesUnderWay = 2
 
     private let pool: PostgresPool
@@ -29,8 +30,8 @@ package struct FanOut: Sendable {
         self.logger = logger
     }
 
-    /// Goes on until the end, until a hold, the broker's absence or its refusals stop it, or until the task is cancelled. What is left has its
-    /// lease and is taken up again. One page is made in any case: it asks the broker.
+    /// Goes on until the end, a hold, the broker's absence, its refusals or a cancelled task stops it. The rest keeps its lease, and a
+    /// process takes it up again. It makes one page in any case, to find out whether the broker takes jobs.
     package func run(_ notification: PushID) async {
         watch.began()
         defer { watch.ended() }
@@ -56,9 +57,9 @@ package struct FanOut: Sendable {
                 !Task.isShuttingDownGracefully
             {
                 let (current, from) = (reading, audience)
-                // The database looks for the next page while this one is put together, written and waits for its turn.
+                // The database reads the next page while this one is put together, written and waits for its turn.
                 async let following = next(after: current, of: from, names)
-                // Before the commit: a committed page must not wait while nobody renews its leases.
+                // Before the commit: while this waits, no process would renew the leases of a committed page.
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 let page = try await commit(current, of: from, names)
                 audience.checkpoint = page.end
@@ -76,14 +77,14 @@ package struct FanOut: Sendable {
         }
     }
 
-    /// The process that takes it over puts the rest aside. What has expired comes to its end, held or not.
+    /// The process that takes the fan-out over puts the rest aside. An expired notification comes to its end, held or not.
     private func isHeld(_ audience: Audience) -> Bool {
         let (template, now) = (audience.template, UnixTime.milliseconds())
         return template.expiresAt > now
             && holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: now)
     }
 
-    /// What was read for a page, and the moment by which it is decided what of it is due: UNIX milliseconds.
+    /// A page's data, and the moment that decides which of it is due: UNIX milliseconds.
     private struct Reading: Sendable {
         enum Found: Sendable {
             case columns(AudienceStore.Columns)
@@ -109,11 +110,11 @@ package struct FanOut: Sendable {
     private enum Next: Sendable {
         case nothing
         case reading(Reading)
-        /// Who has been met must be known first: the page before has to be put together.
+        /// The devices of the page before must be known first, so that page has to be put together.
         case afterThis
     }
 
-    /// Reads on where a page ends, as far as that can be done before the page is put together.
+    /// Reads on where a page ends, as far as that is possible before the page is put together.
     private func next(after reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Next {
         var audience = audience
         switch reading.found {
@@ -154,7 +155,7 @@ package struct FanOut: Sendable {
         }
     }
 
-    /// Lets any process go on with it.
+    /// Any process may go on with it.
     private func release(_ notification: PushID) async {
         do {
             try await pool.session { session in try OutboxStore(session: session).release([notification]) }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How the fan-outs of this process are doing, and which unfinished one of the fleet has been due for longest.
+/// The progress of this process's fan-outs, and the unfinished one of the fleet that has been due for longest.
 package final class FanOutWatch: Sendable {
     private struct State {
         var live = 0

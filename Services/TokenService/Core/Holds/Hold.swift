@@ -33,7 +33,7 @@ package struct Hold: Equatable, Sendable {
         }
     }
 
-    /// Whether the relay publishes it: who set or lifted it a moment ago does so at the moment, and the control stream forgets after 74 hours,
+    /// Whether the relay publishes it. The process that set or lifted it publishes it first. The control stream forgets after 74 hours,
     /// dispatchers after 73.
     /// - Parameter now: UNIX milliseconds.
     func isDue(now: Int64) -> Bool {
@@ -53,7 +53,7 @@ package struct Hold: Equatable, Sendable {
             .optional("all", .boolean, "Everything of the app, or of every app.") { $0.scope.isAll ? true : nil },
             .optional("lane", .word) { $0.scope.lane },
             .optional("notification", .uuid) { $0.scope.notification },
-            .required("state", .word, "`live`: in force; `expired`: it ended by itself; `lifted`: somebody ended it.") { $0.state },
+            .required("state", .word, "`live`: in force; `expired`: it ended by itself; `lifted`: an operator ended it.") { $0.state },
             .required("reason", .text()) { $0.reason },
             .required("set_at", .time) { $0.setAt },
             .required("set_by", .text(.keyID), "The API key's id.") { $0.setBy },

@@ -1,8 +1,8 @@
 package import PushModel
 import Synchronization
 
-/// The holds that are in force, as this process read them last, so that it need not publish what a dispatcher would only put back. They may be
-/// a second old; the dispatchers decide.
+/// The holds that are in force, as this process read them last, so that it does not publish jobs that a dispatcher would only put back.
+/// They may be a second old; the dispatchers decide.
 package final class HoldCache: Sendable {
     private struct Scope: Hashable {
         var app: App.ID?
@@ -42,7 +42,8 @@ package final class HoldCache: Sendable {
 
     var added: Int { contents.withLock { $0.added } }
 
-    /// - Parameter added: ``added`` before the holds were read. Where this process has set one since, they may lack it, and the next reading counts.
+    /// - Parameter added: ``added`` before the holds were read. If this process has set one since, they may lack it, and the next reading
+    ///   counts.
     func replace(with holds: [Hold], readAfter added: Int) {
         contents.withLock { contents in
             guard contents.added == added else { return }

@@ -55,7 +55,7 @@ extension HoldRequest {
     private static let terms: [JSONSchema.Field] = [
         .required(
             "reason", .string(maximumReasonBytes).example("wrong prices in the spring campaign"),
-            "For whoever finds it; at most 500 bytes."),
+            "For other operators; at most 500 bytes."),
         .omissible("expires_at", .time, "When it ends by itself, at most 30 days ahead; left out, it lasts until it is lifted."),
         .omissible("ttl_seconds", .integer(ttlSeconds), "The same, from now on."),
     ]

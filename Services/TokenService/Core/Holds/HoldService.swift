@@ -2,8 +2,8 @@ package import Logging
 package import Postgres
 package import PushModel
 
-/// Sets and lifts holds: the row first, then the control stream, then the answer. The relay publishes what a process that died has left over,
-/// and every hold again once a day.
+/// Sets and lifts holds: the row first, then the control stream, then the answer. The relay publishes holds that a dead process left
+/// unpublished, and every hold again once a day.
 package struct HoldService: Sendable {
     /// Rows of each table that one round releases: they are published before more are released.
     private static let releaseBatch = 1000
@@ -39,15 +39,15 @@ package struct HoldService: Sendable {
         return hold
     }
 
-    /// - Parameter app: nil for any hold; otherwise those of that app alone.
-    /// - Returns: nil where there is none; one that was over already, as it is.
+    /// - Parameter app: nil for any hold; with an app, only its holds.
+    /// - Returns: nil if there is none; one that was over already, as it is.
     /// - Throws: `PostgresError`; then nothing was lifted.
     package func lift(_ id: PushID, app: App?, by key: String) async throws -> Hold? {
         let lifted = try await pool.transaction { session in try HoldStore(session: session).lift(id, app: app, by: key) }
         guard var hold = lifted, hold.state == .lifted, hold.publishedAt == nil else { return lifted }
         await publish(&hold)
         logger.notice("A hold was lifted", metadata: Self.metadata(hold, key: key))
-        // It releases what waits because of the hold.
+        // The relay releases the jobs and fan-outs that wait because of the hold.
         relay.signal()
         return hold
     }
@@ -55,7 +55,7 @@ package struct HoldService: Sendable {
     // MARK: The relay's part
 
     /// Brings ``cache`` up to date.
-    /// - Returns: what may have to be published or released.
+    /// - Returns: holds that may have to be published or released.
     func refresh() async throws -> [Hold] {
         let added = cache.added
         let holds = try await pool.session { session in try HoldStore(session: session).unfinished() }
@@ -63,7 +63,7 @@ package struct HoldService: Sendable {
         return holds
     }
 
-    /// Publishes the holds that are due, and releases what waits because of lifted ones.
+    /// Publishes the holds that are due, and releases the jobs and fan-outs that wait because of lifted ones.
     func publishAndRelease(_ holds: [Hold]) async throws {
         let now = UnixTime.milliseconds()
         let due = holds.filter { $0.isDue(now: now) }
@@ -74,7 +74,7 @@ package struct HoldService: Sendable {
             let released = try await pool.transaction { session in
                 try HoldStore(session: session).release(hold.id, limit: Self.releaseBatch)
             }
-            // More may wait; what this batch released goes first.
+            // More rows may wait; the relay publishes the released ones first.
             if released > 0 { relay.signal() }
         }
     }

@@ -1,15 +1,15 @@
 import Postgres
 package import PushModel
 
-/// What is due and held stays where it is, and waits for the end of its hold.
+/// A held job or fan-out stays where it is when it is due, and waits for the end of its hold.
 extension HoldStore {
-    /// Keeps the holds that are in force from being lifted before the transaction ends. To come before ``putAside(fanOuts:)`` and
+    /// Keeps the holds that are in force from being lifted before the transaction ends. Call it before ``putAside(fanOuts:)`` and
     /// ``putAside(jobs:)``, in their transaction.
     package func lockInForce() throws {
         try session.execute("SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE")
     }
 
-    /// Of fan-outs that this transaction has claimed, puts aside those that a hold keeps: until it ends, or the notification expires.
+    /// Of the fan-outs that this transaction has claimed, puts the held ones aside: until the hold ends, or the notification expires.
     /// - Returns: those.
     package func putAside(fanOuts: [PushID]) throws -> Set<PushID> {
         guard !fanOuts.isEmpty else { return [] }
@@ -32,7 +32,7 @@ extension HoldStore {
         return Set(held)
     }
 
-    /// The same for jobs. A job of a cancelled notification, or one that is over, has only to be published.
+    /// The same for jobs. A job of a cancelled or expired notification is not put aside: it has only to be published.
     package func putAside(jobs: [JobID]) throws -> Set<JobID> {
         guard !jobs.isEmpty else { return [] }
         return Set(
@@ -63,8 +63,8 @@ extension HoldStore {
             })
     }
 
-    /// Gives back some of what a lifted hold kept, to any process that looks for work; another hold may put it aside again.
-    /// - Returns: how much; less than `limit` when it was the rest.
+    /// Gives some of a lifted hold's rows back to any process that looks for work; another hold may put them aside again.
+    /// - Returns: how many; less than `limit` when it was the rest.
     package func release(_ hold: PushID, limit: Int) throws -> Int {
         let answers = try session.pipeline([
             """

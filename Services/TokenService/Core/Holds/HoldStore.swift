@@ -29,16 +29,16 @@ package struct HoldStore {
         return try Hold(session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").only())
     }
 
-    /// - Parameter app: nil for any hold; otherwise those of the app and those over every app.
+    /// - Parameter app: nil for any hold; with an app, its holds and those over every app.
     package func find(_ id: PushID, app: App?) throws -> Hold? {
         let hold = try session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").first.map { row in try Hold(row) }
         guard let hold, app == nil || hold.appID == nil || hold.appID == app?.id else { return nil }
         return hold
     }
 
-    /// Ends a hold that is in force; leaves one that is over as it is. Waits for a transaction that puts something aside because of the hold,
-    /// so that the release finds it.
-    /// - Parameter app: nil for any hold; otherwise those of that app alone.
+    /// Ends a hold that is in force; leaves one that is over as it is. Waits for transactions that put rows aside because of the hold, so
+    /// that the release finds them.
+    /// - Parameter app: nil for any hold; with an app, only its holds.
     /// - Returns: nil where there is none.
     package func lift(_ id: PushID, app: App?, by key: String) throws -> Hold? {
         guard let hold = try find(id, app: app), app == nil || hold.appID != nil else { return nil }
@@ -57,7 +57,7 @@ package struct HoldStore {
     }
 
     /// The newest first.
-    /// - Parameter app: nil for every hold; otherwise those of the app and those over every app.
+    /// - Parameter app: nil for every hold; with an app, its holds and those over every app.
     package func page(app: App?, state: Hold.State?, after: PushID?, limit: Int) throws -> Page {
         var holds = try session.execute(
             """
@@ -85,7 +85,7 @@ package struct HoldStore {
         ).map { row in try Hold(row) }
     }
 
-    /// Records that the control stream has the holds as they were read; not where a hold was lifted since.
+    /// Records that the control stream has the holds as they were read; not if a hold was lifted since.
     package func markPublished(_ holds: [Hold]) throws {
         try session.execute(
             """

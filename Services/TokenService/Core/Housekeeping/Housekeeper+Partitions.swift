@@ -44,8 +44,8 @@ extension Housekeeper {
         }
     }
 
-    /// Changes partitions until nothing is left to change. Each change is a transaction that may wait for tables' locks, with pauses in which
-    /// callers go on: that takes far longer than a statement of a caller may.
+    /// Changes partitions until there is nothing left to change. Each change is a transaction that may wait for tables' locks, with pauses
+    /// in which callers go on: that takes far longer than a caller's statement may.
     private func change(
         _ family: PartitionFamily, _ failure: Logger.Message, _ body: @escaping @Sendable (PartitionStore) throws -> [String],
         then: ([String]) -> Void

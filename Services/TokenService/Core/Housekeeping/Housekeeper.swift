@@ -7,7 +7,7 @@ import ServiceLifecycle
 /// steps with pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Settings: Sendable {
-        /// From the end of one round to the next, in the whole fleet.
+        /// From the end of one round to the start of the next, in the whole fleet.
         package var interval: Duration
         package var historyDays: Int
         package var retiredTokenDays: Int
@@ -44,10 +44,10 @@ package final class Housekeeper: Service {
     }
 
     package func run() async throws {
-        // Processes that start together do not ask at the same time.
+        // Spreads processes that start together, so that they do not ask at the same time.
         let pause = min(settings.interval, .seconds(60))
         await cancelWhenGracefulShutdown {
-            // A process that starts after a long time, alone, may find no partition for what comes now.
+            // A process that starts alone after a long time may find no partition for new rows.
             await self.makePartitions()
             while await Pause.of(pause * Double.random(in: 0.5...1)) {
                 await self.lookAtPartitions()
@@ -80,7 +80,7 @@ package final class Housekeeper: Service {
         try await pool.session { [lease] session in try lease.renew(in: session) }
     }
 
-    /// One transaction under the lease, what has to follow it at once, then a pause of four times their length.
+    /// One transaction under the lease, its follow-up work, then a pause of four times their length.
     private func step<R: Sendable>(
         _ body: @escaping @Sendable (PostgresSession) throws -> R, then committed: (R) async -> Void = { _ in }
     ) async throws -> R {
@@ -122,7 +122,7 @@ extension Housekeeper {
                 try StaleInstallations(session: session, app: app).remove(batch)
             } then: { removal in
                 metrics.removedStale(removal.installations.count)
-                // What the broker does not confirm now, the relay publishes.
+                // The relay publishes fences that the broker does not confirm now.
                 _ = await fences.publish(removal.fences)
             }
             removed += removal.installations.count
@@ -138,7 +138,7 @@ extension Housekeeper {
         try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1) }
     }
 
-    /// A step that takes longer than a statement may is tried with fewer rows.
+    /// Tries a step that takes longer than a statement may again with fewer rows.
     private func remove(
         _ kind: Retention.Kind, _ rows: Int,
         _ body: @escaping @Sendable (PostgresSession, _ limit: Int) throws -> Retention.Step

@@ -9,7 +9,7 @@ package enum PartitionFamily: String, CaseIterable, PostgresEncodable, PostgresD
 }
 
 extension Housekeeper.Settings {
-    /// Counted from when the rows of a period are not in use any more.
+    /// Counted from when no process uses the rows of a period any more.
     func retentionDays(of family: PartitionFamily) -> Int {
         switch family {
         case .notifications: receiptDays

@@ -1,18 +1,18 @@
 package import Postgres
 
-/// The functions that change partitions. They run with the rights of the schema's owner, and do nothing else than this.
+/// The functions that change partitions. They run with the rights of the schema's owner, so they do nothing else.
 package struct PartitionStore {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Makes the next period, unless one period lies ahead. Where rows came without a period, the first one holds them.
+    /// Makes the next period, unless one period lies ahead. If rows came without a period, the first one holds them.
     /// - Returns: the partitions that were made.
     package func makeNext(_ family: PartitionFamily, days: Int) throws -> [String] {
         try session.execute("SELECT make_partition(\(family), \(days) * interval '1 day', now()) AS name").column("name")
     }
 
-    /// Drops one table of the oldest period that has not been in use for as long as the retention.
+    /// Drops one table of the oldest period whose rows have been out of use for the retention.
     /// - Returns: the partition that was dropped; empty: no such period is left.
     package func dropNext(_ family: PartitionFamily, retentionDays: Int) throws -> [String] {
         try session.execute("SELECT drop_partition(\(family), \(retentionDays) * interval '1 day', now()) AS name").column("name")

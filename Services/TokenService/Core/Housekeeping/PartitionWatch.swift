@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What alarms are made of. Moments are UNIX milliseconds.
+/// The figures behind the alarms. Moments are UNIX milliseconds.
 package struct PartitionState: Equatable, Sendable {
     /// Rows that are inserted until then have a period; nil without any period.
     package var coveredUntil: Int64?
@@ -15,7 +15,7 @@ package struct PartitionState: Equatable, Sendable {
     package func overdue(now: Int64) -> Double { overdueFrom.map { Double(max(0, now - $0)) / 1000 } ?? 0 }
 }
 
-/// The partitions as this process saw them last. Every process looks, whichever does the housekeeping.
+/// The partitions as this process saw them last. Every process reads them, whichever does the housekeeping.
 package final class PartitionWatch: Sendable {
     private let states = Mutex<[PartitionFamily: PartitionState]>([:])
 

@@ -3,7 +3,7 @@ import PushModel
 
 /// Removes rows past their retention that do not go with a partition, step by step: each step is bounded, goes by an index and takes far less than a statement's time limit.
 package struct Retention {
-    /// What is removed; the metric's dimension.
+    /// The kind of removed rows; the metric's dimension.
     package enum Kind: String, Sendable {
         case tokens, fences, quarantine
         case outcomeCounts = "outcome_counts"
@@ -20,7 +20,7 @@ package struct Retention {
 
     package struct Step: Equatable, Sendable {
         package var removed: Int
-        /// Nothing older follows.
+        /// No older rows follow.
         package var isDone: Bool
 
         package init(removed: Int, isDone: Bool = false) {
@@ -35,7 +35,7 @@ package struct Retention {
         return Step(removed: removed, isDone: removed < limit)
     }
 
-    /// Retired tokens to which nothing was sent since; those in quarantine stay until it ends.
+    /// Retired tokens without a push since; those in quarantine stay until it ends.
     package func removeTokens(olderThan days: Int, limit: Int = tokenBatch) throws -> Step {
         let found = try session.execute(
             """
@@ -48,13 +48,13 @@ package struct Retention {
             """)
         let (ids, apps): ([Int64], [App.ID]) = (try found.column("id"), try found.column("app_id"))
         let installations: [PushID] = try found.column("installation")
-        // A registration reads a token that it brings back to life under its installation's lock.
+        // A registration reads a token that it activates again under its installation's lock.
         try session.execute(
             """
             SELECT FROM installations WHERE (app_id, id) IN (SELECT * FROM unnest(\(apps)::bigint[], \(installations)::uuid[]))
             ORDER BY app_id, id FOR NO KEY UPDATE
             """)
-        // The conditions again: a token may have come back to life before the locks were granted.
+        // Repeats the conditions: a registration may have activated a token before the locks were granted.
         let removed = try session.execute(
             """
             WITH locked AS (

@@ -1,12 +1,12 @@
 package import Postgres
 package import PushModel
 
-/// Installations that did not register for the days that their app sets: marked, and where the app wants it deregistered.
+/// Installations that did not register for the days that their app sets: marked, and deregistered if the app wants it.
 ///
-/// Found page by page in the order of the primary key: an index on the last registration would make every refresh dearer. ``RegistryBatch`` decides under
-/// the row's lock whether one is stale, so one that registered meanwhile is left alone.
+/// Found page by page in the order of the primary key: an index on the last registration would make every refresh dearer. ``RegistryBatch``
+/// decides under the row's lock whether one is stale, so one that registered meanwhile is left alone.
 package struct StaleInstallations {
-    /// Rows that one step looks at.
+    /// Rows that one step reads.
     package static let page = 1000
     /// Installations that one step removes.
     package static let removalBatch = 100
@@ -27,10 +27,10 @@ package struct StaleInstallations {
         package var removable: [PushID] = []
     }
 
-    /// Looks at the installations after that one and marks those that are stale. It commits.
+    /// Reads the installations after `cursor` and marks those that are stale. It commits.
     package func flag(after cursor: PushID) throws -> Page {
         guard let moment = try unseenSince() else { return Page() }
-        // Of one table: joined with the app, the planner reads all of its installations where the app sets no days.
+        // A query of one table: joined with the app, the planner reads all of its installations if the app sets no days.
         let rows = try session.execute(
             """
             SELECT id, deregistered_at IS NULL AND registered_at < \(milliseconds: moment) AS is_stale
@@ -44,7 +44,7 @@ package struct StaleInstallations {
         return page
     }
 
-    /// Deregisters those of them that are marked and still stale: tokens retired, epoch ended, fenced. It commits.
+    /// Deregisters the installations that are marked and still stale: tokens retired, epoch ended, fenced. It commits.
     package func remove(_ installations: [PushID]) throws -> RegistryStore.Committed {
         guard let moment = try unseenSince() else { return RegistryStore.Committed() }
         return try apply(.removeStale(installations, unseenSince: moment), to: installations)
@@ -55,7 +55,7 @@ package struct StaleInstallations {
             change, of: app, reading: RegistryStore.Scope(app: app.id, installations: installations))
     }
 
-    /// UNIX milliseconds. Whoever registered later is not stale; nil where the app wants nobody to be.
+    /// UNIX milliseconds. An installation that registered later is not stale; nil if the app sets no days.
     private func unseenSince() throws -> Int64? {
         guard let days = app.staleAfterDays else { return nil }
         return try session.execute("SELECT now() - make_interval(days => \(days)::int) AS moment").only().milliseconds("moment")

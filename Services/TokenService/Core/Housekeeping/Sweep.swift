@@ -1,7 +1,7 @@
 import Postgres
 
-/// Removes rows that nothing needs any more at their age. It finds them by an index on their time, and removes them in bounded steps. A row
-/// that another transaction has locked is left to the next round.
+/// Removes rows that are too old to be needed. It finds them by an index on their time, and removes them in bounded steps. A row that
+/// another transaction has locked is left to the next round.
 package struct Sweep: Sendable {
     /// Rows of one step.
     package static let batch = 5000
@@ -35,7 +35,7 @@ package struct Sweep: Sendable {
             ORDER BY published_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
         """
     }
-    /// Only what every feed has read; kept a day for the operator.
+    /// Only those that every feed has read; kept a day for the operator.
     package static let notificationEvents = Sweep(kind: .notificationEvents) { limit in
         """
         DELETE FROM notification_events WHERE ctid = ANY (ARRAY(

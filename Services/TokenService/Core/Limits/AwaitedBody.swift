@@ -3,7 +3,7 @@ import HummingbirdCore
 import NIOCore
 
 /// The body of a request whose client waits for `100 Continue` with it (RFC 9110, section 10.1.1): the first read reports it to
-/// ``ConnectionHandler``, which answers `100 Continue`. The client of a request that is refused by its head sends no body.
+/// ``ConnectionHandler``, which answers `100 Continue`. If the service refuses the request by its head, the client sends no body.
 struct AwaitedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -25,7 +25,7 @@ struct AwaitedBody: AsyncSequence, Sendable {
     }
 }
 
-/// Somebody reads the body of the request that is being answered.
+/// The handler reads the body of the request that it is answering.
 struct BodyIsWanted: Sendable {}
 
 extension HTTPRequest {
@@ -34,7 +34,7 @@ extension HTTPRequest {
 }
 
 extension Request {
-    /// The same request; reading its body asks for it where the client waits for that.
+    /// The same request; reading its body sends `100 Continue` if the client waits for it.
     func askingForItsBody(on channel: any Channel) -> Request {
         guard head.awaitsContinue else { return self }
         var request = self

@@ -2,22 +2,23 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// Applies the rules of ``ConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's event loop.
+/// Applies the rules of ``ConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's
+/// event loop.
 ///
-/// Costs an ordinary request, whose body comes with its head, a few comparisons: a timer runs only while a body is incomplete.
+/// An ordinary request, whose body comes with its head, costs a few comparisons: a timer runs only while a body is incomplete.
 final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// For how long the client may go on sending after its connection was closed towards it. A close while bytes of it are on their way could
-    /// cost it the answer (RFC 9112 section 9.6).
+    /// How long the client may go on sending after the service closed its side. Closing the whole connection while the client's bytes are
+    /// on their way could cost it the answer (RFC 9112 section 9.6).
     private static let lingering = TimeAmount.seconds(2)
 
     private var state: ConnectionState
     private var bodyTimer: Scheduled<Void>?
-    /// Runs while the client takes nothing of what is written.
+    /// Runs while the client does not read the answer.
     private var drainTimer: Scheduled<Void>?
     private var lingerTimer: Scheduled<Void>?
 

@@ -1,7 +1,7 @@
 import NIOHTTP1
 
 extension ConnectionState.Request {
-    /// What the HTTP parser lets pass and we do not: anything by which two servers in a row could disagree on where a request ends, or whom it
+    /// Refuses heads that the HTTP parser lets pass: any by which two servers in a row could disagree on where a request ends, or whom it
     /// is for.
     init(_ head: HTTPRequestHead) {
         let isOld = head.version != .http1_1
@@ -9,12 +9,12 @@ extension ConnectionState.Request {
         isLast =
             head.method == .CONNECT || head.headers.contains(name: "Upgrade")
             || head.headers[canonicalForm: "Connection"].contains { $0.lowercased() == "close" }
-        // A client of HTTP/1.0 knows no answer before the answer (RFC 9110, section 10.1.1).
+        // A client of HTTP/1.0 knows no interim answer (RFC 9110, section 10.1.1).
         awaitsContinue = !isOld && head.headers.first(name: "Expect")?.lowercased() == "100-continue"
     }
 
-    /// Codings that nobody here undoes (`gzip, chunked`), a length by an empty or a second coding. With HTTP/1.0, any: a server of that time in
-    /// between has seen another end (RFC 9112, section 6.1).
+    /// Codings that this server does not decode (`gzip, chunked`), a length by an empty or a second coding. With HTTP/1.0, any coding: a
+    /// proxy of that version may have seen another end (RFC 9112, section 6.1).
     private static func isFramingAmbiguous(_ headers: HTTPHeaders, isOld: Bool) -> Bool {
         let codings = headers["Transfer-Encoding"]
         return !codings.isEmpty && (isOld || codings.count > 1 || codings[0].lowercased() != "chunked")

@@ -2,47 +2,47 @@ import NIOCore
 
 /// The rules for one HTTP/1.1 connection: a value that takes events and returns actions.
 ///
-/// A request that is too large, or not plainly one request, is refused; a client that is too slow to send is not waited for; a body that nobody
-/// wants is not asked for. ``ConnectionHandler`` applies the actions.
+/// A request that is too large, or not plainly one request, is refused; the service does not wait for a client that is too slow, and does
+/// not ask for a body that it will not read. ``ConnectionHandler`` applies the actions.
 struct ConnectionState {
-    /// What to do now, in the order in which it stands here.
+    /// The actions to do now, in the order in which they are listed here.
     struct Actions: OptionSet {
         let rawValue: UInt16
 
         /// Write `100 Continue`.
         static let sendContinue = Actions(rawValue: 1)
-        /// Pass on what arrived, or what is written.
+        /// Pass on the received or written part.
         static let forward = Actions(rawValue: 1 << 1)
         /// With `Connection: close` among its fields.
         static let forwardAsLast = Actions(rawValue: 1 << 2)
         static let stopTimer = Actions(rawValue: 1 << 3)
         /// Call ``ConnectionState/timerFired(at:)`` after ``ConnectionState/wait``.
         static let startTimer = Actions(rawValue: 1 << 4)
-        /// Report to the body's reader that it did not come in time.
+        /// Report to the body's reader that the body did not come in time.
         static let failBody = Actions(rawValue: 1 << 5)
-        /// Answer in the service's place: the head is too large, or the bytes are not plainly one request.
+        /// Answer instead of the service: the head is too large, or the bytes are not clearly one request.
         static let refuse = Actions(rawValue: 1 << 6)
         /// Let the server above answer the fault and close.
         static let passFault = Actions(rawValue: 1 << 7)
-        /// Towards the client; what it still sends is read.
+        /// Towards the client; the service still reads.
         static let closeOutput = Actions(rawValue: 1 << 8)
         static let close = Actions(rawValue: 1 << 9)
     }
 
-    /// What the rules need of a request.
+    /// The facts about a request that the rules need.
     struct Request: Equatable {
-        /// Two servers in a row could disagree on what it is, or where it ends.
+        /// Two servers in a row could disagree on its meaning or its end.
         var isAmbiguous = false
-        /// Nothing can follow on the connection.
+        /// No request can follow on the connection.
         var isLast = false
         /// Its client waits for `100 Continue` before it sends the body.
         var awaitsContinue = false
     }
 
-    /// So many bytes must arrive within each ``bodyTimeout``.
+    /// Bytes that must arrive within each ``bodyTimeout``.
     static let portion = 65_536
-    /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read. As much as
-    /// the largest body that any route takes, so that a client that is refused while it sends one can read why.
+    /// Bytes of a body that are thrown away after its answer: closing earlier could cost a client the answer. As much as the largest body
+    /// that any route takes, so that a client that is refused in the middle of it can read why.
     static let maximumThrownAway = 32 << 20
 
     let bodyTimeout: TimeAmount
@@ -55,20 +55,20 @@ struct ConnectionState {
     private var portionBytes = 0
     private var thrownAway = 0
     private var deadline = NIODeadline.distantFuture
-    /// Since when the service does not want to read: that time is not the client's.
+    /// When the service stopped reading: the client's time does not run meanwhile.
     private var pausedAt: NIODeadline?
     private var isTimerRunning = false
-    /// The answer that is being written is to HEAD and of a stream: the encoder would end it with a chunk.
+    /// The answer that is being written is a stream to HEAD: the encoder would end it with a chunk.
     private var endsWithHead = false
     /// The connection ends with the answer.
     private var isEnding = false
-    /// The request after whose answer nothing is read.
+    /// After this request's answer, the connection reads no more.
     private var lastRequest = Int.max
-    /// The request whose client waits for `100 Continue`, as long as nothing of its body has come.
+    /// The request whose client waits for `100 Continue`, until a part of its body has come.
     private var hesitant: Int?
-    /// The last request was refused before its body, which may still come, or not: what the client does next is the connection's end.
+    /// The last request was refused before its body, which may still come: the client's next action ends the connection.
     private var endsWithBody = false
-    /// What comes after a fault in the framing is no request.
+    /// Bytes after a fault in the framing are no request.
     private var isDeaf = false
 
     init(bodyTimeout: TimeAmount) { self.bodyTimeout = bodyTimeout }
@@ -91,7 +91,7 @@ struct ConnectionState {
         deadline = .distantFuture
         guard request.isLast else { return .forward }
         lastRequest = min(lastRequest, requestsBegun)
-        // The only way to say it that the server above understands.
+        // The server above understands no other sign that this is the last request.
         return .forwardAsLast
     }
 
@@ -117,7 +117,7 @@ struct ConnectionState {
         return endsWithBody && isAnswered ? [.forward, .stopTimer, .close] : [.forward, .stopTimer]
     }
 
-    /// All that had come was passed on.
+    /// All received bytes were passed on.
     mutating func readCompleted(at now: NIODeadline) -> Actions {
         guard isBodyArriving else { return [] }
         pausedAt = now
@@ -138,7 +138,7 @@ struct ConnectionState {
         if pausedAt != nil { return startTimer(bodyTimeout) }
         if now < deadline { return startTimer(deadline - now) }
         isEnding = true
-        // Whoever reads the body gets the error, and answers.
+        // The reader of the body gets the error, and answers.
         return isAnswered ? .close : .failBody
     }
 
@@ -155,7 +155,7 @@ struct ConnectionState {
         var actions: Actions = []
         if hesitant == answersEnded + 1 {
             hesitant = nil
-            // The answer begins, and the service has not asked for the body. One that means well is written while the body is read.
+            // The answer begins, and the service has not asked for the body. A success is written while the body is read.
             if isSuccess {
                 actions = .sendContinue
             } else {
@@ -186,7 +186,7 @@ struct ConnectionState {
 
     /// Requests that came whole are answered first.
     mutating func parserFailed() -> Actions {
-        // What follows a refusal is not even a fault.
+        // Bytes after a refusal are ignored.
         if isEnding { return isDeaf ? [] : .passFault }
         if !isAnswered {
             isEnding = true

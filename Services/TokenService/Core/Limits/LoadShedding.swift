@@ -1,8 +1,8 @@
 import Postgres
 import Synchronization
 
-/// Refuses requests at once when more are being worked on, or wait for the database, than can be answered soon: those that are let in
-/// stay fast, and callers learn early that they should come back.
+/// Refuses requests at once when more are in progress, or wait for the database, than can be answered soon. Admitted requests stay fast,
+/// and callers learn early that they should come back.
 final class LoadShedding: Sendable {
     enum Reason: String, Sendable, CaseIterable {
         case requests, database, streams, uploads
@@ -17,7 +17,7 @@ final class LoadShedding: Sendable {
         self.pool = pool
     }
 
-    /// Being worked on at this moment.
+    /// Requests in progress.
     var requestsInProgress: Int { count.load(ordering: .relaxed) }
 
     /// Counts a request in; ``end()`` must follow.
@@ -33,7 +33,7 @@ final class LoadShedding: Sendable {
 
     func end() { count.subtract(1, ordering: .relaxed) }
 
-    /// The pool is asked only when there are more requests than connections: nobody waits before.
+    /// Asks the pool only when there are more requests than connections: with fewer, no request waits.
     private func reason(_ others: Int) -> Reason? {
         if others >= limits.concurrentRequests { return .requests }
         if others > pool.configuration.poolSize, pool.gauges.waiting >= limits.waitingForDatabase { return .database }

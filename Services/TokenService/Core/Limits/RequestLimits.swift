@@ -1,15 +1,15 @@
 package import Configuration
 import Observability
 
-/// What callers may take of this process at once. Read with the other settings.
+/// The load that callers may put on this process at once. Read with the other settings.
 package struct RequestLimits: Equatable, Sendable {
     /// Of one key, unless the key has a limit of its own; 0 for none.
     package var requestsPerSecondPerKey: Int
-    /// Worked on at once, the operations routes aside.
+    /// Requests in progress, the operations routes aside.
     package var concurrentRequests: Int
-    /// Of ``concurrentRequests`` no part: answers that are written while they are worked on.
+    /// Not part of ``concurrentRequests``: answers that are written while they are worked on.
     package var concurrentStreams: Int
-    /// Of ``concurrentRequests``: bodies of up to 32 MiB, each in memory as a whole.
+    /// Part of ``concurrentRequests``: bodies of up to 32 MiB, each in memory as a whole.
     package var concurrentUploads: Int
     /// Callers that may wait for a database connection before requests are refused.
     package var waitingForDatabase: Int
@@ -30,7 +30,7 @@ package struct RequestLimits: Equatable, Sendable {
         idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
     }
 
-    // What a request's head may have; beyond it, 431 and the connection is closed. Room for every header that this API reads.
+    // Bytes of a request's head; beyond it, 431 and the connection is closed. Room for every header that this API reads.
     static let headerFieldBytes = 8 * 1024
     static let headerListBytes = 16 * 1024
     static let headerFields = 100

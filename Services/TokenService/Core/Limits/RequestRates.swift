@@ -4,7 +4,7 @@ import Synchronization
 
 /// How often each key may call this process. One short lock per request.
 final class RequestRates: Sendable {
-    /// More keys than this are in use nowhere; it bounds the memory.
+    /// More than any deployment has in use; it bounds the memory.
     private static let maximumKeys = 10_000
 
     private let defaultRate: Int
@@ -19,7 +19,7 @@ final class RequestRates: Sendable {
         withBucket(of: caller) { bucket, now in bucket.take(at: now) }
     }
 
-    /// One request did the work of so many more.
+    /// One request did the work of this many more.
     func charge(_ requests: Int, to caller: Caller) {
         guard requests > 0 else { return }
         _ = withBucket(of: caller) { bucket, now in bucket.charge(requests, at: now) }

@@ -1,15 +1,15 @@
 import Synchronization
 
 /// Long answers that are written while they are worked on: import, export, a user's export. They outlive their handler, and each holds a
-/// chunk in memory and comes to the database again and again, so they are counted by themselves. Another one counts uploads, whose bodies
-/// are held in memory.
+/// chunk in memory and uses the database again and again, so they are counted separately. A second limit counts uploads, whose bodies are
+/// held in memory.
 final class StreamLimit: Sendable {
     private let maximum: Int
     private let reason: LoadShedding.Reason
     private let metrics: TokenServiceMetrics
     private let count = Atomic<Int>(0)
 
-    /// - Parameter reason: What its refusals are counted as.
+    /// - Parameter reason: The label of its refusals.
     init(_ maximum: Int, reason: LoadShedding.Reason, metrics: TokenServiceMetrics) {
         self.maximum = maximum
         self.reason = reason
@@ -18,7 +18,7 @@ final class StreamLimit: Sendable {
 
     var streamsInProgress: Int { count.load(ordering: .relaxed) }
 
-    /// - Throws: ``APIError`` 503 `overloaded` where there is no room.
+    /// - Throws: ``APIError`` 503 `overloaded` if there is no room.
     func enter() throws -> Place {
         guard count.add(1, ordering: .relaxed).oldValue < maximum else {
             leave()
@@ -30,7 +30,7 @@ final class StreamLimit: Sendable {
 
     private func leave() { count.subtract(1, ordering: .relaxed) }
 
-    /// One stream's or upload's. Given back when the body of the answer ends, however it does, or goes away without having been begun.
+    /// The place of one stream or upload. It is given back when the body of the answer ends in any way, or is dropped before it began.
     final class Place: Sendable {
         private let limit: StreamLimit
         private let isOver = Atomic<Bool>(false)

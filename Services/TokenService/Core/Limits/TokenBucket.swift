@@ -1,9 +1,9 @@
-/// A limit of so many requests per second, of which one second's worth may come at once. A value, without a clock of its own.
+/// A limit of requests per second, of which one second's worth may come at once. A value, without a clock of its own.
 ///
-/// Holds a single number: the moment at which the bucket is full again (the generic cell rate algorithm). Times are nanoseconds of
-/// any clock that never goes back.
+/// Holds a single number: the moment at which the bucket is full again (the generic cell rate algorithm). Times are nanoseconds of any
+/// clock that never goes back.
 struct TokenBucket: Equatable, Sendable {
-    /// However much a request costs, the caller waits no longer than this for the next one.
+    /// A caller waits at most this long for its next request, however much the last one cost.
     static let longestDebt: Int64 = 60_000_000_000
     private static let second: Int64 = 1_000_000_000
 
@@ -13,14 +13,14 @@ struct TokenBucket: Equatable, Sendable {
     /// - Parameter rate: From 1 to 1,000,000.
     init(rate: Int) { self.rate = rate }
 
-    /// What the answer says of the limit.
+    /// The limit as the answer reports it.
     struct Quota: Equatable, Sendable {
         let isWithin: Bool
         let limit: Int
         let remaining: Int
         /// Whole seconds until ``remaining`` is ``limit`` again.
         let resetSeconds: Int
-        /// Whole seconds until a request would be let in; 0 where it was.
+        /// Whole seconds until a request would be admitted; 0 if it was.
         let retryAfterSeconds: Int
     }
 
@@ -35,7 +35,7 @@ struct TokenBucket: Equatable, Sendable {
             retryAfterSeconds: isWithin ? 0 : max(1, Self.seconds(ahead + interval - capacity)))
     }
 
-    /// Takes the share of so many requests, also what is not there: later ones wait for it.
+    /// Takes the share of that many requests, even if the bucket is empty: later ones wait for it.
     mutating func charge(_ requests: Int, at now: Int64) {
         let cost = Int64(requests).multipliedReportingOverflow(by: interval)
         let ahead = max(fullAt, now) - now

@@ -1,4 +1,4 @@
--- The token service's tables. docs/tables.md draws them, and says who writes and reads each and how long its rows live.
+-- The token service's tables. docs/tables.md draws them, and names for each the writers, the readers and the lifetime of its rows.
 
 -- MARK: Apps and keys
 
@@ -10,10 +10,10 @@ CREATE TABLE apps (
     device_policy text NOT NULL CHECK (device_policy IN ('multi', 'single')),
     environments text[] NOT NULL
         CHECK (cardinality(environments) BETWEEN 1 AND 2 AND environments <@ ARRAY['production', 'sandbox']),
-    -- After so many days without a registration an installation is stale; NULL: never.
+    -- After that many days without a registration an installation is stale; NULL: never.
     stale_after_days integer CHECK (stale_after_days BETWEEN 1 AND 3650),
     removes_stale boolean NOT NULL DEFAULT false,
-    -- Which state changes go to the exchange of outcomes.
+    -- The state changes that go to the exchange of outcomes.
     event_stream text[] NOT NULL DEFAULT '{}'
         CHECK (cardinality(event_stream) <= 2 AND event_stream <@ ARRAY['notifications', 'installations']),
     -- Whether the event stream or a webhook wants notifications' state changes. Every change of either keeps it right.
@@ -94,7 +94,7 @@ CREATE TABLE installations (
 CREATE UNIQUE INDEX installations_in_order ON installations (app_id, ordinal, id);
 CREATE INDEX installations_by_owner ON installations (app_id, owner, id) WHERE owner IS NOT NULL;
 CREATE INDEX installations_by_tag ON installations USING gin (tags) WHERE tags <> '{}';
--- Last: where two indexes cost the same, as those of an empty table do, PostgreSQL takes the newer one.
+-- Last: if two indexes cost the same, as those of an empty table do, PostgreSQL takes the newer one.
 ALTER TABLE installations ADD PRIMARY KEY (app_id, id);
 
 -- A token has one row for ever, and the row names one installation: a token cannot belong to two.
@@ -109,11 +109,11 @@ CREATE TABLE tokens (
     token bytea NOT NULL CHECK (octet_length(token) BETWEEN 1 AND 256),
     state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'retired')),
     registered_at timestamptz NOT NULL,
-    -- APNs has accepted the token in this environment. From then on the environment is a fact, before it is the client's claim.
+    -- APNs has accepted the token in this environment. From then on the environment is a fact; before, it is the client's claim.
     proven_at timestamptz,
     retired_at timestamptz,
     retired_reason text CHECK (retired_reason IN ('replaced', 'removed', 'deregistered', 'gone', 'rejected', 'stale')),
-    -- The brake on rejections put it aside: its retirement may be a fault of ours.
+    -- When the brake on rejections put it into quarantine: its retirement may be a fault of ours.
     quarantined_at timestamptz,
     CONSTRAINT tokens_of_installations FOREIGN KEY (app_id, ordinal, installation) REFERENCES installations (app_id, ordinal, id),
     -- In this order the index also leads from a token's value to its rows.
@@ -131,7 +131,7 @@ CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT N
 -- Whether an app uses its sandbox.
 CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
 
--- What the control stream must have: written with the change that needs it, published before the answer or by the relay.
+-- The fences that the control stream must have: written with the change that needs them, published before the answer or by the relay.
 CREATE TABLE fences (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     app_id bigint NOT NULL,
@@ -143,7 +143,7 @@ CREATE TABLE fences (
 );
 CREATE INDEX fences_by_installation ON fences (app_id, installation, id);
 CREATE INDEX fences_by_publishing ON fences (published_at) WHERE published_at IS NOT NULL;
--- Every registration and logout asks for its installations' open fences. It is the only index on open fences: beside a second one, the planner
+-- Every registration and logout reads its installations' open fences. It is the only index on open fences: beside a second one, the planner
 -- may take the one without the installation.
 CREATE INDEX fences_open ON fences (app_id, installation) WHERE published_at IS NULL;
 
@@ -151,15 +151,16 @@ CREATE VIEW open_fences AS
 SELECT f.id, f.app_id, a.slug AS app, f.installation, f.epochs_below, f.created_at
 FROM fences f JOIN apps a ON a.id = f.app_id WHERE f.published_at IS NULL;
 
--- By epochs_below, which fences_open leaves to be sorted: in the order of their ids PostgreSQL may read fences that are not open.
+-- In the order of epochs_below, for which PostgreSQL has to sort the rows of fences_open: for the order of ids it may read fences that are
+-- not open.
 CREATE FUNCTION open_fences_of(of_app bigint, of_installation uuid) RETURNS SETOF open_fences
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT * FROM open_fences WHERE app_id = of_app AND installation = of_installation ORDER BY epochs_below;
 END;
 
--- Installations as the API shows them: one row for each token, and one for an installation without any. An installation in its first epoch was
--- never fenced, which saves the look.
+-- Installations as the API shows them: one row for each token, and one for an installation without any. An installation in its first epoch
+-- was never fenced, which saves the look-up.
 CREATE VIEW installation_records AS
 SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at, i.locale, i.time_zone, i.app_version,
     i.os_version, i.device_model, i.tags,
@@ -188,14 +189,14 @@ RETURN i.deregistered_at IS NULL
     AND (tag IS NULL OR i.tags @> ARRAY[tag])
     AND (seen_after IS NULL OR i.registered_at >= seen_after) AND (seen_before IS NULL OR i.registered_at < seen_before);
 
--- A token moved between two installations of the same owner. The first one got no fence then, because its queued jobs were still right. They
--- become wrong when the second one's owner changes, so that fence must reach back.
+-- A token moved between two installations of the same owner. The first one got no fence then, because its queued jobs were still right.
+-- They become wrong when the second one's owner changes, so that fence must cover the first one too.
 CREATE TABLE token_moves (
     app_id bigint NOT NULL,
     predecessor uuid NOT NULL,
     successor uuid NOT NULL,
     moved_at timestamptz NOT NULL,
-    -- The app comes last: where most moves are of one app, the planner read all of the app's moves.
+    -- The app comes last: with the app first, the planner read all moves of an app that has most of them.
     PRIMARY KEY (successor, predecessor, app_id),
     FOREIGN KEY (app_id, predecessor) REFERENCES installations,
     FOREIGN KEY (app_id, successor) REFERENCES installations
@@ -208,8 +209,8 @@ END;
 CREATE INDEX token_moves_by_predecessor ON token_moves (predecessor);
 CREATE INDEX token_moves_by_time ON token_moves (moved_at);
 
--- What happened to each installation, and why. Rows are only appended. It has no foreign key: every registration inserts here, and nothing
--- depends on a history without its installation.
+-- The events of each installation, and their causes. Rows are only appended. It has no foreign key: every registration inserts here, and
+-- nothing depends on a history without its installation.
 CREATE TABLE installation_history (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     app_id bigint NOT NULL,
@@ -225,7 +226,7 @@ CREATE TABLE installation_history (
     environment text,
     purpose text,
     other_installation uuid,
-    -- What APNs answered, and since when it says that the token is gone.
+    -- APNs' answer, and since when the token is gone according to it.
     status smallint,
     reason text,
     apns_timestamp timestamptz,
@@ -244,7 +245,7 @@ BEGIN ATOMIC
     SELECT count(*) > 0 FROM installation_history WHERE token_id = token AND event = 'token_moved_away' AND at >= moment;
 END;
 
--- The times of users at installations that have ended. Such a time begins where the history last names somebody else.
+-- The times of users at installations that have ended. Such a time begins where the history last names another user.
 CREATE VIEW ended_stays AS
 SELECT h.app_id, h.owner, h.installation, coalesce(before.owner_epoch + 1, 0) AS epochs_from, h.owner_epoch + 1 AS epochs_below,
     coalesce(before.id + 1, 0) AS history_from, h.id AS history_to, coalesce(before.at, 'epoch') AS began_at, h.at AS ended_at
@@ -254,13 +255,13 @@ FROM installation_history h LEFT JOIN LATERAL (
 ) AS before ON true
 WHERE h.owner IS NOT NULL AND h.event IN ('signed_out', 'deregistered') AND h.owner_epoch IS NOT NULL;
 
--- The times of an erased user at installations whose history and receipts are still to be removed. The fence's transaction writes it, so that
--- a call that was cut short can be repeated although the installation no longer names the user. Empty when no erasure is under way.
+-- The times of an erased user at installations whose history and receipts are still to be removed. The fence's transaction writes it, so
+-- that a call that was cut short can be repeated although the installation no longer names the user. Empty when no erasure is under way.
 CREATE TABLE erasures (
     app_id bigint NOT NULL,
     owner text NOT NULL,
     installation uuid NOT NULL,
-    -- What lies outside of these epochs and this part of the history belongs to other users.
+    -- Rows outside of these epochs and this part of the history belong to other users.
     epochs_from bigint NOT NULL,
     epochs_below bigint NOT NULL,
     history_from bigint NOT NULL,
@@ -270,7 +271,7 @@ CREATE TABLE erasures (
     PRIMARY KEY (app_id, owner, installation, epochs_below)
 );
 
--- When a user does not want to be disturbed, by the clock where each device is.
+-- The time in which a user does not want pushes, by the clock of each device.
 CREATE TABLE quiet_hours (
     app_id bigint NOT NULL REFERENCES apps,
     owner text NOT NULL,
@@ -281,7 +282,7 @@ CREATE TABLE quiet_hours (
     CHECK (begins_at <> ends_at)
 );
 
--- The names that this database knows. A client's name that it does not know counts as UTC.
+-- The time zones that this database knows. A client's zone that it does not know counts as UTC.
 CREATE TABLE time_zones (name text PRIMARY KEY);
 INSERT INTO time_zones SELECT name FROM pg_timezone_names;
 
@@ -297,7 +298,7 @@ RETURN (
     FROM (SELECT due AT TIME ZONE zone AS local) AS here
 );
 
--- Whether a delivery that is due then has to wait. With a local time it is due at that time where the device is.
+-- Whether a delivery that is due then has to wait. With a local time it is due at that time in the device's zone.
 CREATE FUNCTION is_quiet(due timestamptz, local_time timestamp, begins_at time, ends_at time, zone text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN (
@@ -306,8 +307,8 @@ RETURN (
         LATERAL (SELECT greatest(now(), due, local_time AT TIME ZONE known) AS moment) AS due_here
 );
 
--- What a notification would come to on one installation, and how many live tokens it has for it. Why a token is over is asked only where no
--- token is live, and of that device alone: an app may have half of its tokens in quarantine. Live tokens are found by their ordinal: by
+-- The result of a notification on one installation, and how many live tokens it has for it. The reason why a token is over is read only if
+-- no token is live, and for that device alone: an app may have half of its tokens in quarantine. Live tokens are found by their ordinal: by
 -- installation there are two indexes, and before tables are analyzed the planner takes either.
 CREATE FUNCTION reach_of(i installations, for_purpose text, is_urgent boolean, due timestamptz, local_time timestamp)
 RETURNS TABLE (reason text, tokens bigint)
@@ -330,9 +331,9 @@ BEGIN ATOMIC
     ) AS live;
 END;
 
--- When a delivery is due on one installation: at its local time by the installation's zone, and not within its user's quiet hours, which are
--- NULL where there are none. NULL: at once. It lies in the past where fan-out comes late, so that a lifetime counts from where it should; a
--- delivery that fell into quiet hours counts from their end. Fan-out that comes late within quiet hours waits for their end, but not with
+-- When a delivery is due on one installation: at its local time by the installation's zone, and not within its user's quiet hours, which
+-- are NULL if there are none. NULL: at once. A late fan-out returns a moment in the past, so that the lifetime counts from the right
+-- moment; that of a delivery in quiet hours counts from their end. A late fan-out within quiet hours waits for their end, but not with
 -- deliveries that would be over by then.
 CREATE FUNCTION due_at(local_time timestamp, lifetime_ms bigint, accepted_at timestamptz, begins_at time, ends_at time, zone text)
 RETURNS timestamptz
@@ -352,14 +353,14 @@ RETURN (
 
 -- MARK: Notifications
 
--- One accepted request: what was asked, and what became of it. target_user and target_installation are NULL where it is meant for more than one:
--- `targets` or the expression in `fan_outs` say for whom.
+-- One accepted request, and its state. target_user and target_installation are NULL if it has several addressees: `targets` or the
+-- expression in `fan_outs` names them.
 CREATE TABLE notifications (
     id uuid PRIMARY KEY,
     app_id bigint NOT NULL,
     target_user text,
     target_installation uuid,
-    -- Of the installation: its owner epoch at acceptance. Another owner is another addressee.
+    -- The installation's owner epoch at acceptance. Another owner is another addressee.
     target_epoch bigint,
     lane text NOT NULL CHECK (lane IN ('now', 'soon', 'bulk')),
     push_type text NOT NULL,
@@ -379,7 +380,7 @@ CREATE TABLE notifications (
         CHECK (state IN ('accepted', 'scheduled', 'expanding', 'sending', 'completed', 'cancelled', 'expired', 'no_targets')),
     total integer NOT NULL CHECK (total >= 0),
     pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
-    -- How many were made.
+    -- How many jobs were made.
     jobs integer NOT NULL DEFAULT 0,
     completed_at timestamptz,
     -- Whether the app had subscribers of its state changes when it was accepted.
@@ -391,33 +392,33 @@ CREATE INDEX notifications_by_user ON notifications (app_id, target_user, id) WH
 CREATE INDEX notifications_by_installation ON notifications (app_id, target_installation, id) WHERE target_installation IS NOT NULL;
 CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key, coalesce(target_user, target_installation::text))
     WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
--- As in in_use_until: those that are scheduled further ahead.
+-- The same condition as in in_use_until: those that are scheduled further ahead.
 CREATE INDEX notifications_lasting ON notifications (expires_at) WHERE expires_at - accepted_at > interval '4 days';
 
--- The work of making a notification's jobs, where its acceptance does not make them. Each page is one transaction that makes jobs and moves the
--- checkpoint.
+-- The work of making a notification's jobs, if its acceptance does not make them. Each page is one transaction that makes jobs and moves
+-- the checkpoint.
 CREATE TABLE fan_outs (
     notification uuid PRIMARY KEY,
     lane text NOT NULL,
     target text NOT NULL CHECK (target IN ('user', 'users', 'installation', 'installations', 'tokens', 'tags', 'all')),
-    -- How many a list names, known or not; NULL where the target is found among the app's installations.
+    -- How many entries a list has, known or not; NULL if the target is found among the app's installations.
     entries integer CHECK (entries > 0),
-    -- The canonical text of a tag expression, and the query that it makes.
+    -- The canonical text of a tag expression, and its query.
     tags text,
     query tsquery,
-    -- A notification is due at not_before; with local_time each delivery is due when it is that time where the device is.
+    -- A notification is due at not_before; with local_time each delivery is due at that time in the device's zone.
     not_before timestamptz,
     local_time timestamp,
-    -- Of each delivery, from the moment at which it is due; never beyond expires_at.
+    -- Each delivery's lifetime, from the moment at which it is due; never beyond expires_at.
     lifetime_ms bigint CHECK (lifetime_ms > 0),
     -- The first moment at which a delivery may be due.
     due_at timestamptz NOT NULL,
-    -- Of a list: the last place that was looked at. Of an app's installations: the last ordinal.
+    -- Of a list: the last place that was read. Of an app's installations: the last ordinal.
     checkpoint bigint NOT NULL DEFAULT 0,
-    -- From then on any process may go on with it. NULL where all jobs are made, or the notification was stopped.
+    -- From then on any process may go on with it. NULL if all jobs are made, or the notification was stopped.
     free_from timestamptz,
     held_by uuid,
-    -- All jobs are made. NULL for ever where the notification was stopped before.
+    -- When all jobs were made. NULL for ever if the notification was stopped before.
     ended_at timestamptz,
     CHECK (num_nonnulls(not_before, local_time) <= 1),
     CHECK ((target IN ('tags', 'all')) = (entries IS NULL) AND (target = 'tags') = (query IS NOT NULL)),
@@ -430,12 +431,12 @@ CREATE INDEX fan_outs_held ON fan_outs (held_by, notification) WHERE held_by IS 
 -- installation has no row.
 CREATE TABLE targets (
     notification uuid NOT NULL,
-    -- In the list, from 1.
+    -- The place in the list, from 1.
     place integer NOT NULL,
     app_id bigint NOT NULL,
     owner text,
     installation uuid,
-    -- At acceptance; NULL where the installation was not known. Another owner is another addressee.
+    -- At acceptance; NULL if the installation was not known. Another owner is another addressee.
     owner_epoch bigint,
     token bytea,
     PRIMARY KEY (notification, place),
@@ -478,8 +479,8 @@ CREATE TABLE notification_variants (
     PRIMARY KEY (notification, locale)
 ) PARTITION BY RANGE (notification);
 
--- One Idempotency-Key, one notification: the second insert waits for the first, and then finds its answer. A key is known on the day of its first
--- use and on the next day, UTC. NotificationStore.claimKeys says how it stays unique at midnight.
+-- One Idempotency-Key, one notification: the second insert waits for the first, and then finds its answer. A key is known on the day of its
+-- first use and on the next day, UTC. NotificationStore.claimKeys explains how it stays unique at midnight.
 CREATE TABLE idempotency_records (
     app_id bigint NOT NULL,
     api_key_id text NOT NULL,
@@ -487,14 +488,14 @@ CREATE TABLE idempotency_records (
     day timestamptz NOT NULL,
     fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
     notification uuid NOT NULL,
-    -- The warnings of the first answer, so that a repeat says the same: JSON, an array of pointer and code.
+    -- The warnings of the first answer, so that a repeat gives the same: JSON, an array of pointer and code.
     warnings text NOT NULL DEFAULT '[]',
     PRIMARY KEY (app_id, api_key_id, key, day)
 ) PARTITION BY RANGE (day);
 CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
 
--- One message in the broker: up to 100 deliveries of one notification, which have the moment and the payload in common. The acceptance makes
--- the jobs of a small target, fan-out those of any other.
+-- One message in the broker: up to 100 deliveries of one notification, with one moment and one payload. The acceptance makes the jobs of a
+-- small target, fan-out those of any other.
 CREATE TABLE jobs (
     notification uuid NOT NULL,
     -- From 0.
@@ -518,8 +519,8 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_unpublished ON jobs (lane, free_from) WHERE published_at IS NULL;
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
 
--- What became of one delivery: written when its outcome is applied, and before that when an attempt failed and another follows. Its key is its
--- delivery's place. Of a notification that keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. A
+-- The outcome of one delivery: written when it is applied, and before that when an attempt failed and another follows. Its key is its
+-- delivery's place. If a notification keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. A
 -- receipt outlives its token, which may be erased.
 CREATE TABLE receipts (
     notification uuid NOT NULL,
@@ -527,7 +528,7 @@ CREATE TABLE receipts (
     "position" smallint NOT NULL CHECK ("position" BETWEEN 0 AND 99),
     token_id bigint NOT NULL,
     installation uuid NOT NULL,
-    -- Of the owner that the delivery was for; 0 where its outcome does not name it.
+    -- The epoch of the owner that the delivery was for; 0 if its outcome does not name it.
     owner_epoch bigint NOT NULL,
     environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
     -- NULL until the outcome is final.
@@ -551,7 +552,8 @@ CREATE TABLE receipts (
 ) PARTITION BY RANGE (notification);
 CREATE INDEX receipts_of_installation ON receipts (installation, notification);
 
--- The token of the member at a position; NULL where there is none. Not STRICT: PostgreSQL would call it for each member instead of inlining it.
+-- The token of the member at a position; NULL if there is none. Not STRICT: PostgreSQL would call it for each member instead of inlining
+-- it.
 CREATE FUNCTION member_at(members bytea, "position" integer) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN octet_length(members) >= "position" * 8 + 8
@@ -577,8 +579,8 @@ RETURN (
     FROM (SELECT substring(sha256(uuid_send(notification)) FROM 1 FOR 10) AS digest) AS name
 );
 
--- Every delivery that is known: those with a receipt, and those that are under way without one, which are members of their jobs. Such a one is
--- shown with the installation that has its token now. To be read by notification: each row of `jobs` makes up to a hundred.
+-- Every known delivery: those with a receipt, and those that are under way without one, which are members of their jobs. The latter are
+-- shown with the installation that has the token now. Read it by notification: each row of `jobs` makes up to a hundred.
 CREATE VIEW deliveries AS
 SELECT delivery_id(r.notification, r.number, r."position") AS id, r.notification, r.number, r."position", r.token_id, r.installation,
     r.owner_epoch, r.environment, r.class, r.status, r.reason, r.attempts, r.last_class, r.last_status, r.last_reason, r.last_at, r.retry_at,
@@ -599,7 +601,7 @@ WHERE NOT m.is_settled
         SELECT count(*) = 0 FROM receipts r
         WHERE r.notification = j.notification AND r.number = j.number AND r."position" = m."position");
 
--- Where these tokens are among the members of a notification's jobs. It looks through the first 20,000 jobs: for a token's bytes anywhere in
+-- The places of these tokens among the members of a notification's jobs. It searches the first 20,000 jobs: for a token's bytes anywhere in
 -- the members, and where they are, at each member's place.
 CREATE FUNCTION places_of(tokens bigint[], of_notification uuid)
 RETURNS TABLE (number integer, "position" integer, token_id bigint, is_settled boolean, due_at timestamptz, published_at timestamptz)
@@ -622,7 +624,7 @@ CREATE TABLE notification_counts (
     PRIMARY KEY (notification, class, status, reason)
 ) PARTITION BY RANGE (notification);
 
--- Whether all deliveries of a notification that are over expired before they were published.
+-- Whether all ended deliveries of a notification expired before they were published.
 CREATE FUNCTION expired_unsent(of_notification uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN NOT EXISTS (
@@ -641,7 +643,7 @@ CREATE TABLE outcome_counts (
 );
 CREATE INDEX outcome_counts_by_minute ON outcome_counts (minute);
 
--- "Stop what matches this", set and lifted by an operator. A row is never deleted: it says who, when and why. What a row does not name does not
+-- "Stop what matches this", set and lifted by an operator. A row is never deleted: it records who, when and why. A NULL column does not
 -- limit it.
 CREATE TABLE holds (
     id uuid PRIMARY KEY,
@@ -651,14 +653,14 @@ CREATE TABLE holds (
     notification uuid,
     reason text NOT NULL CHECK (octet_length(reason) BETWEEN 1 AND 500),
     set_at timestamptz NOT NULL,
-    -- The id of an API key, as lifted_by.
+    -- The id of an API key, as in lifted_by.
     set_by text NOT NULL,
     ends_at timestamptz NOT NULL DEFAULT 'infinity',
     lifted_at timestamptz,
     lifted_by text,
-    -- When the control stream last confirmed it, or its lifting where it is lifted.
+    -- When the control stream last confirmed it, or its lifting if it is lifted.
     published_at timestamptz,
-    -- It is lifted, and nothing waits because of it any more.
+    -- It is lifted, and no job or fan-out waits because of it any more.
     released_at timestamptz,
     CHECK (num_nonnulls(lane, notification) <= 1),
     CHECK (notification IS NULL OR app_id IS NOT NULL),
@@ -676,7 +678,7 @@ FROM holds h LEFT JOIN apps a ON a.id = h.app_id;
 
 -- MARK: Events
 
--- Where events go by HTTP. Deliveries are signed with the secrets, so they are stored as they are.
+-- The HTTP receivers of events. Deliveries are signed with the secrets, so they are stored as they are.
 CREATE TABLE webhooks (
     id uuid PRIMARY KEY,
     app_id bigint NOT NULL REFERENCES apps,
@@ -737,7 +739,7 @@ CREATE TABLE notification_events (
     at timestamptz NOT NULL
 );
 
--- A trigger, so that no statement that changes a state can forget its event. It runs only where an app wants the events. The acceptance makes
+-- A trigger, so that no statement that changes a state can forget its event. It runs only if an app wants the events. The acceptance makes
 -- the jobs of a small target: such a notification is accepted and sending at once.
 CREATE FUNCTION report_notification_state() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -754,7 +756,7 @@ CREATE TRIGGER notifications_reported_new AFTER INSERT ON notifications
 CREATE TRIGGER notifications_reported_change AFTER UPDATE ON notifications
     FOR EACH ROW WHEN (NEW.is_reported AND NEW.state <> OLD.state) EXECUTE FUNCTION report_notification_state();
 
--- How far each log was read for each sink.
+-- The position of each sink in each log.
 CREATE TABLE event_feeds (
     log text NOT NULL CHECK (log IN ('notifications', 'installations')),
     sink text NOT NULL CHECK (sink IN ('broker', 'webhooks')),
@@ -781,7 +783,8 @@ CREATE FUNCTION first_id_at(moment timestamptz) RETURNS uuid
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
 
--- `key` is the column that a table is partitioned by. Tables of one family have the same periods; a family has the name of its first table.
+-- `key` is the column by which a table is partitioned. Tables of one family have the same periods; a family has the name of its first
+-- table.
 CREATE VIEW partitioned_tables AS
 SELECT * FROM (VALUES
     ('notifications', 'notifications', 'id'), ('notification_variants', 'notifications', 'notification'),
@@ -829,8 +832,8 @@ BEGIN
         key_at(t.family, ends));
 END $$;
 
--- Locks tables for this transaction alone, all of them or none. Every statement that comes later waits behind the attempt, so an attempt waits
--- 50 ms at most for each table, and lets go of the others before it pauses.
+-- Locks tables for this transaction alone, all of them or none. Every later statement waits behind the attempt, so an attempt waits 50 ms
+-- at most for each table, and releases the others before it pauses.
 CREATE FUNCTION lock_alone(tables text[]) RETURNS void LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
 DECLARE of_table text;
 BEGIN
@@ -926,8 +929,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Until when a period's rows are in use. A notification that is due at once is over four days after its acceptance: its lifetime is three days
--- at the most, and devices of other time zones may get it a day later. Those that are scheduled further ahead are looked up.
+-- Until when a period's rows are in use. A notification that is due at once is over four days after its acceptance: its lifetime is three
+-- days at the most, and devices of other time zones may get it a day later. Notifications that are scheduled further ahead are looked up.
 CREATE FUNCTION in_use_until(p partitions) RETURNS timestamptz LANGUAGE plpgsql STABLE SET search_path = public, pg_temp AS $$
 DECLARE last_expiry timestamptz;
 BEGIN
@@ -941,7 +944,7 @@ BEGIN
     RETURN greatest(p.ends_at + interval '4 days', last_expiry);
 END $$;
 
--- Drops a table of the oldest period of a family that has not been in use for as long as the retention. The family's first table goes last: as
+-- Drops a table of the oldest period of a family whose rows have been out of use for the retention. The family's first table goes last: as
 -- long as it stays, the period is not gone.
 CREATE FUNCTION drop_partition(of_family text, retention interval, as_of timestamptz) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -954,7 +957,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = format('%s keeps no rows for %s', of_family, retention);
     END IF;
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', of_family);
-    -- Of a process whose clock was far behind. No notification is in use for longer than 35 days.
+    -- From a process whose clock was far behind. No notification is in use for longer than 35 days.
     FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
         EXECUTE format('DELETE FROM %I WHERE %I < %L', t.table_name || '_rest', t.key, key_at(of_family, as_of - retention - interval '35 days'));
     END LOOP;
@@ -970,7 +973,7 @@ BEGIN
     RETURN NEXT dropped.name;
 END $$;
 
--- For each family: until when rows have a period, since when the oldest period is not in use any more, and how many rows came without one.
+-- For each family: until when rows have a period, since when the oldest period is out of use, and how many rows came without one.
 CREATE FUNCTION partition_states() RETURNS TABLE (family text, covered_until timestamptz, in_use_until timestamptz, rest_rows bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -982,7 +985,7 @@ END;
 -- The service's account may not change tables. It may call make_partition and drop_partition.
 REVOKE EXECUTE ON FUNCTION make_partition, drop_partition, new_partition, attach_partition, lock_alone FROM PUBLIC;
 
--- The first periods, as long as the service makes them if its settings do not say otherwise.
+-- The first periods, as long as the service makes them by default.
 DO $$
 DECLARE t partitioned_tables;
 BEGIN
@@ -998,8 +1001,8 @@ END $$;
 
 -- MARK: Leases
 
--- What one process at a time does: the housekeeping, and each event feed. free_from is the end of the holder's lease; without a holder, the
--- moment from which a process may take it.
+-- The tasks that one process at a time does: the housekeeping, and each event feed. free_from is the end of the holder's lease; without a
+-- holder, the moment from which a process may take it.
 CREATE TABLE leases (
     name text PRIMARY KEY,
     holder uuid,

@@ -1,6 +1,6 @@
 import OpenSSL
 
-/// A sender's `Idempotency-Key` with what it was used for: one key of one caller in one app, one notification, today and tomorrow (UTC).
+/// A sender's `Idempotency-Key` with its use: one key of one caller in one app, one notification, today and tomorrow (UTC).
 package struct IdempotencyKey: Equatable, Sendable {
     package static let maximumBytes = 255
 
@@ -19,8 +19,8 @@ package struct IdempotencyKey: Equatable, Sendable {
 extension IdempotencyKey {
     /// A key as a sender states it.
     /// - Parameters:
-    ///   - place: Where it stands in the request.
-    ///   - body: What it is used for.
+    ///   - place: Its place in the request.
+    ///   - body: The body that it is used for.
     /// - Throws: ``APIError`` where it is empty, too long or not printable ASCII.
     init(_ key: String, at place: String, of caller: Caller, body: [UInt8]) throws(APIError) {
         guard (1...Self.maximumBytes).contains(key.utf8.count), key.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
@@ -30,8 +30,8 @@ extension IdempotencyKey {
     }
 }
 
-/// Another process works on a request with the key, for longer than one waits.
+/// Another process works on a request with the key, for longer than a caller waits.
 package struct IdempotencyInProgress: Error {}
 
-/// The key was used before, for something else.
+/// The key was used before, for another request.
 package struct IdempotencyMismatch: Error {}

@@ -12,13 +12,13 @@ package struct Notification: Equatable, Sendable {
     package var traceparent: String
 }
 
-/// `accepted → sending → completed`, or one of the ends where nothing is sent.
+/// `accepted → sending → completed`, or an end without a push.
 package enum NotificationState: String, CaseIterable, Sendable {
     case accepted, scheduled, expanding, sending, completed, cancelled, expired
     case noTargets = "no_targets"
 }
 
-/// What a sender gets with the 202. A function of the row, so that a replay says the same bytes.
+/// The sender's answer with the 202. A function of the row, so that a replay gives the same bytes.
 package struct NotificationReceipt: Equatable, Sendable {
     package var id: PushID
     package var app: AppSlug
@@ -32,7 +32,7 @@ package struct NotificationReceipt: Equatable, Sendable {
     package var expiresAt: Int64
     package var warnings: [NotificationWarning] = []
 
-    /// What its row says.
+    /// As its row shows it.
     var state: NotificationState { deliveries == 0 ? .noTargets : isScheduled ? .scheduled : .accepted }
 
     static let response = ResponseSchema<NotificationReceipt>.object("Receipt", fields)

@@ -6,11 +6,11 @@ import SystemIO
 /// while a commit is under way share the next one. A long list has a transaction of its own.
 package struct NotificationIntake: Sendable {
     private static let maximumBatch = 128
-    /// A third of the statement's cost does not depend on how many are in it: fewer than that are better off in the next batch, which
-    /// begins as soon as the first is committed.
+    /// A third of the statement's cost does not depend on the number of items: fewer than that are faster in the next batch, which begins
+    /// as soon as the first is committed.
     private static let worthwhileBatch = 64
     private static let concurrentBatches = 2
-    /// For everything that the transaction of a long list does, waiting for a connection included.
+    /// For the whole transaction of a long list, waiting for a connection included.
     private static let longListDeadline = Duration.seconds(30)
 
     private let pool: PostgresPool
@@ -63,7 +63,7 @@ package struct NotificationIntake: Sendable {
     }
 
     /// Accepts many requests of one caller, each as if it had come alone. They share transactions. Of two with the same key, the later one
-    /// finds what became of the first.
+    /// gets the result of the first.
     /// - Returns: One answer for each, in their order.
     package func accept(
         _ requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)], app: App, traceparent: String, now: Int64
@@ -92,7 +92,7 @@ package struct NotificationIntake: Sendable {
     /// A request on its way into the queue. The backlog counts it until ``settle(_:_:)``.
     private struct Submission {
         let item: NotificationStore.Item
-        /// What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
+        /// The relay puts held jobs aside. They do not count as backlog: that would keep other notifications from being accepted.
         let isHeld: Bool
     }
 
@@ -146,7 +146,7 @@ extension NotificationIntake {
     private struct Transactions {
         let session: PostgresSession
 
-        /// One answer per item, in their order. What the database refuses of one must not fail the others.
+        /// One answer per item, in their order. If the database refuses one item, the others must not fail.
         func commit(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Insertion, any Error>] {
             var results: [Int: Result<NotificationStore.Insertion, any Error>] = [:]
             var left = Array(items.indices)
@@ -158,7 +158,7 @@ extension NotificationIntake {
             return items.indices.map { results[$0] ?? .failure(MissingAnswer()) }
         }
 
-        /// Of requests with the same key, a later one finds what became of the first.
+        /// Of requests with the same key, a later one gets the result of the first.
         private static func distinct(_ indices: [Int], of items: [NotificationStore.Item]) -> [Int] {
             var keys: Set<String> = []
             return indices.filter { index in

@@ -80,7 +80,7 @@ extension NotificationStatus.Delivery {
     init(_ row: PostgresRow, token: DeviceToken? = nil) throws {
         let (outcome, attempts): (String?, Int) = (try row["class"], try row["attempts"])
         let attempt = try NotificationStatus.Attempt(row)
-        // What was put back without having been tried has the number of the try that is to come.
+        // A delivery that was put back without an attempt has the number of the coming attempt.
         let isPutBack = outcome == nil && attempt?.wasTried == false
         self.init(
             id: try row["id"], installation: try row["installation"], token: token, environment: try row["environment"], outcome: outcome,

@@ -1,21 +1,21 @@
 package import PushModel
 
-/// What became of a notification, delivery by delivery. Times are UNIX milliseconds.
+/// The state of a notification, delivery by delivery. Times are UNIX milliseconds.
 package struct NotificationStatus: Equatable, Sendable {
     package var receipt: NotificationReceipt
     package var target: NotificationAddress
-    /// What is kept of each delivery.
+    /// The record that is kept of each delivery.
     package var receipts: NotificationRequest.Receipts
     /// Deliveries so far.
     package var total: Int
     package var state: String
     package var notBefore: Int64?
-    /// As it was asked for, without a zone: it is each device's own.
+    /// As the sender asked for it, without a zone: it is each device's own.
     package var localTime: String?
     package var completedAt: Int64?
     package var cancelledAt: Int64?
     package var cancelReason: String?
-    /// Exact at the moment of asking: counted from the deliveries.
+    /// Exact at the moment of the request: counted from the deliveries.
     package var counts: [String: Int]
     /// The same by APNs' answer; the most frequent first.
     package var reasons: [Reason]
@@ -28,9 +28,9 @@ package struct NotificationStatus: Equatable, Sendable {
     /// How many deliveries ended in one way.
     package struct Reason: Equatable, Sendable {
         package var outcome: String
-        /// APNs' status; nil where it was not asked or did not answer.
+        /// APNs' status; nil if APNs was not asked or did not answer.
         package var status: Int?
-        /// APNs' word, or ours where APNs was not asked or did not answer.
+        /// APNs' word, or ours if APNs was not asked or did not answer.
         package var reason: String?
         package var count: Int
     }
@@ -38,7 +38,7 @@ package struct NotificationStatus: Equatable, Sendable {
     package struct Delivery: Equatable, Sendable {
         package var id: PushID
         package var installation: PushID
-        /// Nil where it was erased, or removed since.
+        /// Nil if it was erased, or removed since.
         package var token: DeviceToken?
         package var environment: String
         /// Nil while it is pending.

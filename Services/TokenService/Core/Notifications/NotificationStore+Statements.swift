@@ -2,10 +2,11 @@ import Postgres
 import PushModel
 
 extension NotificationStore {
-    /// Keys come in ascending order, so that a transaction that waits for another's key holds none that the other waits for.
+    /// Keys come in ascending order, so that two transactions that wait for keys cannot deadlock.
     ///
-    /// A key has one record a day. Two transactions that use it on two sides of midnight, UTC, do not see each other's record. So in the first
-    /// minutes of a day a key is claimed for the day before as well: that waits for a transaction of the day before, which lasts seconds at most.
+    /// A key has one record a day. Two transactions that use it on two sides of midnight, UTC, do not see each other's record. So in the
+    /// first minutes of a day the statement claims a key for the day before as well: it waits for a transaction of the day before, which
+    /// lasts seconds at most.
     static func claimKeys(
         apps: [Int64], callers: [String], keys: [String], fingerprints: [[UInt8]], notifications: [PushID], warnings: [String]
     ) -> PostgresQuery {
@@ -34,7 +35,7 @@ extension NotificationStore {
         """
     }
 
-    /// What a key was used for. A key that was first used in the first minutes of a day has two records, of the same notification.
+    /// The earlier use of a key. A key that was first used in the first minutes of a day has two records, of the same notification.
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
         SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
@@ -46,13 +47,14 @@ extension NotificationStore {
         """
     }
 
-    /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes
-    /// a user with more tokens than ``maximumResolved``, or with quiet hours: an acceptance stays short, and nothing has to wait in it.
+    /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes a user with
+    /// more tokens than ``maximumResolved``, or with quiet hours, so that an acceptance stays short.
     ///
-    /// The first list is a subquery, so that the planner does not see its length. Otherwise the plan for a single notification looks
-    /// cheaper than the one for any number, and is made anew each time, which takes longer than all the rest.
+    /// The first list is a subquery, so that the planner does not see its length. Else it would plan each single notification anew, which
+    /// takes longer than all the rest.
     ///
-    /// - Returns: a row for each delivery, in the order of the places, with the columns of ``delivery(_:id:)``, notification, place and is_fanned_out.
+    /// - Returns: a row for each delivery, in the order of the places, with the columns of ``delivery(_:id:)``, notification, place and
+    ///   is_fanned_out.
     static func insertResolved(_ items: [Item]) -> PostgresQuery {
         let notifications = items.map(\.notification)
         let requests = notifications.map(\.request)
@@ -127,8 +129,8 @@ extension NotificationStore {
             """
     }
 
-    /// Fan-out finds its targets later, page by page; ``insertTargets(of:)`` says whom a list names. Any process may begin with it when it is
-    /// due. What is due at once does not wait for the accepting process's clock.
+    /// Fan-out finds its targets later, page by page; ``insertTargets(of:)`` stores the names of a list. Any process may begin with it when
+    /// it is due. A notification that is due at once does not wait for the accepting process's clock.
     static func insertForFanOut(_ item: Item) -> [PostgresQuery] {
         let notification = item.notification
         let request = notification.request
@@ -191,8 +193,8 @@ extension NotificationStore {
         return Supersession(app: item.app.id, key: key, target: target)
     }
 
-    /// Two that would supersede each other come one after the other: the later to commit is the newer one. All locks of a batch at once and in
-    /// one order, before all other rows. The first half of their keys is the word "sup".
+    /// Two notifications that would supersede each other come one after the other: the later to commit is the newer one. A batch takes all
+    /// locks at once and in one order, before all other rows. The first half of their keys is the word "sup".
     static func supersessionLocks(_ items: [Item]) -> [PostgresQuery] {
         let superseded = items.compactMap(supersession)
         guard !superseded.isEmpty else { return [] }
@@ -209,14 +211,14 @@ extension NotificationStore {
 }
 
 extension NotificationRequest {
-    /// One user's or installation's tokens, one payload, now: the acceptance itself finds them. Fan-out finds any others.
+    /// One user's or installation's tokens, one payload, due now: the acceptance itself finds them. Fan-out finds any others.
     var isResolvedAtOnce: Bool {
         guard target.user != nil || target.installation != nil else { return false }
         return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersedeKey == nil
             && receipts != .failures
     }
 
-    /// Every receipt where the sender named the addressees; counters for an audience, which is large or of a size that is not known before.
+    /// Every receipt if the sender named the addressees; counters for an audience, which is large or of unknown size.
     var keptReceipts: Receipts {
         if let receipts { return receipts }
         return target.count == nil || target.isLong ? .failures : .all

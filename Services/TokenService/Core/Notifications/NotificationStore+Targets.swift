@@ -2,11 +2,11 @@ import Postgres
 import PushModel
 
 extension NotificationStore {
-    /// Entries of a list that one statement writes: it is far from the statement timeout, and 1.3 MB of the longest names.
+    /// Entries of a list that one statement writes: far from the statement timeout, and 1.3 MB of the longest names.
     private static let targetsOfStatement = 5000
 
-    /// Whom a list names, as they are now: with the owners' epochs, and tokens with their installations. A token that belongs to no
-    /// installation is left out: it reaches no device, and nothing would record whose it was when that user asks to be erased.
+    /// The members of a list, as they are now: with the owners' epochs, and tokens with their installations. It leaves out a token without
+    /// an installation: it reaches no device, and an erasure could not find its user.
     static func insertTargets(of item: Item) -> [PostgresQuery] {
         let (id, app, request) = (item.notification.id, item.app.id, item.notification.request)
         switch request.target {
@@ -46,7 +46,7 @@ extension NotificationStore {
 }
 
 extension Array {
-    /// At most so many at a time, each with how many come before.
+    /// At most `size` at a time, each part with the number of elements before it.
     fileprivate func parts(of size: Int) -> [(before: Int, part: [Element])] {
         stride(from: 0, to: count, by: size).map { ($0, Array(self[$0..<Swift.min($0 + size, count)])) }
     }

@@ -10,12 +10,12 @@ package struct NotificationStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// An object, because it is handed on many times and has many parts.
+    /// An object, because it has many parts and is passed on many times.
     package final class Item: Sendable {
         package let notification: Notification
         package let app: App
         package let idempotency: IdempotencyKey?
-        /// How long this process alone may publish it; zero where it cannot publish now.
+        /// How long this process alone may publish it; zero if it cannot publish now.
         package let leaseSeconds: Double
 
         package init(notification: Notification, app: App, idempotency: IdempotencyKey?, leaseSeconds: Double) {
@@ -36,7 +36,7 @@ package struct NotificationStore {
         case mismatch
     }
 
-    /// In the order of the items, no two of which may have the same idempotency key. Commits: nothing may follow in the transaction.
+    /// In the order of the items, no two of which may have the same idempotency key. Commits: no statement may follow in the transaction.
     package func insert(_ items: [Item]) throws -> [Insertion] {
         let fresh = try claimKeys(of: items)
         let isFresh: (Item) -> Bool = { $0.idempotency == nil || fresh.contains($0.notification.id) }
@@ -49,7 +49,7 @@ package struct NotificationStore {
         for item in newcomers where !item.notification.request.isResolvedAtOnce {
             fannedOut.insert(item.notification.id)
             let targets = Self.insertTargets(of: item)
-            // Of a long list one after another: a connection keeps a buffer of the size of what once travelled together.
+            // The parts of a long list go one after another: a connection keeps a buffer as large as its largest pipeline.
             for part in targets.dropLast() { try session.execute(part) }
             queries += Self.insertForFanOut(item) + targets.suffix(1)
         }
@@ -76,7 +76,7 @@ package struct NotificationStore {
 
     /// Takes the keys for these notifications. A second transaction with the same key waits here for the first one's commit.
     /// - Returns: the notifications that have theirs.
-    /// - Throws: ``IdempotencyInProgress`` where that takes longer than the database's lock timeout.
+    /// - Throws: ``IdempotencyInProgress`` if that takes longer than the database's lock timeout.
     private func claimKeys(of items: [Item]) throws -> Set<PushID> {
         let claims = items.compactMap { item in
             item.idempotency.map { (key: KeyOfApp(app: item.app.id, caller: $0.caller, key: $0.key), value: item) }
@@ -108,13 +108,13 @@ package struct NotificationStore {
         }
     }
 
-    /// What was accepted with the key today or yesterday, UTC: ``Insertion/replay(_:)``, ``Insertion/mismatch``, or nil.
+    /// The result of the key's use today or yesterday, UTC: ``Insertion/replay(_:)``, ``Insertion/mismatch``, or nil.
     package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Insertion? {
         try session.execute(Self.selectKey(idempotency, app: app)).first.map { row in try Self.insertion(row, of: idempotency, app: app) }
     }
 
-    /// What the key was used for by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the
-    /// record, and both are removed together.
+    /// The use of the key by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the record,
+    /// and both are removed together.
     private func claimedEarlier(_ idempotency: IdempotencyKey, app: App) throws -> Insertion {
         try Self.insertion(session.execute(Self.selectKey(idempotency, app: app)).only(), of: idempotency, app: app)
     }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Which apps' brakes this process has seen engaged, for the alarm. What decides is in the database (``RejectionBrake``); this is forgotten
-/// once nothing was rejected for as long as the brake looks back.
+/// The apps whose brakes this process has seen engaged, for the alarm. The database decides (``RejectionBrake``). This forgets an app once
+/// no token was rejected for the brake's window.
 package final class BrakeWatch: Sendable {
     private static let memory: Duration = .seconds(RejectionBrake.windowMinutes * 60)
 

@@ -7,17 +7,17 @@ package struct OutcomeApplication: Sendable {
 
     package init(pool: PostgresPool) { self.pool = pool }
 
-    /// What a batch changed.
+    /// The changes of a batch.
     package struct Effect: Equatable, Sendable {
         /// Deliveries that got their final outcome now, by class.
         package var finished: [OutcomeClass: Int] = [:]
-        /// Final outcomes of deliveries that had theirs already, or that nobody knows.
+        /// Final outcomes of deliveries that had theirs already, or that are unknown here.
         package var repeated = 0
         package var completedNotifications = 0
         package var retiredGone = 0
         package var retiredRejected = 0
         package var throttledInstallations = 0
-        /// Tokens that APNs knows in another environment than they were registered for.
+        /// Tokens that APNs accepts in another environment than they were registered for.
         package var corrected = 0
         /// Apps whose brake is engaged: their rejected tokens were left alone.
         package var braked: [Int64] = []
@@ -62,7 +62,7 @@ package struct OutcomeApplication: Sendable {
         return effect
     }
 
-    /// Again where a registration has just made the row that a corrected environment would have made: now it is seen.
+    /// Tries again if a registration has just made the row that a corrected environment would have made: the next try sees it.
     private func applied(_ batch: OutcomeBatch) async throws -> Effect {
         var attemptsLeft = 5
         while true {
@@ -98,29 +98,29 @@ package struct OutcomeApplication: Sendable {
         let brakes = try store.brakes(of: rejecting)
         effect.braked = brakes.filter { $0.value.isEngaged }.map(\.key).sorted()
         effect.unbraked = brakes.filter { !$0.value.isEngaged }.map(\.key).sorted()
-        try settle(TokenVerdicts(finished, of: batch, braked: Set(effect.braked)), effect: &effect, in: store)
+        try settle(TokenAnswers(finished, of: batch, braked: Set(effect.braked)), effect: &effect, in: store)
         return effect
     }
 
     /// The transaction's last step: it commits.
-    private static func settle(_ verdicts: TokenVerdicts, effect: inout Effect, in store: OutcomeStore) throws {
+    private static func settle(_ answers: TokenAnswers, effect: inout Effect, in store: OutcomeStore) throws {
         let unjust = try store.retiredInWindow(of: effect.braked)
-        guard !verdicts.tokens.isEmpty || !unjust.isEmpty else { return }
+        guard !answers.tokens.isEmpty || !unjust.isEmpty else { return }
         let registry = RegistryStore(session: store.session)
-        var batch = try registry.load(tokens: verdicts.tokens.union(unjust), corrected: verdicts.corrected)
-        effect.retiredGone = batch.apply(toTokens: verdicts.gone)
-        effect.retiredRejected = batch.apply(toTokens: verdicts.rejected)
-        effect.corrected = batch.apply(toTokens: verdicts.corrections)
-        _ = batch.apply(toTokens: verdicts.proofs)
+        var batch = try registry.load(tokens: answers.tokens.union(unjust), corrected: answers.corrected)
+        effect.retiredGone = batch.apply(toTokens: answers.gone)
+        effect.retiredRejected = batch.apply(toTokens: answers.rejected)
+        effect.corrected = batch.apply(toTokens: answers.corrections)
+        _ = batch.apply(toTokens: answers.proofs)
         effect.quarantined = batch.apply(toTokens: unjust.map { .quarantine(token: $0) })
         try registry.save(batch, areTokensLocked: true)
     }
 
-    /// What a batch's own transaction, which must stay short, had no room for.
+    /// Quarantines the tokens for which a batch's own transaction, which must stay short, had no room.
     private static func quarantine(_ apps: [Int64], in store: OutcomeStore) throws -> Int {
         try store.lockBrakes(of: apps)
         var effect = Effect(braked: apps)
-        try settle(TokenVerdicts([], of: OutcomeBatch([]), braked: []), effect: &effect, in: store)
+        try settle(TokenAnswers([], of: OutcomeBatch([]), braked: []), effect: &effect, in: store)
         return effect.quarantined
     }
 }

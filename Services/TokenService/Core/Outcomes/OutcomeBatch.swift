@@ -1,16 +1,16 @@
 package import PushModel
 
-/// What a number of outcome events say, sorted for the database: one entry per delivery, in ascending order of id.
+/// The content of outcome events, sorted for the database: one entry per delivery, in ascending order of id.
 package struct OutcomeBatch: Equatable, Sendable {
     /// The end of a delivery.
     package private(set) var final: [Entry] = []
     /// An attempt that is not the end: another event follows.
     package private(set) var attempts: [Entry] = []
-    /// Devices that APNs asks us to leave alone for a while: UNIX milliseconds by installation's delivery.
+    /// Installations that APNs asks us to leave alone for a while: UNIX milliseconds by installation's delivery.
     package private(set) var throttled: [Entry] = []
     /// Further ends, of a later try than the one in `final`: the delivery may have been reopened between the two.
     private var overtaking: [Entry] = []
-    /// Ends as they were reported, a delivery's second one included.
+    /// Ends as they were reported, including a delivery's second one.
     package private(set) var reportedFinal = 0
 
     package struct Entry: Equatable, Sendable {
@@ -19,8 +19,8 @@ package struct OutcomeBatch: Equatable, Sendable {
         /// When the event was made, UNIX milliseconds.
         package var time: Int64
 
-        /// A 410's moment: Apple's word, and without it the moment that the request left (`docs/apns.md`, Answers). An answer knows nothing of what
-        /// came after it, whatever its clock says. Nil where nothing is known: then nothing may be retired.
+        /// A 410's moment: Apple's word, and without it the moment that the request left (`docs/apns.md`, Answers). An answer cannot know
+        /// of a later registration, by any clock. Nil if neither is known: then no token may be retired.
         package var goneSince: Int64? {
             guard let timestamp = delivery.timestamp else { return delivery.sentAt }
             return min(timestamp, delivery.sentAt ?? time)
@@ -51,9 +51,9 @@ package struct OutcomeBatch: Equatable, Sendable {
         throttled.sort { $0.delivery.id < $1.delivery.id }
     }
 
-    /// Of a delivery that was reported more than once the first counts.
+    /// Of a delivery that was reported more than once the first end counts.
     private mutating func sort(_ ends: [Entry]) {
-        // What is moved about is the ids alone.
+        // Sorts the ids alone, because an entry is large.
         let order = ends.indices.map { (id: ends[$0].delivery.id, place: $0) }.sorted { ($0.id, $0.place) < ($1.id, $1.place) }
         self.final.reserveCapacity(ends.count)
         for (id, place) in order {
@@ -66,7 +66,7 @@ package struct OutcomeBatch: Equatable, Sendable {
         }
     }
 
-    /// What is to be applied after this one; nil as a rule.
+    /// The batch to apply after this one; nil as a rule.
     package var next: OutcomeBatch? {
         guard !overtaking.isEmpty else { return nil }
         var next = OutcomeBatch([])

@@ -4,10 +4,10 @@ import Postgres
 import PushModel
 import ServiceLifecycle
 
-/// What follows where the database refuses a batch: one bad delivery, or a locked row, takes no other delivery with it.
+/// The fallback if the database refuses a batch: one bad delivery, or a locked row, takes no other delivery with it.
 extension OutcomeConsumer {
-    /// Applies what is not settled of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
-    /// - Parameter isRefused: All of it at once was refused before.
+    /// Applies the unsettled deliveries of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
+    /// - Parameter isRefused: The database refused all of it at once before.
     /// - Returns: those that have to be tried again later.
     func settle(_ messages: [OutcomeMessage], isRefused: Bool = false) async -> [OutcomeMessage] {
         let parts = await BatchSplit.write(messages.flatMap(\.unsettled), isRefused: isRefused) { parts in
@@ -16,7 +16,7 @@ extension OutcomeConsumer {
         }
         for (part, error) in parts.refused { await end(part, error) }
 
-        // Before the acknowledgement: cut short, both are done again, and the ids are the same.
+        // Before the acknowledgement: if the process dies in between, both are done again, and the ids are the same.
         let queued = await BatchSplit.write(messages.filter(\.isSettled)) { messages in
             try await webhooks.queue(messages.flatMap(\.outcomes))
             consumer.acknowledge(messages.map(\.message.receipt))
@@ -30,8 +30,8 @@ extension OutcomeConsumer {
         return messages.filter { !$0.isSettled } + queued.waiting
     }
 
-    /// The database refuses what one delivery's outcome holds. The delivery gets an end that the sender can see; where the database refuses
-    /// that too, the outcome goes to the dead letters.
+    /// The database refuses one delivery's outcome. The delivery gets an end that the sender can see; if the database refuses that too, the
+    /// outcome goes to the dead letters.
     private func end(_ part: OutcomeMessage.Part, _ error: any Error) async {
         let event = part.event
         for substitute in event.substitutes {
@@ -57,7 +57,7 @@ extension OutcomeConsumer {
         part.message.settle(part.index, as: none)
     }
 
-    /// Ids and classes only: a reason from outside may hold anything.
+    /// Ids and classes only: a reason from outside may hold any text.
     private func log(_ text: Logger.Message, _ event: OutcomeEvent, _ error: any Error) {
         guard let delivery = event.deliveries.first else { return }
         logger.error(
@@ -68,13 +68,13 @@ extension OutcomeConsumer {
             ])
     }
 
-    /// Without the server's words: a trigger's may quote the row.
+    /// Without the server's text: a trigger's may quote the row.
     private static func cause(_ error: any Error) -> String {
         guard let error = error as? PostgresError, let state = error.sqlState else { return "\(type(of: error))" }
         return "SQLSTATE \(state)" + (error.constraint.map { ", constraint \($0)" } ?? "")
     }
 
-    /// Tries messages again, later and later, while others are applied. The broker has all of them until they are acknowledged.
+    /// Tries messages again, with growing pauses, while others are applied. The broker has all of them until they are acknowledged.
     func tryLater() async {
         for await _ in later.wakeUps {
             var (left, backOff) = (later.takeAll(), Duration.milliseconds(100))

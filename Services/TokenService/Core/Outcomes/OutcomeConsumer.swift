@@ -4,8 +4,8 @@ import Postgres
 import PushModel
 import ServiceLifecycle
 
-/// `push.outcomes.token-service` → ``OutcomeApplication`` → acknowledged: whatever dies before the acknowledgement is delivered and
-/// applied again, and changes nothing the second time.
+/// Applies the messages of `push.outcomes.token-service` by ``OutcomeApplication``, then acknowledges them. If the process dies before the
+/// acknowledgement, the broker delivers them again, and the second time changes nothing.
 package final class OutcomeConsumer: Service {
     /// How many messages the broker may have outstanding here: bounds memory.
     package static let prefetch: UInt16 = 200
@@ -20,10 +20,10 @@ package final class OutcomeConsumer: Service {
     let webhooks: WebhookSubscriptions
     let metrics: TokenServiceMetrics
     let logger: Logger
-    /// Messages with deliveries that the database did not take alone, or could not be queued for webhooks: tried again beside the others.
+    /// Messages that the database refused or could not queue for webhooks: tried again beside the others.
     let later = BatchQueue<OutcomeMessage>()
 
-    /// - Parameter received: What `consumer` puts its messages into.
+    /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
         brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, logger: Logger
@@ -38,7 +38,7 @@ package final class OutcomeConsumer: Service {
         self.logger = logger
     }
 
-    /// Until graceful shutdown: then takes no more, applies what it has, and returns. To be shut down before `consumer`.
+    /// Runs until graceful shutdown: then takes no more, applies what it has, and returns. Shut it down before `consumer`.
     package func run() async throws {
         await withGracefulShutdownHandler {
             async let _: Void = tryLater()
@@ -53,7 +53,7 @@ package final class OutcomeConsumer: Service {
         }
     }
 
-    /// What is decoded and not applied yet.
+    /// Decoded messages that are not applied yet.
     private struct Batch {
         var messages: [OutcomeMessage] = []
         var size = 0
@@ -66,7 +66,7 @@ package final class OutcomeConsumer: Service {
     private func process(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         await take(&batch, &group)
         if !batch.pays {
-            // What comes meanwhile shares its transaction.
+            // Messages that come meanwhile share its transaction.
             await group.waitForAll()
             let wait = batch.pace.wait(at: .now)
             if !batch.messages.isEmpty, wait > .zero { _ = await Pause.of(wait) }
@@ -75,7 +75,7 @@ package final class OutcomeConsumer: Service {
         if !batch.messages.isEmpty { await begin(&batch, &group) }
     }
 
-    /// What cannot be decoded becomes a dead letter and stops nothing.
+    /// A message that cannot be decoded becomes a dead letter and stops no other.
     private func take(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         for message in received.takeAll() where !isOurs(message) {
             if message.routingKey == CredentialReport.routingKey {
@@ -94,7 +94,7 @@ package final class OutcomeConsumer: Service {
         }
     }
 
-    /// A report that cannot be written down is dropped: another one follows within a minute.
+    /// Drops a report that cannot be stored: another one follows within a minute.
     private func keep(_ message: ReceivedMessage) async {
         let report: CredentialReport
         do throws(MessageError) { report = try CredentialReport(decoding: message.body) } catch {
@@ -109,7 +109,7 @@ package final class OutcomeConsumer: Service {
         consumer.acknowledge([message.receipt])
     }
 
-    /// One after the other, in the order in which they were reported.
+    /// Applies one batch after the other, in the order in which they were reported.
     private func begin(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         let messages = batch.messages
         batch.messages = []
@@ -120,14 +120,15 @@ package final class OutcomeConsumer: Service {
         group.addTask { await self.apply(messages, outcomes) }
     }
 
-    /// A state change that this service itself has published, `<app>.<kind>.<event>`: it comes back where the queue is still bound to everything.
+    /// A state change that this service itself has published, `<app>.<kind>.<event>`: it comes back if the queue is still bound to
+    /// everything.
     private func isOurs(_ message: ReceivedMessage) -> Bool {
         guard message.routingKey.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else { return false }
         consumer.acknowledge([message.receipt])
         return true
     }
 
-    /// - Parameter outcomes: What all of the messages say.
+    /// - Parameter outcomes: The content of all of the messages.
     private func apply(_ messages: [OutcomeMessage], _ outcomes: OutcomeBatch) async {
         var (backOff, isRefused) = (Duration.milliseconds(100), false)
         while !isRefused {
@@ -151,7 +152,7 @@ package final class OutcomeConsumer: Service {
         later.put(contentsOf: waiting)
     }
 
-    /// In a shutdown the broker keeps the messages: not acknowledged is not lost.
+    /// Waits before the next try. In a shutdown the broker keeps the unacknowledged messages.
     /// - Returns: whether to try again.
     private func waits(_ messages: [OutcomeMessage], _ error: any Error, _ backOff: Duration) async -> Bool {
         guard !Task.isCancelled else { return false }

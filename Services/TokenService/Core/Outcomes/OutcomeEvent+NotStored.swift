@@ -1,12 +1,12 @@
 import PushModel
 
 extension OutcomeEvent {
-    /// The reason of a delivery whose outcome PostgreSQL refused as it came.
+    /// The reason of a delivery whose original outcome PostgreSQL refused.
     static let notStored = "outcome_not_stored"
 
-    /// The ends that a refused outcome's delivery is given, the first one that the database takes: the same outcome without its text and
-    /// Apple's timestamp; then `unknown`, which changes nothing but the receipt. The event has one delivery; of an attempt that is not the
-    /// end only the first, because its end follows.
+    /// The substitutes for a refused outcome; the delivery gets the first one that the database takes: the same outcome without its text
+    /// and Apple's timestamp; then `unknown`, which changes only the receipt. The event has one delivery. An attempt that is not the end
+    /// has only the first, because its end follows.
     var substitutes: [OutcomeEvent] {
         var plain = self
         plain.id = PushID(digestOf: id.bytes + Array(Self.notStored.utf8) + deliveries.flatMap { $0.id.bytes })

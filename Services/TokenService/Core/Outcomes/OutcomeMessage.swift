@@ -17,7 +17,7 @@ final class OutcomeMessage: Sendable {
         /// All of them at once, as a rule.
         var isSettled: Bool
         var settled: Set<Int> = []
-        /// Those that ended otherwise than the message says.
+        /// Those whose end differs from the message's.
         var ended: [Int: OutcomeEvent] = [:]
     }
 
@@ -39,7 +39,7 @@ final class OutcomeMessage: Sendable {
 
     func settle() { progress.withLock { $0.isSettled = true } }
 
-    /// - Parameter end: The delivery's outcome where it is another one than the message says; an event without deliveries for none.
+    /// - Parameter end: The delivery's outcome if it differs from the message's; an event without deliveries for none.
     func settle(_ index: Int, as end: OutcomeEvent? = nil) {
         progress.withLock { progress in
             progress.settled.insert(index)
@@ -48,7 +48,7 @@ final class OutcomeMessage: Sendable {
         }
     }
 
-    /// What became of the deliveries, for webhooks: this message's event, and one for each that ended differently. The ids are the same
+    /// The outcomes of the deliveries, for webhooks: this message's event, and one for each that ended differently. The ids are the same
     /// every time.
     var outcomes: [OutcomeEvent] {
         let ended = progress.withLock { $0.ended }
@@ -57,7 +57,7 @@ final class OutcomeMessage: Sendable {
         return ([kept] + ended.sorted { $0.key < $1.key }.map(\.value)).filter { !$0.deliveries.isEmpty }
     }
 
-    /// What parts say, each message's in one event.
+    /// The content of the parts, each message's in one event.
     static func events(of parts: [Part]) -> [OutcomeEvent] {
         var events: [OutcomeEvent] = []
         var start = 0

@@ -1,12 +1,12 @@
-/// How long outcomes wait for more that could share their transaction. A pure value.
+/// How long outcomes wait for others that could share their transaction. A pure value.
 ///
-/// A transaction's own work, with its dozen statements and its flush, is as much as that for hundreds of deliveries, and whoever accepts notifications
-/// waits for the same processors and the same disk.
+/// A transaction's own work, with its dozen statements and its flush, costs as much as hundreds of deliveries, and acceptances need the
+/// same processors and the same disk.
 struct OutcomePace: Sendable {
     /// Between the beginnings of two transactions that have room left.
     static let interval = Duration.milliseconds(25)
 
-    /// Deliveries and messages that are half of what a transaction, or the broker's prefetch, has room for: enough not to wait.
+    /// Half of the deliveries and messages that a transaction, or the broker's prefetch, has room for: enough not to wait.
     let deliveries: Int
     let messages: Int
     private var last: ContinuousClock.Instant?
@@ -20,7 +20,7 @@ struct OutcomePace: Sendable {
 
     func pays(deliveries: Int, messages: Int) -> Bool { deliveries >= self.deliveries || messages >= self.messages }
 
-    /// Of what does not pay yet. A lone outcome waits for nothing.
+    /// For a batch that does not pay yet. A lone outcome does not wait.
     func wait(at now: ContinuousClock.Instant) -> Duration {
         guard let last else { return .zero }
         return max(.zero, last + Self.interval - now)

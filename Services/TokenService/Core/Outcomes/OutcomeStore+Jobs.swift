@@ -1,7 +1,7 @@
 import Postgres
 import PushModel
 
-/// A bit in the job says that a delivery has its outcome, so that an event that comes again changes nothing.
+/// A bit in the job marks a delivery that has its outcome, so that an event that comes again changes nothing.
 extension OutcomeStore {
     /// A final outcome that counts, and the token that its delivery was for.
     struct End {
@@ -11,10 +11,10 @@ extension OutcomeStore {
         let environment: APNsEnvironment
     }
 
-    /// What a batch says of one job.
+    /// A batch's outcomes of one job.
     private struct Settled {
         let job: JobID
-        /// Of each position, which of the entries; -1 where none.
+        /// The entry for each position; -1 if there is none.
         var places = [Int](repeating: -1, count: PushJob.maximumDeliveries)
 
         /// As PostgreSQL writes `bit(100)`: the first position first.

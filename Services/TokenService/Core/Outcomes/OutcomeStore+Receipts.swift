@@ -3,7 +3,7 @@ import PushModel
 
 /// Receipts and counters.
 extension OutcomeStore {
-    /// What the registry says of a token.
+    /// The registry's facts about a token.
     enum TokenFacts: Equatable {
         /// APNs has accepted it somewhere.
         case proven
@@ -14,8 +14,8 @@ extension OutcomeStore {
 
     /// An attempt that is not the end gets a receipt that is open, unless the delivery has its outcome already or its token was erased.
     ///
-    /// An event about a delivery that was put back without having been tried bears the next attempt's number, too: events are put in order
-    /// by it. Readers of the attempts take that one away (``NotificationStatus/Attempt/wasTried``).
+    /// An event about a delivery that was put back without an attempt has the next attempt's number, too: events are put in order by it.
+    /// Readers of the attempts subtract that one (``NotificationStatus/Attempt/wasTried``).
     package func noteAttempts(_ entries: [OutcomeBatch.Entry]) throws {
         guard !entries.isEmpty else { return }
         let deliveries = entries.map(\.delivery)
@@ -48,7 +48,7 @@ extension OutcomeStore {
             """)
     }
 
-    /// Of deliveries whose bit is set: what a replay reopened is ended by its receipt, and only by what comes after the replay.
+    /// Of deliveries whose bit is set: the receipt ends a delivery that a replay reopened, and only by an event after the replay.
     func finishReplayed(_ entries: [OutcomeBatch.Entry]) throws -> [End] {
         guard !entries.isEmpty else { return [] }
         let places = entries.map { DeliveryNames.place(of: $0.delivery.id) }
@@ -70,7 +70,7 @@ extension OutcomeStore {
     }
 
     /// Writes the receipts of final outcomes.
-    /// - Returns: What the registry says of their tokens; of a token that APNs accepted and that gets no receipt, only where it is unproven.
+    /// - Returns: The registry's facts about their tokens; for a token that APNs accepted and that gets no receipt, only if it is unproven.
     func writeReceipts(of ends: [End], _ origins: [PushID: Origin]) throws -> [Int64: TokenFacts] {
         guard !ends.isEmpty else { return [:] }
         let quiet = ends.filter { end in
@@ -101,7 +101,7 @@ extension OutcomeStore {
     }
 
     /// - Parameters:
-    ///   - needed: Tokens of which everything is asked; one that is not there was erased.
+    ///   - needed: Tokens whose facts are all needed; a missing one was erased.
     ///   - accepted: Tokens that APNs accepted: of these it only matters whether it had done so before, and of nearly all it had.
     private func tokenFacts(_ needed: [Int64], provenOrNot accepted: [Int64]) throws -> [Int64: TokenFacts] {
         let answers = try session.pipeline([

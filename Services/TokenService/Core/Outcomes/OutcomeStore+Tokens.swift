@@ -1,13 +1,13 @@
 import Postgres
 import PushModel
 
-/// The brake's counters, and the tokens that it puts into quarantine. What becomes of tokens is decided in ``RegistryBatch``.
+/// The brake's counters, and the tokens that it puts into quarantine. ``RegistryBatch`` decides about the tokens.
 extension OutcomeStore {
     /// Tokens that one transaction puts into quarantine at most, so that it stays short.
     package static let maximumQuarantined = 5000
 
-    /// Rejections of one app are judged one batch after another, whichever process has it: else two batches that each stay below the
-    /// limit would not know of each other, or one would retire what the other has just found to be unjust.
+    /// Only one batch at a time judges the rejections of one app, in any process. Else two batches could each stay below the limit without
+    /// the other's count, or one could retire tokens that the other has just found to be rejected unjustly.
     /// - Returns: the apps, in ascending order.
     package func lockBrakes(of entries: [OutcomeBatch.Entry]) throws -> [Int64] {
         guard !entries.isEmpty else { return [] }
@@ -45,7 +45,7 @@ extension OutcomeStore {
         return brakes
     }
 
-    /// What was retired as rejected in the brake's window and is not in quarantine yet; at most ``maximumQuarantined``.
+    /// Tokens that were retired as rejected in the brake's window and are not in quarantine yet; at most ``maximumQuarantined``.
     package func retiredInWindow(of apps: [Int64]) throws -> [Int64] {
         guard !apps.isEmpty else { return [] }
         return try session.execute(

@@ -24,10 +24,10 @@ package struct OutcomeStore {
         package let isUnsent: Bool
     }
 
-    /// What a batch has to know of a notification.
+    /// The facts about a notification that a batch needs.
     package struct Origin: Sendable {
         package let app: Int64
-        /// A receipt for every delivery, or counters and receipts of those that are not simply accepted.
+        /// A receipt for every delivery, or counters and receipts of all but plain acceptances.
         package let keepsAll: Bool
     }
 
@@ -108,7 +108,7 @@ package struct OutcomeStore {
         return settled.count { $0 }
     }
 
-    /// Adds to the apps' counts per minute, which the brakes judge by.
+    /// Adds to the apps' counts per minute, which the brakes use.
     package func count(_ finished: [Finished]) throws {
         guard !finished.isEmpty else { return }
         let counts = Tally(finished.lazy.map { Key(app: $0.app, outcome: $0.outcome) }).counts
@@ -132,7 +132,7 @@ package struct OutcomeStore {
 // MARK: Throttling
 
 extension OutcomeStore {
-    /// Before anything of them, or of their tokens' places, is changed.
+    /// Before it changes any of them, or of their tokens' places.
     package func lockInstallations(of entries: [OutcomeBatch.Entry], _ origins: [PushID: Origin]) throws {
         guard !entries.isEmpty else { return }
         let apps = entries.map { origins[$0.delivery.notification]?.app ?? 0 }
@@ -144,7 +144,7 @@ extension OutcomeStore {
             """)
     }
 
-    /// A line of history only where the installation was not throttled already.
+    /// Writes a line of history only if the installation was not throttled already.
     /// - Returns: how many installations wait longer than they did.
     package func throttle(_ entries: [OutcomeBatch.Entry]) throws -> Int {
         guard !entries.isEmpty else { return 0 }

@@ -1,5 +1,5 @@
-/// Stops the retiring of tokens that APNs rejects when too many are rejected at once: then it is our own mistake, a wrong
-/// environment or topic, and not the devices'.
+/// Stops retiring tokens that APNs rejects when too many are rejected at once: then the fault is our own, a wrong environment or topic, and
+/// not the devices'.
 package struct RejectionBrake: Equatable, Sendable {
     package static let windowMinutes = 10
     /// Never engaged by fewer rejections than this.

@@ -1,4 +1,4 @@
-/// How many there are of each. Most follow one of the same, so that few are looked up.
+/// Counts equal elements. Most follow an equal one, so that few are looked up.
 struct Tally<Key: Hashable> {
     private(set) var counts: [Key: Int64] = [:]
 

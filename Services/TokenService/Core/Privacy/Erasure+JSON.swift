@@ -4,7 +4,7 @@ import StrictJSON
 extension Erasure {
     static let request = JSONSchema.request("Erasure", [.required("confirm", .user, "The user's name once more.")])
 
-    /// - Returns: nil where the body does not name the user.
+    /// - Returns: nil if the body does not name the user.
     static func confirmation(of user: String, _ body: inout JSONObjectReader) -> Void? {
         let confirmed = body.string("confirm", maximumBytes: StatedUser.maximumBytes)
         if let confirmed, !confirmed.utf8.elementsEqual(user.utf8) {

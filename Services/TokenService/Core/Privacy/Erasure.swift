@@ -1,16 +1,14 @@
 package import Postgres
 import PushModel
 
-/// `POST /v1/apps/{app}/users/{user}/erase`: removes everything that is of one user in one app.
+/// `POST /v1/apps/{app}/users/{user}/erase`: removes all data of one user in one app.
 ///
-/// First the fences: from the first committed batches on, nothing that was queued for the user reaches a device. Then what the
-/// installations leave behind, in bounded transactions, each of which leaves a consistent state. The history names the installations
-/// the user has left: of those that are somebody else's now, only what is of the user's time goes. The list of what is left to do is
-/// in the table `erasures`, so a call that was cut short is finished by repeating it.
+/// First the fences, so that no queued push reaches a device of the user. Then the installations' data, in bounded transactions that each
+/// leave a consistent state. If another user has an installation now, only the data of the erased user's time goes. The table `erasures`
+/// lists the remaining work, so repeating a call that was cut short finishes it.
 ///
-/// What was registered or sent before the call began is erased. What races with the call is either erased or survives as new. A delivery that
-/// is under way, of a notification to others as well, is not removed: its job names the erased token alone. It ends by itself, and its
-/// outcome leaves no receipt.
+/// A registration or push that races with the call is either erased or survives as new. A delivery under way of a notification to others as
+/// well is not removed: its job names the erased token alone, and its outcome leaves no receipt.
 package struct Erasure: Sendable {
     /// Installations in one transaction.
     private static let installationBatch = 100
@@ -23,7 +21,7 @@ package struct Erasure: Sendable {
         self.fences = fences
     }
 
-    /// What this call removed.
+    /// The rows that this call removed.
     package struct Result: Equatable, Sendable {
         package var fence = FenceState.none
         package var installations = 0
@@ -33,12 +31,12 @@ package struct Erasure: Sendable {
         package var quietHours = 0
     }
 
-    /// - Throws: `PostgresError`; what was done until then stays done.
+    /// - Throws: `PostgresError`; the steps until then stay done.
     package func erase(user: String, app: App) async throws -> Result {
         let historyEnd = try await pool.transaction { session in try ErasureStore(session, app: app, user: user).historyEnd() }
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
-        // Not before the fences: without quiet hours, what waits for their end would be due.
+        // Not before the fences: without quiet hours, a push that waits for their end would be due.
         result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
         try await removeNotifications(user: user, app: app, into: &result)
         try await leaveLists(into: &result) { session, cursor in
@@ -112,7 +110,7 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Page by page; what names nobody else goes as a whole.
+    /// Page by page; a list that names no other user is removed as a whole.
     private func leaveLists(
         into result: inout Result,
         _ leave: @escaping @Sendable (PostgresSession, PushID) throws -> ErasureStore.Listing

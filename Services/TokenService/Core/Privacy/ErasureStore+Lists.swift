@@ -1,19 +1,19 @@
 import Postgres
 import PushModel
 
-/// Notifications to lists that name the user, or the user's installations and tokens. Erasure removes the user's entries. If a list has no other
-/// entry, it removes the notification.
+/// Notifications to lists that name the user, or the user's installations and tokens. Erasure removes the user's entries. If a list has no
+/// other entry, it removes the notification.
 ///
-/// The jobs that fan-out made of the list need no more than that: they hold the ids of tokens, which name no user once the tokens are erased.
+/// The jobs that fan-out made of the list stay: they hold the ids of tokens, which name no user once the tokens are erased.
 extension ErasureStore {
     struct Listing: Sendable {
-        /// They name nobody else and are still to be removed.
+        /// They name no other user and are still to be removed.
         var only: [PushID] = []
-        /// The last one that was looked at; nil at the end.
+        /// The last one that was read; nil at the end.
         var last: PushID?
     }
 
-    /// Takes the user out of the next lists of users.
+    /// Removes the user from the next lists of users.
     func leaveUserLists(after cursor: PushID) throws -> Listing {
         try leave(
             """
@@ -22,7 +22,7 @@ extension ErasureStore {
             """)
     }
 
-    /// Takes installations and their tokens out of the next lists of such, as far as they were accepted during these times.
+    /// Removes installations and their tokens from the next lists that were accepted during these times.
     func leaveInstallationLists(_ ended: [Ended], after cursor: PushID) throws -> Listing {
         try leave(
             """
@@ -37,8 +37,8 @@ extension ErasureStore {
             """)
     }
 
-    /// - Parameter entries: All that are the user's in the next notifications: notification and place. Notifications are locked, so that of two
-    ///   users who are erased at the same time, one finds the list without the other.
+    /// - Parameter entries: All that are the user's in the next notifications: notification and place. Notifications are locked, so that if
+    ///   two users are erased at the same time, one finds the list without the other.
     private func leave(_ entries: PostgresQuery) throws -> Listing {
         let rows = try session.execute(entries)
         let (notifications, places): ([PushID], [Int32]) = (try rows.column("notification"), try rows.column("place"))

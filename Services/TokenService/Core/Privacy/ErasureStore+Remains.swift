@@ -1,7 +1,7 @@
 import Postgres
 import PushModel
 
-/// What the user's times at installations left behind: notifications, receipts and history.
+/// The data of the user's times at installations: notifications, receipts and history.
 extension ErasureStore {
     func notificationsToUser(after cursor: PushID) throws -> [PushID] {
         try session.execute(
@@ -12,8 +12,8 @@ extension ErasureStore {
         ).column("id")
     }
 
-    /// Those sent to the installations by id, during these times: by the epoch at acceptance. Where there was no token to send to, no epoch
-    /// is stored: the time of acceptance decides.
+    /// Those sent to the installations by id, during these times: by the epoch at acceptance. If there was no token to send to, no epoch is
+    /// stored, and the time of acceptance decides.
     func notifications(to ended: [Ended]) throws -> [PushID] {
         try session.execute(
             """
@@ -63,7 +63,7 @@ extension ErasureStore {
         ).affected
     }
 
-    /// What other installations' histories say of the user.
+    /// Lines of other installations' histories that name the user.
     func removeHistory(namingUserUpTo end: Int64) throws -> Int {
         try session.execute(
             """

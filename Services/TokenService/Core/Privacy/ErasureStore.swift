@@ -17,8 +17,7 @@ struct ErasureStore {
         self.user = user
     }
 
-    /// A time of the user at an installation that is over, whose history and receipts are not removed yet. Two of one installation
-    /// may overlap.
+    /// A finished time of the user at an installation, whose history and receipts are not removed yet. Two of one installation may overlap.
     struct Ended: Sendable {
         var installation: PushID
         var epochsFrom: Int64
@@ -34,25 +33,25 @@ struct ErasureStore {
     /// Installations that the user may have left, from the history.
     struct Left: Sendable {
         var installations: [PushID] = []
-        /// The last row that was looked at; nil at the end.
+        /// The last row that was read; nil at the end.
         var last: Int64?
     }
 
-    /// The newest history row; what comes later was written after the call began. A registration of the user that is under way has its
-    /// rows' numbers already: it is waited for, or its rows would be removed and the registration would stay.
+    /// The newest history row; later rows were written after the call began. It waits for a registration of the user that is under way,
+    /// which has its rows' numbers already: else the rows would be removed and the registration would stay.
     func historyEnd() throws -> Int64 {
         try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, users: [user])))
         return try session.execute("SELECT coalesce(max(id), 0) AS id FROM installation_history").only()["id"]
     }
 
-    /// Empties the user's next installations, fences them and notes what is left to remove.
+    /// Empties the user's next installations, fences them and records the remaining work.
     func endInstallations(after cursor: PushID, limit: Int) throws -> (committed: RegistryStore.Committed, next: PushID?) {
         try RegistryStore(session: session).commitPage(of: user, after: cursor, limit: limit, app: app, also: note) { ids in
             .erase(user: user, installations: ids, left: [])
         }
     }
 
-    /// Empties those that the user was the last to be signed in to.
+    /// Empties installations whose last owner was the user.
     func endAbandoned(_ installations: [PushID]) throws -> RegistryStore.Committed {
         try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, installations: installations, users: [user])))
         let left = Set(try abandoned(among: installations))
@@ -61,7 +60,7 @@ struct ErasureStore {
             reading: RegistryStore.Scope(app: app.id, installations: installations), also: note)
     }
 
-    /// Writes down the user's time at these installations, which ends now. It begins where the history last names somebody else.
+    /// Records the user's time at these installations, which ends now. It begins where the history last names another user.
     private func note(_ batch: RegistryBatch, _ installations: [PushID]) -> [PostgresQuery] {
         guard !installations.isEmpty else { return [] }
         return [
@@ -80,7 +79,7 @@ struct ErasureStore {
         ]
     }
 
-    /// Looks at the next rows of the history that name the user. Where one ends the user's time at an installation, that time is noted.
+    /// Reads the next rows of the history that name the user. If one ends the user's time at an installation, records that time.
     func noteLeft(after cursor: Int64, upTo end: Int64, limit: Int) throws -> Left {
         let page = try session.execute(
             """
@@ -98,7 +97,7 @@ struct ErasureStore {
         return Left(installations: try abandoned(among: Set(page.column("installation")).sorted()), last: last)
     }
 
-    /// Those that nobody owns, and of which the history names the user as the last owner.
+    /// Those without an owner, whose last owner the history names as the user.
     private func abandoned(among installations: [PushID]) throws -> [PushID] {
         guard !installations.isEmpty else { return [] }
         return try session.execute(
@@ -135,8 +134,8 @@ struct ErasureStore {
             """)
     }
 
-    /// Fences of erased installations that the broker has not confirmed, as far as is written down. In the order of `fences_open`: in the
-    /// order of ids, published fences would be read as well.
+    /// Fences of erased installations that the broker has not confirmed, as far as recorded. In the order of `fences_open`: in the order of
+    /// ids, published fences would be read as well.
     static func openFences(of app: App, in session: PostgresSession) throws -> [Fence] {
         try session.execute(
             """

@@ -1,8 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// Removes jobs and receipts within one transaction, so that what remains adds up: a notification counts the deliveries that it has, and
-/// one that waited only for removed ones is complete, unless its fan-out is still under way. Where not every delivery has a receipt, the
+/// Removes jobs and receipts within one transaction, and keeps the counts of the rest correct: a notification counts the deliveries that it
+/// has. One that waited only for removed ones is complete, unless its fan-out is still under way. If not every delivery has a receipt, the
 /// counters name no user and stay as they are.
 package struct ReceiptRemoval {
     /// Jobs, and receipts, that one transaction removes: well within a statement's time limit.
@@ -16,7 +16,7 @@ package struct ReceiptRemoval {
         package var notifications = 0
         package var deliveries = 0
         package var idempotencyRecords = 0
-        /// Nothing is left of what was asked for.
+        /// All requested rows are gone.
         package var isDone = false
 
         package static func += (sum: inout Count, more: Count) {
@@ -38,8 +38,8 @@ package struct ReceiptRemoval {
         }
     }
 
-    /// Removes jobs of these notifications; where none is left, their receipts; where none of these is left, the notifications and their
-    /// idempotency records too. Rows are locked in this order, as by outcomes: while a job is locked, no delivery of it gets a receipt.
+    /// Removes jobs of these notifications; if none is left, their receipts; if none of these is left, the notifications and their
+    /// idempotency records too. It locks rows in the order of outcomes: while a job is locked, no delivery of it gets a receipt.
     package func removeBatch(of notifications: [PushID]) throws -> Count {
         var gone = Gone()
         let jobs = try session.execute(
@@ -63,8 +63,8 @@ package struct ReceiptRemoval {
             try discount(gone)
             return Count(deliveries: gone.deliveries)
         }
-        // What goes with its notification need not be discounted from it first. Fan-out changes the notification before it makes jobs, and an
-        // outcome locks its job before it writes a receipt or a counter: what follows the notification here finds whatever they have made.
+        // Rows that go with their notification need not be discounted from it. Fan-out changes the notification before it makes jobs, and
+        // an outcome locks its job before it writes a receipt or a counter, so the later statements find all their rows.
         let removed = try session.pipeline([
             "DELETE FROM notifications n USING unnest(\(notifications)::uuid[]) AS e (id) WHERE n.id = e.id",
             "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.notification = e.id",
@@ -79,7 +79,7 @@ package struct ReceiptRemoval {
         return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[8], isDone: true)
     }
 
-    /// Removes receipts, wherever they belong.
+    /// Removes receipts of any notification.
     /// - Returns: how many were there.
     package func remove(_ receipts: [Key]) throws -> Int {
         guard !receipts.isEmpty else { return 0 }
@@ -89,7 +89,7 @@ package struct ReceiptRemoval {
         return gone.rows
     }
 
-    /// What was removed, by notification.
+    /// Counts removed deliveries by notification.
     private struct Gone {
         var rows = 0
         /// Deliveries with a final outcome.

@@ -3,11 +3,11 @@ package import Postgres
 import PushModel
 import StrictJSON
 
-/// `POST /v1/apps/{app}/users/{user}/export`: everything that is stored of one user in one app, as one JSON document.
+/// `POST /v1/apps/{app}/users/{user}/export`: all stored data of one user in one app, as one JSON document.
 ///
-/// Read and written page by page, so memory does not grow with the user; each page is a moment of its own. What an installation lived
-/// through under another owner is that one's and left out. What was sent to an installation that the user has left since is there as
-/// long as the history has it (`HISTORY_RETENTION_DAYS`).
+/// Read and written page by page, so memory does not grow with the user; each page is a moment of its own. The events of an installation
+/// under another owner are left out. Notifications to an installation that the user has left are included as long as the history has it
+/// (`HISTORY_RETENTION_DAYS`).
 package struct UserExport: Sendable {
     private let pool: PostgresPool
 
@@ -17,7 +17,7 @@ package struct UserExport: Sendable {
         try await installations(user: user, app: app, after: .first)
     }
 
-    /// - Throws: where the database fails on the way; the document then ends unfinished, which no JSON parser takes for whole.
+    /// - Throws: if the database fails on the way; the document then ends unfinished, so that no JSON parser accepts it.
     @concurrent func write(
         user: String, app: App, first: UserExportStore.Page, to writer: inout any ResponseBodyWriter
     ) async throws {
@@ -109,7 +109,7 @@ package struct UserExport: Sendable {
 extension UserExport {
     static let request = JSONSchema.request("NoFields", [])
 
-    /// The whole document, which no one value stands for.
+    /// The whole document, which no single value represents.
     static let schema = JSONSchema.named(
         "UserExport",
         .answer(

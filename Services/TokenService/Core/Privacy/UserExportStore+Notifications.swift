@@ -8,7 +8,7 @@ extension UserExportStore {
     struct Sent {
         let id: PushID
         let user: String?
-        /// Of a list of users, only the one who asks.
+        /// Of a list of users, only the one in question.
         let users: [String]?
         let installation: PushID?
         let state: String
@@ -84,9 +84,9 @@ extension UserExportStore {
             .required("updated_at", .time) { $0.updatedAt },
         ])
 
-    /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's installations
-    /// during the present epoch; then those sent to installations while the user was signed in there, as the history has it. The epoch at
-    /// acceptance says whom a notification to an installation was for.
+    /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's
+    /// installations during the present epoch; then those sent to installations while the user was signed in there, by the history. The
+    /// epoch at acceptance identifies the addressee of a notification to an installation.
     func notificationLists(after cursor: PushID, limit: Int) -> [PostgresQuery] {
         [
             "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",

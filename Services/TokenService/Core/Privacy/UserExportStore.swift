@@ -31,7 +31,7 @@ struct UserExportStore {
     struct Page: Sendable {
         var items: [[UInt8]] = []
         var ids: [PushID] = []
-        /// Of notifications: others have deliveries of them too.
+        /// Of notifications: other users have deliveries of them too.
         var isToMany = false
         /// Nil at the end.
         var next: Cursor?
@@ -44,7 +44,7 @@ struct UserExportStore {
         let rows = try session.execute(
             "SELECT * FROM tokens WHERE app_id = \(app.id) AND installation = ANY (\(owned)) ORDER BY installation, id")
         for row in rows { tokens[try row["installation"], default: []].append(try TokenState(row)) }
-        // Whoever was signed out since the page was read is not theirs any more.
+        // An installation that was signed out since the page was read is not the user's any more.
         var page = Page()
         for record in try store.records(owned) where record.user.hasSameBytes(as: user) {
             page.items.append(Self.json(Self.installation, (record, tokens[record.id] ?? [])))
@@ -53,8 +53,8 @@ struct UserExportStore {
         return page
     }
 
-    /// First every row that names the user, wherever it is; then the rows of the user's installations that name nobody: installation by
-    /// installation, from where the user came to it, because what was before is somebody else's.
+    /// First every row that names the user, at any installation. Then rows of the user's installations that name no user, installation by
+    /// installation, from the user's sign-in on: earlier rows belong to another user.
     func history(after cursor: Cursor) throws -> Page {
         let rows =
             if cursor.list == 0 {
@@ -99,7 +99,7 @@ struct UserExportStore {
         let lists = notificationLists(after: cursor.id, limit: Self.notificationPage)
         let rows = try session.execute(lists[cursor.list])
         var page = Page()
-        // Of a list of users, only the one who asks is shown.
+        // Of a list of users, only the one in question is shown.
         page.isToMany = cursor.list == 1
         for row in rows {
             let id: PushID = try row["id"]
@@ -111,7 +111,7 @@ struct UserExportStore {
         return page
     }
 
-    /// - Parameter isToMany: Others have deliveries of it too.
+    /// - Parameter isToMany: Other users have deliveries of it too.
     func deliveries(of notification: PushID, isToMany: Bool, after cursor: Cursor) throws -> Page {
         let rows = try session.execute(
             isToMany ? receiptsOfStays(notification, after: cursor.place) : ownDeliveries(notification, after: cursor.place))
@@ -124,8 +124,8 @@ struct UserExportStore {
         return page
     }
 
-    /// Of a notification that was sent to the user alone: every receipt, and what is under way without one to tokens of installations that
-    /// the user has now. A token that has moved on may be another user's.
+    /// For a notification that was sent to the user alone: every receipt, and deliveries under way without one to tokens of installations
+    /// that the user has now. A token that has moved on may be another user's.
     private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
         """
         SELECT d.* FROM deliveries d
@@ -136,8 +136,8 @@ struct UserExportStore {
         """
     }
 
-    /// Of a notification that was sent to others as well: the receipts of installations while the user was signed in there, now or as the
-    /// history has it. A receipt without an owner epoch may be anybody's.
+    /// For a notification that was sent to others as well: the receipts of installations while the user was signed in there, now or by the
+    /// history. A receipt without an owner epoch may be another user's.
     private func receiptsOfStays(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
         """
         SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id FROM receipts r

@@ -14,7 +14,7 @@ package struct ControlPublisher: Sendable {
         self.patience = patience
     }
 
-    /// - Returns: For each message, whether the broker has confirmed it. One that it has not may still be stored.
+    /// - Returns: For each message, whether the broker has confirmed it. It may have stored an unconfirmed one too.
     package func publish(_ messages: [ControlMessage]) async -> [Bool] {
         await publisher.publish(messages.map(message), deadline: patience).map(\.isConfirmed)
     }

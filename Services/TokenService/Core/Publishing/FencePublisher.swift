@@ -10,8 +10,8 @@ package struct FencePublisher: Sendable {
         self.settlements = settlements
     }
 
-    /// A fence may be published twice: it says the same twice.
-    /// - Returns: `effective` when the broker has confirmed all of them, `pending` when not yet, `none` where there are none.
+    /// A fence may be published twice: the second has no further effect.
+    /// - Returns: `effective` if the broker has confirmed all of them, `pending` if not yet, `none` if there are none.
     package func publish(_ fences: [Fence]) async -> FenceState {
         guard !fences.isEmpty else { return .none }
         let confirmed = await control.publish(

@@ -59,16 +59,16 @@ package struct Job: Equatable, Sendable {
     }
 }
 
-/// A committed job with what is to be published of it.
+/// A committed job with the deliveries to publish.
 package struct PublishableJob: Sendable {
     package var id: JobID
     package var template: JobTemplate
     package var deliveries: EncodedDeliveries
-    /// Of members to whom nothing may be sent any more. They go the way of all outcomes.
+    /// Members that get no push any more. Their outcomes go the way of all outcomes.
     package var stopped: [OutcomeEvent] = []
     /// Fan-out made it, not the acceptance.
     package var isOfFanOut = false
 
-    /// With it, a notification of a small target waits no longer.
+    /// Its publication ends the wait of a notification with a small target.
     var isFirst: Bool { !isOfFanOut && id.number == 0 }
 }

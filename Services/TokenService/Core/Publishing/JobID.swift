@@ -26,7 +26,7 @@ package struct DeliveryNames: Sendable {
         PushID(high: high, low: low | UInt64(UInt32(truncatingIfNeeded: job)) << 16 | UInt64(UInt16(truncatingIfNeeded: position)))
     }
 
-    /// Which place a delivery's id names.
+    /// The place that a delivery's id names.
     package static func place(of delivery: PushID) -> (job: Int, position: Int) {
         (Int(UInt32(truncatingIfNeeded: delivery.low >> 16)), Int(UInt16(truncatingIfNeeded: delivery.low)))
     }

@@ -3,7 +3,7 @@ import Observability
 package import PushModel
 import SystemIO
 
-/// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes anew what the broker did not confirm.
+/// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes jobs again that the broker did not confirm.
 package final class JobPublisher: Sendable {
     private static let patience = Duration.seconds(10)
 
@@ -15,7 +15,7 @@ package final class JobPublisher: Sendable {
 
     /// - Parameters:
     ///   - lease: How long a notification is this process's alone before a relay may take it over.
-    ///   - window: Observes what the broker answers about jobs.
+    ///   - window: Observes the broker's answers about jobs.
     package init(
         publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow
     ) {
@@ -32,15 +32,15 @@ package final class JobPublisher: Sendable {
 
     package var isReady: Bool { publisher.state == .ready }
 
-    /// As far as is known, the broker takes the lane's jobs.
+    /// Whether the broker takes the lane's jobs, as far as this process knows.
     func isOpen(_ lane: Lane) -> Bool { window.isOpen(lane) }
 
-    /// Hands the jobs of an acceptance to the broker, all in one go, and returns at once. Its answer is written down later.
+    /// Hands the jobs of an acceptance to the broker together, and returns at once. The broker's answer is recorded later.
     package func publish(_ jobs: [PublishableJob]) {
         if !jobs.isEmpty { publish(jobs, written: nil) }
     }
 
-    /// The same. Returns when the broker's answer for all of them is written down: a job without that can be published twice.
+    /// The same, but returns when the broker's answers are recorded: an unrecorded job can be published twice.
     package func publishAndWait(_ jobs: [PublishableJob]) async {
         await withCheckedContinuation { publish(jobs, written: $0) }
     }
@@ -48,7 +48,7 @@ package final class JobPublisher: Sendable {
     private func publish(_ jobs: [PublishableJob], written: CheckedContinuation<Void, Never>?) {
         var messages: [OutgoingMessage] = []
         messages.reserveCapacity(jobs.count)
-        // Where the messages of each job end; the first of them is the job itself, unless all of its deliveries are stopped.
+        // The end of each job's messages; the first of them is the job itself, unless all of its deliveries are stopped.
         var ends: [Int] = []
         ends.reserveCapacity(jobs.count)
         for job in jobs {
@@ -73,8 +73,8 @@ package final class JobPublisher: Sendable {
 
     func fannedOut() { settlements.fannedOut() }
 
-    /// Publishes deliveries that a replay opened, and the outcomes of what it stopped, and waits for the broker's answer. The dead letters are
-    /// what remembers them.
+    /// Publishes deliveries that a replay opened, and the outcomes of those that it stopped, and waits for the broker's answer. The dead
+    /// letters stay until then.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ reopened: [Reopened]) async -> Bool {
         let messages = reopened.flatMap { item in
@@ -86,13 +86,13 @@ package final class JobPublisher: Sendable {
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
-    /// What a replay publishes of one notification.
+    /// The deliveries and outcomes of one notification that a replay publishes.
     package struct Reopened: Sendable {
         package var template: JobTemplate
         package var deliveries: [PushJob.Delivery]
         /// See ``PushJob/earlierAttemptsHeader``.
         package var earlierAttempts = 0
-        /// What is not sent any more. It goes the way of all outcomes.
+        /// Outcomes of deliveries that are not sent any more. They go the way of all outcomes.
         package var stopped: [OutcomeEvent] = []
     }
 

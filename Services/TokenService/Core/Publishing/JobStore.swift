@@ -1,8 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of jobs on their way to the broker: a process claims those that are due or that another process left, finds their devices anew, and
-/// writes down what became of publishing. An acceptance and fan-out write jobs, with themselves as the first to publish them.
+/// The SQL of jobs on their way to the broker: a process claims jobs that are due or that another process left, finds their devices anew,
+/// and records the result of publishing. An acceptance or a fan-out writes jobs with a lease of its own, so that it publishes them first.
 package struct JobStore {
     private let session: PostgresSession
 
@@ -39,7 +39,7 @@ package struct JobStore {
         }
     }
 
-    /// What the jobs of one notification have in common beside their template.
+    /// The common properties of one notification's jobs beside their template.
     private struct Terms {
         /// Milliseconds.
         var lifetime: Int64?
@@ -57,7 +57,7 @@ package struct JobStore {
         }
     }
 
-    /// A member of a job, as the registry knows it now.
+    /// A member of a job, as the registry has it now.
     private struct Member {
         let token: DeviceToken
         let environment: APNsEnvironment
@@ -90,7 +90,7 @@ package struct JobStore {
         }
     }
 
-    /// Finds anew the devices that the jobs are for. A device that is not meant any more, or is meant too late, gets that outcome instead.
+    /// Finds the devices of the jobs anew. A device that is not meant any more, or is meant too late, gets that outcome instead.
     package func resolve(_ jobs: [Claimed], now: Int64) throws -> [PublishableJob] {
         let notifications = Set(jobs.map(\.id.notification)).sorted()
         let terms = try terms(of: notifications)
@@ -177,8 +177,8 @@ package struct JobStore {
         return job
     }
 
-    /// Names the installation and the owner's epoch that the delivery was for, or none where the registry does not know: never another user's.
-    /// - Parameter member: Nil where the token was erased with its user.
+    /// Names the installation and the owner's epoch that the delivery was for, or none if the registry does not know: never another user's.
+    /// - Parameter member: Nil if the token was erased with its user.
     private func stoppedDelivery(
         _ id: PushID, of notification: PushID, to member: Member?, _ terms: Terms, because reason: Stop
     ) -> OutcomeEvent.Delivery {
@@ -195,8 +195,8 @@ package struct JobStore {
             id: id, notification: notification, installation: installation, attempt: 1, ownerEpoch: epoch, reason: reason.rawValue)
     }
 
-    /// By token. The addressee of a notification that is not for the present owner stands in the notification, where it names installations or
-    /// tokens; where it names users, the history knows, at the installations that have or had the token.
+    /// By token. The addressee of a notification that is not for the present owner is in the notification if it names installations or
+    /// tokens. If it names users, the history of the installations that have or had the token names the addressee.
     private func members(_ tokens: [Int64], of notification: PushID) throws -> [Int64: Member] {
         let rows = try session.execute(
             """
@@ -241,7 +241,7 @@ package struct JobStore {
 
     // MARK: Settling
 
-    /// Published ones are done. Any process may publish the others, a moment later.
+    /// Published jobs are done. Any process may publish the others, a moment later.
     func settle(_ jobs: [PublishedJob]) throws {
         guard !jobs.isEmpty else { return }
         try session.execute(

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What all jobs of one notification have in common. Times are UNIX milliseconds.
+/// The common properties of one notification's jobs. Times are UNIX milliseconds.
 package struct JobTemplate: Equatable, Sendable {
     package var notification: PushID
     package var app: AppSlug
@@ -16,8 +16,8 @@ package struct JobTemplate: Equatable, Sendable {
     package var payload: [UInt8]
     package var traceparent: String
 
-    /// Some of its deliveries have an earlier end of their own, in UNIX milliseconds. APNs keeps them no longer either, unless the request
-    /// said how long.
+    /// Gives some of its deliveries an earlier end of their own, in UNIX milliseconds. APNs keeps them no longer either, unless the request
+    /// set an expiration.
     package mutating func end(_ end: Int64) {
         guard end < expiresAt else { return }
         if apnsExpiration == expiresAt / 1000 { apnsExpiration = end / 1000 }

@@ -2,7 +2,7 @@ import Broker
 import Logging
 import Postgres
 
-/// Everything between a commit and the broker, put together. Jobs, fan-outs and fences wait in their own tables.
+/// All parts between a commit and the broker. Jobs, fan-outs and fences wait in their own tables.
 package struct Outbox: Sendable {
     package let backlog: PublishBacklog
     package let settlements: PublishSettlements

@@ -1,8 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of what waits beside jobs: fan-outs with `free_from`, and fences without `published_at`; and of how much waits in all. Rows are locked
-/// in ascending order of their keys, as everywhere.
+/// The SQL of waiting rows beside jobs: fan-outs with `free_from`, and fences without `published_at`; and of the number of all waiting
+/// rows. Rows are locked in ascending order of their keys, as everywhere.
 package struct OutboxStore {
     private let session: PostgresSession
 
@@ -48,7 +48,7 @@ package struct OutboxStore {
         return Set(found)
     }
 
-    /// Since when the oldest fan-out that is due has not come to its end, in UNIX milliseconds. One that is under way is free within
+    /// The moment at which the oldest unfinished fan-out became due, in UNIX milliseconds. One that is under way is free within
     /// `leaseSeconds`.
     package func oldestFanOut(leaseSeconds: Double) throws -> Int64? {
         try session.execute(
@@ -64,7 +64,7 @@ package struct OutboxStore {
 
     // MARK: Fences
 
-    /// Fences that were left over: older than any answer waits. In the order of `fences_open`; it does not matter which goes first.
+    /// Fences that are left over: older than any caller waits. In the order of `fences_open`; any order would do.
     package func leftOverFences(limit: Int) throws -> [Fence] {
         try session.execute(
             """
@@ -80,14 +80,14 @@ package struct OutboxStore {
 
     package func markPublished(fences: [Int64]) throws {
         guard !fences.isEmpty else { return }
-        // IS TRUE: not by the index on those that are open, each of which would be compared with all of the ids.
+        // IS TRUE keeps the planner from the index on open fences, each of which would be compared with all of the ids.
         try session.execute("UPDATE fences SET published_at = now() WHERE id = ANY (\(fences)) AND (published_at IS NULL) IS TRUE")
     }
 
     // MARK: Backlog
 
     /// How many jobs and fan-outs wait now; of each kind counted no further than `limit`. One that is due later does not wait.
-    /// - Parameter leaseSeconds: A process that publishes a job or goes on with a fan-out has it for so long.
+    /// - Parameter leaseSeconds: The lease of a process that publishes a job or goes on with a fan-out.
     package func backlog(limit: Int, leaseSeconds: Double) throws -> Int {
         try session.execute(
             """

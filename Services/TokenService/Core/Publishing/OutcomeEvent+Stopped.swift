@@ -1,8 +1,8 @@
 import PushModel
 
 extension OutcomeEvent {
-    /// The final outcome of deliveries that are not published any more. It is published until the broker has it, and what is published again bears the
-    /// same id, whichever process publishes it: that is made of the outcome and the deliveries.
+    /// The final outcome of deliveries that are not published any more. It is published until the broker has it. Its id is made of the
+    /// outcome and the deliveries, so that each process gives it the same one.
     /// - Parameters:
     ///   - deliveries: At most ``maximumDeliveries``.
     ///   - time: UNIX milliseconds.

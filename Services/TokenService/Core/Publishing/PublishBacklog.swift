@@ -1,9 +1,10 @@
 import Synchronization
 
-/// How many accepted notifications wait to be published. Measured in the database now and then; between measurements this process
-/// adds what it accepts and subtracts what it publishes.
+/// How many accepted notifications wait to be published. Measured in the database now and then; between measurements this process adds its
+/// acceptances and subtracts its publications.
 package final class PublishBacklog: Sendable {
-    /// On a service that never rests, every n-th measurement counts though it may miss what was being accepted meanwhile.
+    /// On a service that is always busy, every n-th measurement counts although it may miss notifications that were being accepted
+    /// meanwhile.
     private static let maximumDiscarded = 20
 
     private struct State {
@@ -21,7 +22,7 @@ package final class PublishBacklog: Sendable {
 
     package var count: Int { state.withLock { $0.size } }
 
-    /// To be followed by ``settle(waits:)``.
+    /// Follow it with ``settle(waits:)``.
     /// - Throws: ``BacklogFull`` at the limit.
     package func admit() throws {
         try state.withLock { state in
@@ -32,7 +33,7 @@ package final class PublishBacklog: Sendable {
         }
     }
 
-    /// What was admitted is committed, or will not be.
+    /// An admitted notification is committed, or will not be.
     /// - Parameter waits: Whether it waits to be published now.
     package func settle(waits: Bool) {
         state.withLock { state in
@@ -49,7 +50,7 @@ package final class PublishBacklog: Sendable {
         }
     }
 
-    /// What a measurement has to know of the moment before it.
+    /// The state before a measurement.
     package struct Moment {
         fileprivate let changes: Int
         fileprivate let wasAtRest: Bool
@@ -59,7 +60,8 @@ package final class PublishBacklog: Sendable {
         state.withLock { Moment(changes: $0.changes, wasAtRest: $0.beingAccepted == 0) }
     }
 
-    /// - Parameter moment: From before the rows were counted. What was accepted while they were would be counted twice or not at all.
+    /// - Parameter moment: From before the rows were counted. Without it, a notification accepted during the count would count twice or not
+    ///   at all.
     package func measured(_ count: Int, since moment: Moment) {
         state.withLock { state in
             guard moment.wasAtRest && moment.changes == state.changes || state.discarded >= Self.maximumDiscarded else {
@@ -72,5 +74,5 @@ package final class PublishBacklog: Sendable {
     }
 }
 
-/// The broker is away and as much waits for it as was promised to.
+/// The broker is away, and the backlog is as long as its limit.
 package struct BacklogFull: Error {}

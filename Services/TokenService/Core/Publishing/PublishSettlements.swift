@@ -4,31 +4,32 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Writes down, in batches, what became of publishing: published, or free for the relay. Keeps the leases of jobs that are under way.
+/// Records the results of publishing in batches: published, or free for the relay. Renews the leases of jobs that are under way.
 ///
-/// A confirm that is lost here, because the process dies, costs a second job for the same deliveries; never a lost one.
+/// If the process dies with an unrecorded confirm, that costs a second job for the same deliveries; never a lost one.
 package final class PublishSettlements: Service {
     private let pool: PostgresPool
     private let lease: Duration
     private let backlog: PublishBacklog
     private let metrics: TokenServiceMetrics
     private let logger: Logger
-    /// Between one writing and the next where no caller waits: many share a statement and its commit. Leases are far longer, and the
+    /// Between two writes while no caller waits, so that many settlements share a statement and its commit. Leases are far longer, and the
     /// relay leaves young fences alone.
     private static let pause = Duration.milliseconds(50)
-    /// Settlements of one transaction: far below what a statement has time for.
+    /// Settlements of one transaction: far below a statement's time limit.
     static let maximumBatch = 1000
-    /// How often a shutdown tries what the database did not take; then the leases run out, and a relay publishes it again.
+    /// How often a shutdown tries settlements that the database did not take; then the leases run out, and a relay publishes the jobs
+    /// again.
     private static let lastAttempts = 5
 
     private let awaited = BatchQueue<Settlement>()
     private let jobs = BatchQueue<Settlement>()
     private let fences = BatchQueue<Settlement>()
-    /// What the database did not take alone, because a row is locked: tried again beside the others.
+    /// Settlements that failed even alone, because a row is locked: tried again beside the others.
     private let later = BatchQueue<Settlement>()
     private let underWay = Mutex<Set<JobID>>([])
-    /// There is room for more, where there was none: otherwise whoever looks finds what waits at once, and each look costs the database as
-    /// much as publishing hundreds of deliveries.
+    /// Wakes the relay only if the window was full; with room left it polls anyway. A wake-up for each settlement would make it query at
+    /// once, and each query costs the database as much as publishing hundreds of deliveries.
     private let onSettled: @Sendable () -> Void
 
     package init(
@@ -43,24 +44,24 @@ package final class PublishSettlements: Service {
         self.onSettled = onSettled
     }
 
-    /// Jobs that were handed to the broker and are not written down yet.
+    /// Jobs that were handed to the broker and are not recorded yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
     func began(_ jobs: [JobID]) { underWay.withLock { $0.formUnion(jobs) } }
 
-    /// - Parameter written: Resumed once all of them are written down, or cannot be.
+    /// - Parameter written: Resumed once all of them are recorded, or cannot be.
     func ended(_ jobs: [PublishedJob], written: CheckedContinuation<Void, Never>?) {
         let reply = written.map { JobsReply(jobs: jobs.count, $0) }
         (reply == nil ? self.jobs : awaited).put(contentsOf: jobs.map { .job($0, reply: reply) })
     }
-    /// A fan-out has come to its end: the notification itself waits no longer.
+    /// A fan-out has ended: the notification itself waits no longer.
     func fannedOut() {
         backlog.shrank(by: 1)
         metrics.published(1)
     }
     func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids.map { .fence($0) }) } }
 
-    /// To be shut down after the publisher, so that the last confirms are written down.
+    /// Shut it down after the publisher, so that the last confirms are recorded.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
@@ -87,7 +88,8 @@ package final class PublishSettlements: Service {
         await write(queue.takeAll())
     }
 
-    /// Tries until the database has it: otherwise the relay would publish it all again. In a shutdown that has to end, only a few times.
+    /// Tries until the database has them, because the relay would publish unrecorded jobs again. A shutdown tries only a few times, so that
+    /// it ends.
     private func write(_ settlements: [Settlement]) async {
         var backOff = Duration.milliseconds(50)
         var attemptsLeft = Self.lastAttempts
@@ -120,13 +122,13 @@ package final class PublishSettlements: Service {
         }
     }
 
-    /// What is still not written is given up: its lease runs out, and a relay publishes it again.
+    /// Gives up settlements that are still not written: their leases run out, and a relay publishes the jobs again.
     private func writeLast() async {
         let left = await settleAll(later.takeAll())
         if !left.isEmpty { settled(left, areWritten: false) }
     }
 
-    /// - Returns: what has to be tried again.
+    /// - Returns: those that have to be tried again.
     private func settleAll(_ settlements: [Settlement]) async -> [Settlement] {
         var waiting: [Settlement] = []
         for start in stride(from: 0, to: settlements.count, by: Self.maximumBatch) {
@@ -137,14 +139,14 @@ package final class PublishSettlements: Service {
         return waiting
     }
 
-    /// Writes settlements in one transaction, or in as many as the database makes of it.
+    /// Writes settlements in one transaction, or in as many as the database forces.
     private func settle(_ settlements: [Settlement]) async -> BatchSplit.Remains<Settlement> {
         let remains = await BatchSplit.write(settlements) { part in
             try await commit(part)
             settled(part, areWritten: true)
         }
         for (settlement, error) in remains.refused {
-            // Its lease runs out, and a relay looks at it again.
+            // Its lease runs out, and a relay takes it up again.
             report(Self.notWritten, 1, error)
             settled([settlement], areWritten: false)
         }
@@ -192,7 +194,7 @@ package final class PublishSettlements: Service {
         if wasFull { onSettled() }
     }
 
-    /// A broker that is away for long must not make the relay of another process publish what this one still holds.
+    /// If the broker is away for long, the relay of another process must not publish jobs that this one still holds.
     private func renewLeases() async {
         while await Pause.of(lease / 3) {
             let underWay = underWay.withLock { $0 }

@@ -5,13 +5,13 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Publishes the jobs that other ways left over: of a process that died, of a time without the broker, of a publish that failed, and those that
-/// are due later. Any number of relays may run: each claims its own share with a lease.
+/// Publishes the jobs that are left over: of a dead process, of a time without the broker, of a failed publication, and those that are due
+/// later. Any number of relays may run: each claims its own share with a lease.
 package final class Relay: Service {
-    /// Jobs that may be under way before more are claimed: bounds memory whatever waits.
+    /// Jobs that may be under way before more are claimed: bounds memory for any backlog.
     static let maximumUnderWay = 1000
     private static let maximumFences = 500
-    /// Fan-outs under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
+    /// Fan-outs under way at once, and how many of them may be of the lane `bulk`, so that another lane's never waits for those.
     private static let maximumFanOuts = 4
     private static let maximumBulkFanOuts = 2
 
@@ -69,7 +69,7 @@ package final class Relay: Service {
                 group.addTask { while await Pause.of(self.timing.interval) { self.wakeUp.signal() } }
                 for await _ in wakeUp.signals {
                     let succeeded = await round(&group)
-                    // After a failure the settlements go first: what they still have to write down must not be claimed.
+                    // After a failure the settlements go first: the relay must not claim jobs that they still have to record.
                     if !succeeded { _ = await Pause.of(timing.interval) }
                 }
                 group.cancelAll()
@@ -111,7 +111,7 @@ package final class Relay: Service {
         }
     }
 
-    /// What waits in a lane: jobs that are due or were left over, and fan-outs.
+    /// Publishes a lane: jobs that are due or left over, and fan-outs.
     private func publish(_ lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
@@ -123,14 +123,14 @@ package final class Relay: Service {
                     jobs: try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds),
                     fanOuts: try OutboxStore(session: session).claimFanOuts(fanOutRoom, of: lane, leaseSeconds: leaseSeconds))
                 let isFull = room > 0 && claimed.jobs.count == room
-                // Asked after the claim: by now the cache knows every hold that was set before this became due.
+                // Read after the claim: by now the cache has every hold that was set before these became due.
                 if !cache.isEmpty { try claimed.putHeldAside(in: session) }
                 return (claimed, isFull)
             }
             holds.putAside(claimed.putAside)
             try await publish(claimed.jobs, isNews: isOpen, &group)
             try await begin(claimed.fanOuts, in: lane, &group)
-            // What is held took the places of what is not.
+            // Held rows took the places of free ones: claim again.
             guard isOpen && isFull || claimed.putAside > 0 else { return }
         }
     }
@@ -152,15 +152,15 @@ package final class Relay: Service {
     private func fanOutRoom(in lane: Lane) -> Int {
         guard window.letsFanOut(lane, now: .now) else { return 0 }
         return fanOuts.withLock { fanOuts in
-            // The last place is for what is urgent.
+            // The last place is reserved for the lane `now`.
             let free = max(0, Self.maximumFanOuts - fanOuts.count - (lane == .now ? 0 : 1))
             let room = lane == .bulk ? max(0, min(free, Self.maximumBulkFanOuts - fanOuts.values.count { $0 == .bulk })) : free
             return window.isOpen(lane) ? room : min(room, 1)
         }
     }
 
-    /// What they supersede was committed with them, perhaps since this round published the cancellations: that goes first
-    /// (`docs/promises.md`, 6). Where the stream does not take it, they wait.
+    /// The notifications that they supersede were cancelled in the same commit, perhaps after this round published the cancellations. Those
+    /// go first (`docs/promises.md`, 6). If the stream does not take them, the fan-outs wait.
     private func begin(_ notifications: [PushID], in lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         guard !notifications.isEmpty else { return }
         let superseding = try await pool.session { session in try OutboxStore(session: session).superseding(notifications) }
@@ -173,7 +173,7 @@ package final class Relay: Service {
     }
 
     private func begin(_ notification: PushID, in lane: Lane, _ group: inout DiscardingTaskGroup) {
-        // Its lease ran out while it waited for its database: it goes on by itself.
+        // This process still runs it: its lease ran out while it waited for the database.
         guard fanOuts.withLock({ $0.updateValue(lane, forKey: notification) }) == nil else { return }
         group.addTask {
             await self.fanOut.run(notification)
@@ -183,11 +183,11 @@ package final class Relay: Service {
     }
 }
 
-/// What a round took over of a lane.
+/// The rows that a round took over of a lane.
 private struct Claimed: Sendable {
     var jobs: [JobStore.Claimed]
     var fanOuts: [PushID]
-    /// How much of it a hold keeps.
+    /// How many of them a hold keeps.
     var putAside = 0
 
     /// In the transaction that took it over.

@@ -3,24 +3,24 @@ package import Logging
 package import PushModel
 import Synchronization
 
-/// How much of what waits in a lane the relay hands to the broker in one go.
+/// How many of a lane's waiting jobs the relay hands to the broker at once.
 ///
-/// A queue that takes nothing (it is full, it was deleted, it died) would otherwise be offered everything that waits, again and again; each
-/// offer costs two transactions. It is asked with one notification a round instead, until that is confirmed.
+/// A queue that takes no message (it is full, was deleted or died) would be offered the whole backlog again and again, and each offer costs
+/// two transactions. The relay offers it one job a round instead, until one is confirmed.
 package final class RelayWindow: Sendable {
     package static let maximum = 200
     private static let growth = 8
-    /// What was refused comes again after a second and a round of the relay.
+    /// A refused job comes again after a second and a round of the relay.
     private static let silence = Duration.seconds(5)
 
     fileprivate struct State {
         var sizes = Dictionary(uniqueKeysWithValues: Lane.allCases.map { ($0, RelayWindow.maximum) })
-        /// From when the broker took nothing of what it was given until it took all of it.
+        /// Lanes whose last offer the broker refused as a whole, until it takes a whole offer.
         var refused: Set<Lane> = []
         var lastAnswers: [Lane: ContinuousClock.Instant] = [:]
     }
 
-    /// What the broker said of messages that went to one lane's queue together.
+    /// The broker's answers to messages that went to one lane's queue together.
     struct Answers {
         fileprivate var confirmed = 0
         fileprivate var refused = 0
@@ -33,7 +33,7 @@ package final class RelayWindow: Sendable {
             switch outcome {
             case .confirmed, .confirmedElsewhere: confirmed += 1
             case .failed(.nacked), .failed(.unroutable): refused += 1
-            // Says nothing of the queue.
+            // Not about the queue.
             case .failed: break
             }
         }
@@ -43,7 +43,7 @@ package final class RelayWindow: Sendable {
     private let logger: Logger
     private let onGrowth: @Sendable () -> Void
 
-    /// - Parameter onGrowth: More may be handed over than before: whoever does that need not wait for its next round.
+    /// - Parameter onGrowth: The window has grown: wakes the relay, so that it does not wait for its next round.
     package init(logger: Logger, onGrowth: @escaping @Sendable () -> Void) {
         self.logger = logger
         self.onGrowth = onGrowth
@@ -51,12 +51,13 @@ package final class RelayWindow: Sendable {
 
     package func size(of lane: Lane) -> Int { state.withLock { $0.sizes[lane] ?? Self.maximum } }
 
-    /// The broker takes what the lane has, as far as is known.
+    /// Whether the broker takes the lane's jobs, as far as this process knows.
     package func isOpen(_ lane: Lane) -> Bool { size(of: lane) == Self.maximum }
 
     package func isRefused(_ lane: Lane) -> Bool { state.withLock { $0.refused.contains(lane) } }
 
-    /// Whether a fan-out may begin: everything that it makes would be refused, so it asks only where nothing else does.
+    /// Whether a fan-out may begin. If the broker refuses the lane, all its jobs would be refused, so a fan-out probes the queue only if no
+    /// other job does.
     func letsFanOut(_ lane: Lane, now: ContinuousClock.Instant) -> Bool {
         state.withLock { state in
             guard state.sizes[lane] != Self.maximum, let last = state.lastAnswers[lane] else { return true }
@@ -64,7 +65,7 @@ package final class RelayWindow: Sendable {
         }
     }
 
-    /// Whoever published the messages.
+    /// Every publisher of jobs reports here.
     func observe(_ lane: Lane, _ answers: Answers, at now: ContinuousClock.Instant = .now) {
         guard answers.confirmed + answers.refused > 0 else { return }
         let (hasGrown, news) = state.withLock { state in

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What became of publishing one thing.
+/// The result of publishing one job, fan-out or fence.
 enum Settlement: Sendable {
-    /// - reply: Of the caller that waits for it; nil where no caller does.
+    /// - reply: Of the caller that waits for it; nil if no caller does.
     case job(PublishedJob, reply: JobsReply?)
     case fence(Int64)
 }
@@ -15,7 +15,7 @@ struct PublishedJob: Sendable {
     let isFirst: Bool
 }
 
-/// A caller that waits until the last of its jobs is written down, or given up.
+/// A caller that waits until the last of its jobs is recorded, or given up.
 final class JobsReply: Sendable {
     private let unsettled: Mutex<Int>
     private let continuation: CheckedContinuation<Void, Never>

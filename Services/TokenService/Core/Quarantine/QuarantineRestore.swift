@@ -1,12 +1,12 @@
 package import Postgres
 package import PushModel
 
-/// Brings tokens back out of quarantine: in short transactions, each of which is complete in itself, so that it may be broken off and
-/// repeated at any moment.
+/// Brings tokens back out of quarantine in short transactions. Each is complete in itself, so that a call may be broken off and repeated at
+/// any moment.
 package struct QuarantineRestore: Sendable {
-    /// Tokens per transaction: few enough locks to hold nobody up.
+    /// Tokens per transaction: few enough locks that no other transaction waits long.
     private static let maximumBatch = 200
-    /// Tokens per call: an answer must not take long. Whoever wants more calls again.
+    /// Tokens per call, so that an answer does not take long. A caller that wants more calls again.
     package static let maximumPerCall = 10_000
 
     private let pool: PostgresPool
@@ -16,7 +16,7 @@ package struct QuarantineRestore: Sendable {
     package struct Result: Equatable, Sendable {
         package var restored = 0
         package var superseded = 0
-        /// Of those that were asked for, still in quarantine.
+        /// Of the requested ones, those still in quarantine.
         package var remaining = 0
     }
 

@@ -1,10 +1,10 @@
 package import Postgres
 package import PushModel
 
-/// The tokens in quarantine of one app, within one transaction. They are retired rows with a mark: a registration that names such a token
-/// takes the mark away, and the housekeeping does after ``retentionDays``.
+/// The tokens in quarantine of one app, within one transaction. They are retired rows with a mark. A registration that names such a token
+/// removes the mark; the housekeeping removes it after ``retentionDays``.
 package struct QuarantineStore {
-    /// How long a token can be restored. What nobody restored in this time stays retired.
+    /// How long a token can be restored. After that it stays retired.
     package static let retentionDays = 30
 
     private let session: PostgresSession
@@ -33,7 +33,7 @@ package struct QuarantineStore {
             tokens: Array(tokens.prefix(limit)), total: try count(of: nil), last: tokens.count > limit ? tokens[limit - 1].id : nil)
     }
 
-    /// How many are in quarantine; of these installations only, where some are named.
+    /// How many are in quarantine; with named installations, only theirs.
     package func count(of installations: [PushID]?) throws -> Int {
         let all: PostgresQuery = "SELECT count(*) AS count FROM tokens WHERE app_id = \(app.id) AND quarantined_at IS NOT NULL"
         guard let installations else { return try session.execute(all).only()["count"] }
@@ -46,7 +46,7 @@ package struct QuarantineStore {
     }
 
     /// Takes the next tokens out of quarantine, each as ``RegistryBatch`` decides. It commits.
-    /// - Returns: how many it took out, and how many of them are active again; nil where nothing is left.
+    /// - Returns: how many it took out, and how many of them are active again; nil if none is left.
     func restore(_ installations: [PushID]?, limit: Int) throws -> (takenOut: Int, restored: Int)? {
         let rows =
             if let installations {

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// When a user does not want to be disturbed: from one time of day to another, by the clock where each device is; over midnight where the end
+/// The time in which a user does not want pushes: from one time of day to another, by the clock of each device; over midnight if the end
 /// comes first.
 package struct QuietHours: Equatable, Sendable {
     /// `HH:MM`, from `00:00` to `23:59`.

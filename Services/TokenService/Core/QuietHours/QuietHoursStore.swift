@@ -1,6 +1,6 @@
 import Postgres
 
-/// The quiet hours of an app's users. They are read where a notification's deliveries are made: a change concerns what is made later.
+/// The quiet hours of an app's users. They are read when deliveries are made, so a change affects later deliveries only.
 struct QuietHoursStore {
     private let session: PostgresSession
     private let app: App

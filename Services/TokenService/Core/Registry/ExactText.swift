@@ -1,5 +1,5 @@
-/// Swift compares strings by canonical equivalence, PostgreSQL by bytes: to one, é and e with an accent are the same user, to the other
-/// two. The database holds the users, so bytes count wherever a user, or what a device reported, is compared here.
+/// Swift compares strings by canonical equivalence, PostgreSQL by bytes: an é of one scalar and an e with a combining accent are one user
+/// in Swift and two in PostgreSQL. The database holds the users, so code here compares users and device data by bytes.
 extension String {
     package func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }

@@ -11,9 +11,9 @@ package struct Fence: Equatable, Sendable {
     package let at: Int64
 }
 
-/// Whether every dispatcher can know of an installation's fences.
+/// The installation named it: from now on it is there, active and registered.
 package enum FenceState: String, Sendable {
-    /// It was never fenced, as far as is remembered.
+    /// It was never fenced, as far as the database knows.
     case none
     /// Its fences stand on the control stream.
     case effective

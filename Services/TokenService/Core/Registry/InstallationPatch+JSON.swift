@@ -3,7 +3,7 @@ package import StrictJSON
 
 extension InstallationPatch {
     /// Reads the body of `PATCH /v1/apps/{app}/installations/{id}`: a field that is absent stays, null removes (RFC 7396).
-    /// - Returns: nil where something is wrong; every fault is in `body.problems`.
+    /// - Returns: nil if a field is wrong; every fault is in `body.problems`.
     package init?(_ body: inout JSONObjectReader, installation: PushID, app: App, precondition: Precondition) {
         self.init(installation: installation, expectedOwner: body.expectedOwner(), precondition: precondition)
         user = body.field("user", maximumBytes: StatedUser.maximumBytes)
@@ -32,9 +32,9 @@ extension InstallationPatch {
     static let request = JSONSchema.request(
         "InstallationChange",
         [
-            .optional("user", .user.orNull, "Who is signed in; null for nobody."),
+            .optional("user", .user.orNull, "The signed-in user; null for none."),
             .optional("tokens", RegisteredToken.list, "All its tokens, as in a registration."),
             .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
-            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or no user, is signed in now."),
         ] + InstallationProfile.stated)
 }

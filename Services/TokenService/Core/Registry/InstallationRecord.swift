@@ -39,8 +39,8 @@ extension InstallationRecord {
             registeredAt: row.registeredAt, createdAt: row.createdAt, profile: row.profile, fence: row.fence)
     }
 
-    /// A strong entity tag (RFC 9110 section 8.8.3) of what callers may change. Moments, and what APNs asked for, do not count: a
-    /// refresh by the device must not get in the way of a change by a backend.
+    /// A strong entity tag (RFC 9110 section 8.8.3) of the fields that callers may change. Moments and a throttle do not count: a refresh
+    /// by the device must not get in the way of a change by a backend.
     package var etag: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(256)
@@ -79,7 +79,7 @@ extension InstallationRecord {
             [
                 .required("app", .slug) { $0.app },
                 .required("id", .uuid) { $0.value.id },
-                .nullable("user", .text(.user), "Who is signed in; null for nobody.") { $0.value.user },
+                .nullable("user", .text(.user), "The signed-in user; null for none.") { $0.value.user },
                 .required("owner_epoch", .count, ownerEpochMeaning) { $0.value.ownerEpoch },
                 .required("tokens", .array(Token.response(shown))) { $0.value.tokens },
                 .optional("throttled_until", .time, "APNs asked to leave it alone until then.") { $0.value.throttledUntil },

@@ -18,8 +18,8 @@ package struct InstallationStore {
         ).column("id")
     }
 
-    /// Fences that are still to be published of installations that the user was signed out of: of the user's latest sign-outs, each
-    /// installation once. Nothing is searched for while no fence is open at all.
+    /// Unpublished fences of installations that the user was signed out of: of the user's latest sign-outs, each installation once. While
+    /// no fence is open at all, it searches nothing.
     package func openFences(of user: String) throws -> [Fence] {
         try session.execute(
             """
@@ -39,6 +39,6 @@ package struct InstallationStore {
 }
 
 extension PushID {
-    /// Below every id that a client may choose: where a list begins.
+    /// Below every id that a client may choose: the beginning of a list.
     static let lowest = PushID(high: 0, low: 0)
 }

@@ -3,7 +3,7 @@ package import StrictJSON
 
 extension Registration {
     /// Reads the body of `PUT /v1/apps/{app}/installations/{id}`; every fault goes to `body.problems`.
-    /// - Returns: nil where something is missing or wrong.
+    /// - Returns: nil if a field is missing or wrong.
     package init?(_ body: inout JSONObjectReader, installation: PushID, app: App) {
         let user = body.nullableUser("user")
         let tokens = body.registeredTokens(app: app)
@@ -49,7 +49,7 @@ extension InstallationProfile {
     }
 }
 
-/// A user's name that was stated, be it as nobody.
+/// A user as the body states it, possibly null.
 struct StatedUser {
     static let maximumBytes = 256
     var name: String?
@@ -71,10 +71,10 @@ extension JSONObjectReader {
 
     mutating func tags() -> [String] { optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? [] }
 
-    /// A required field that may be null: a registration that forgets its user must not sign anybody out.
+    /// A required field that may be null: a registration that forgets its user must not sign a user out.
     mutating func nullableUser(_ key: String) -> StatedUser? {
         guard has(key) else {
-            problem(key, "missing", "required: the user's name, or null for nobody")
+            problem(key, "missing", "required: the user's name, or null for none")
             return nil
         }
         guard value(key)?.isNull == false else { return StatedUser(name: nil) }
@@ -107,10 +107,10 @@ extension Registration {
 
     private static let fields: [JSONSchema.Field] =
         [
-            .required("user", .user.orNull, "Who is signed in; null for nobody."),
+            .required("user", .user.orNull, "The signed-in user; null for none."),
             .required("tokens", RegisteredToken.list, "All its tokens, at most one per environment and purpose."),
             .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
-            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or no user, is signed in now."),
         ] + InstallationProfile.stated
 }
 
@@ -134,7 +134,7 @@ extension RegisteredToken {
 }
 
 extension InstallationProfile {
-    /// What a device reports of itself, but for its tags.
+    /// The device's report about itself, but for its tags.
     static let texts: [ResponseSchema<InstallationProfile>.Field] = [
         .optional("locale", .text(.string(64).example("de_DE"))) { $0.locale },
         .optional("time_zone", .text(.string(64).example("Europe/Berlin"))) { $0.timeZone },

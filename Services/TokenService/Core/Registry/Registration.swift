@@ -3,7 +3,7 @@ package import PushModel
 /// The whole state of one installation as a client states it, checked. The rules are in ``RegistryBatch``.
 package struct Registration: Sendable {
     package var installation: PushID
-    /// Who is signed in; nil for nobody.
+    /// The signed-in user; nil for none.
     package var user: String?
     package var tokens: [RegisteredToken]
     package var profile: InstallationProfile
@@ -51,7 +51,7 @@ package struct RegisteredToken: Hashable, Sendable {
     package var purpose: Purpose
 }
 
-/// What the device reports of itself.
+/// The device's report about itself.
 package struct InstallationProfile: Equatable, Sendable {
     package var locale: String?
     package var timeZone: String?
@@ -74,7 +74,7 @@ package struct InstallationProfile: Equatable, Sendable {
 /// Guards against a late request that would undo a newer one (`docs/registration.md`, rule 8).
 package enum ExpectedOwner: Equatable, Sendable {
     case anyone
-    /// This user, or nobody where nil.
+    /// This user; nil: no user.
     case exactly(String?)
 
     package func allows(_ owner: String?) -> Bool {
@@ -93,7 +93,7 @@ package enum Precondition: Equatable, Sendable {
     /// One of these entity tags, quotes included.
     case matches([String])
 
-    /// - Parameter etag: The present state's; nil where there is none.
+    /// - Parameter etag: The present state's; nil if there is none.
     package func allows(_ etag: @autoclosure () -> String?) -> Bool {
         switch self {
         case .none: true

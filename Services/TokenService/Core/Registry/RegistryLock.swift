@@ -1,11 +1,11 @@
 import Postgres
 import PushModel
 
-/// The names that a change of the registry concerns, locked before any row is looked at.
+/// The names in a change of the registry, locked before any row is read.
 ///
-/// Every change takes these advisory locks first, all at once and in ascending order, and only then row locks, also all at once and in
-/// ascending order of installation, then of token. So two changes that race for the same token, installation or user wait for each
-/// other, also where the rows they race for do not exist yet. A deadlock with other locks (of indexes, of foreign keys) is run again.
+/// Every change takes these advisory locks first, then row locks: each kind all at once and in ascending order. So two changes that race
+/// for the same token, installation or user wait for each other, even if their rows do not exist yet. After a deadlock with other locks (of
+/// indexes, of foreign keys) the transaction runs again.
 enum RegistryLock {
     /// In the order in which they are locked.
     static func keys(app: App.ID, installations: [PushID] = [], tokens: [DeviceToken] = [], users: [String] = []) -> [Int64] {
@@ -31,7 +31,7 @@ enum RegistryLock {
         return Int64(bitPattern: hash)
     }
 
-    /// Locks them, and reads PostgreSQL's clock (`now`) when the last was granted: whoever comes later for the same name has a later moment.
+    /// Locks them, and reads PostgreSQL's clock (`now`) when the last lock was granted: a later change of the same name has a later moment.
     /// It is rounded up to the API's millisecond, so that a 410 that Apple stamped within that millisecond but before the registration does
     /// not retire the token.
     static func query(_ keys: [Int64]) -> PostgresQuery {

@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused because there is nothing to do.
+/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused for lack of an effect.
 package struct SignOut: Sendable {
     /// A user's installations in one transaction.
     private static let page = 100
@@ -25,26 +25,26 @@ package struct SignOut: Sendable {
     }
 
     /// Signs one installation out.
-    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in; nobody is always right.
+    /// - Throws: ``OwnerMismatch`` if another user than expected is signed in; an installation without a user never conflicts.
     package func logOut(_ installation: PushID, expected: ExpectedOwner, app: App) async throws -> Result {
         try await settle(.signOut(.installation(installation), expecting: expected), app)
     }
 
-    /// Signs out whoever holds a token, for clients that know nothing else.
-    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in at one of them.
+    /// Signs out the holders of a token, for clients that know nothing else.
+    /// - Throws: ``OwnerMismatch`` if another user than expected is signed in at one of them.
     package func logOut(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws -> Result {
         try await settle(.signOut(.token(token, environment), expecting: expected), app)
     }
 
-    /// Signs out, retires the tokens and forgets what the device reported.
-    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in; nobody is always right.
+    /// Signs out, retires the tokens and removes the device's data.
+    /// - Throws: ``OwnerMismatch`` if another user than expected is signed in; an installation without a user never conflicts.
     package func deregister(_ installation: PushID, expected: ExpectedOwner, app: App) async throws {
         _ = try await settle(.deregister(.installation(installation), expecting: expected), app)
     }
 
-    /// Deregisters whoever has a token active, for clients that know nothing else. A token that was replaced since no longer identifies the
-    /// installation any more.
-    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in at one of them.
+    /// Deregisters the installations at which a token is active, for clients that know nothing else. A token that was replaced since
+    /// identifies the installation no longer.
+    /// - Throws: ``OwnerMismatch`` if another user than expected is signed in at one of them.
     package func deregister(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws {
         _ = try await settle(.deregister(.token(token, environment), expecting: expected), app)
     }
@@ -59,8 +59,8 @@ package struct SignOut: Sendable {
             count: committed.installations.count)
     }
 
-    /// Signs a user out everywhere, or everywhere but there: page by page, each a transaction of its own, so that no user has too many
-    /// installations. Repeated, it also publishes what an earlier call or another change left open.
+    /// Signs a user out everywhere, or everywhere but at `except`: page by page, each a transaction of its own, so that no user has too
+    /// many installations. A repeated call also publishes fences that an earlier call or another change left open.
     package func logOut(user: String, except: PushID?, app: App) async throws -> Result {
         var result = Result(installation: nil, signedOut: false, ownerEpoch: 0, fence: .none, count: 0)
         var cursor: PushID? = .lowest
@@ -72,18 +72,19 @@ package struct SignOut: Sendable {
                 }
             }
             result.count += page.committed.installations.count
-            // A broker that does not answer is waited for once; the relay publishes the rest.
+            // Waits only once for a broker that does not answer; the relay publishes the rest.
             if result.fence != .pending {
                 result.fence = result.fence.combined(with: await fences.publish(page.committed.fences))
                 published.formUnion(page.committed.fences.map(\.id))
             }
-            // Whoever has fewer than a page, nearly everybody, is signed out at one moment: looking further would also end what began since.
+            // A user with fewer installations than a page, as nearly every user, is signed out at one moment: another page would also end
+            // later sign-ins.
             cursor = page.next
         }
         result.signedOut = result.count > 0
         if result.fence != .pending {
             let open = try await pool.session { session in try InstallationStore(session: session, app: app).openFences(of: user) }
-            // A fence that was just confirmed is written down as published only a little later.
+            // A confirmed fence is recorded as published only a little later.
             result.fence = result.fence.combined(with: await fences.publish(open.filter { !published.contains($0.id) }))
         }
         return result

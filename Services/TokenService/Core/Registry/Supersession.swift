@@ -1,13 +1,11 @@
 import Postgres
 import PushModel
 
-/// Rule 5 of `docs/registration.md` for a user with more other installations than one transaction should end: those of an app that was
-/// switched from `multi` to `single` may be tens of thousands.
+/// Rule 5 of `docs/registration.md` for a user with more other installations than one transaction should end: an app that was switched from
+/// `multi` to `single` may leave tens of thousands.
 ///
-/// They are signed out before the registration itself runs, page by page, each page a transaction whose fences are published: the
-/// registration is going to supersede them anyway, and whoever repeats one that was cut short finds fewer. What a registration would be
-/// refused for is looked at in every page, so that a refused one changes nothing; only where the reason comes up between the last page
-/// and the registration are the others signed out all the same.
+/// Signs them out before the registration itself, in pages whose fences are published; a repeated call finds fewer. Every page checks the
+/// registration, so that a refused one changes nothing. Only a reason that arises after the last page comes too late for that.
 struct Supersession: Sendable {
     /// Installations in one transaction.
     private static let page = 100
@@ -17,7 +15,7 @@ struct Supersession: Sendable {
     let pool: PostgresPool
     let fences: FencePublisher
 
-    /// The requests that supersede too many, in their order. Costs nothing where no app has the single policy.
+    /// The requests that supersede too many, in their order. Costs nothing if no app has the single policy.
     static func excessive(among requests: [RegistryRequest], in pool: PostgresPool) async throws -> [Int] {
         guard requests.contains(where: { $0.onlyInstallationOf != nil }) else { return [] }
         return try await pool.session { session in try excessive(among: requests, in: session) }
@@ -49,7 +47,7 @@ struct Supersession: Sendable {
     }
 
     /// Signs out all other installations of the user that a request names.
-    /// - Throws: What the request is refused for (``RegistryBatch/apply(_:of:)``); `PostgresError`.
+    /// - Throws: The reason to refuse the request (``RegistryBatch/apply(_:of:)``); `PostgresError`.
     /// - Returns: whether every dispatcher can know of it.
     func signOutOthers(for request: RegistryRequest) async throws -> FenceState {
         guard let user = request.onlyInstallationOf else { return .none }
@@ -59,12 +57,12 @@ struct Supersession: Sendable {
                 try Self.endPage(of: user, for: request, in: session)
             }
             guard let open else { return state }
-            // A broker that does not answer is waited for once; the relay publishes the rest.
+            // Waits only once for a broker that does not answer; the relay publishes the rest.
             if state != .pending { state = state.combined(with: await fences.publish(open)) }
         }
     }
 
-    /// - Returns: the fences, or nil where nothing is left to do.
+    /// - Returns: the fences, or nil if there is nothing left to do.
     private static func endPage(of user: String, for request: RegistryRequest, in session: PostgresSession) throws -> [Fence]? {
         let (app, successor) = (request.app, request.installation.id)
         let names = RegistryLock.keys(app: app.id, installations: [successor], users: [user])

@@ -1,6 +1,6 @@
 package import StrictJSON
 
-/// A value of the description: what YAML and JSON have in common, with fields in the order in which they were written.
+/// A value of the description: the common part of YAML and JSON, with fields in the order in which they were written.
 package indirect enum DocumentNode: Sendable, Equatable {
     case null
     case boolean(Bool)

@@ -1,4 +1,4 @@
-/// HTML as a string literal. Text that is put into it is escaped; only HTML stays as it is.
+/// HTML as a string literal. Interpolated text is escaped; interpolated HTML is not.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
     let text: String
 

@@ -1,4 +1,4 @@
-/// What a JSON value may be: the part of JSON Schema 2020-12 that the API needs, as a value.
+/// The type of a JSON value: the part of JSON Schema 2020-12 that the API needs, as a value.
 package struct JSONSchema: Sendable {
     package indirect enum Kind: Sendable {
         case anything
@@ -15,7 +15,7 @@ package struct JSONSchema: Sendable {
         case object([Field], isClosed: Bool)
         /// Any names; all values alike.
         case dictionary(JSONSchema)
-        /// What the document describes once, under this name, and refers to elsewhere.
+        /// The document describes it once, under this name, and refers to it elsewhere.
         case reference(String, JSONSchema)
         case oneOf([JSONSchema])
     }
@@ -39,7 +39,7 @@ package struct JSONSchema: Sendable {
     package var description: String?
     /// Whether an array with an item twice is refused.
     package var hasUniqueItems = false
-    /// What stands where the field is left out.
+    /// The value of a field that is left out.
     package var standard: DocumentNode?
     private var statedExample: DocumentNode?
 
@@ -76,10 +76,10 @@ extension JSONSchema {
     static func dictionary(_ element: JSONSchema) -> JSONSchema { JSONSchema(.dictionary(element)) }
     static func oneOf(_ schemas: JSONSchema...) -> JSONSchema { JSONSchema(.oneOf(schemas)) }
 
-    /// What a caller sends: a field that is not listed is refused.
+    /// A request body: the service refuses a field that is not listed.
     static func request(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: true)) }
     static func request(_ name: String, _ fields: [Field]) -> JSONSchema { named(name, request(fields)) }
-    /// What the service answers: a client passes over fields that it does not know.
+    /// An answer's body: a client passes over fields that it does not know.
     static func answer(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
 
     var unique: JSONSchema { with { $0.hasUniqueItems = true } }
@@ -131,7 +131,7 @@ extension JSONSchema {
 }
 
 extension JSONSchema {
-    /// What the document describes under names of its own: this schema, and those within it.
+    /// The schemas that the document describes under names of their own: this one, and those within it.
     var named: [String: JSONSchema] {
         switch kind {
         case .reference(let name, let schema): schema.named.merging([name: schema]) { $1 }

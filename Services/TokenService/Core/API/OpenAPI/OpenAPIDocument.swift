@@ -11,12 +11,12 @@ package enum OpenAPIDocument {
 
     package static let operations: [Operation] = resources.flatMap(\.operations)
 
-    /// By name: what requests and answers consist of, and the problem that every refusal is.
+    /// By name: the parts of requests and answers, and the problem that every refusal is.
     package static let schemas = JSONSchema.named(
         in: [problem]
             + operations.flatMap { operation in ([operation.request] + operation.answers.map(\.body)).compactMap { $0?.schema } })
 
-    /// What every refusal is.
+    /// The body of every refusal.
     package static let problem = APIError.response.schema
 
     /// As JSON, a field a line.

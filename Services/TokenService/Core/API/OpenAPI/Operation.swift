@@ -1,4 +1,4 @@
-/// What one route takes and answers, to the last error.
+/// The input and the answers of one route, errors included.
 package struct Operation: Sendable {
     package let route: APIRoute
     /// For generated clients.
@@ -11,7 +11,7 @@ package struct Operation: Sendable {
     package let answers: [Answer]
     private let ownProblems: [ProblemCode]
 
-    /// - Parameter problems: What only this route answers; what follows from its kind is added by ``problems``.
+    /// - Parameter problems: Only this route answers these; ``problems`` adds those that follow from its kind.
     init(
         _ route: APIRoute, _ id: String, _ summary: String, _ details: String = "", parameters: [Parameter] = [],
         request: OperationBody? = nil, answers: [Answer], problems: [ProblemCode] = []
@@ -93,13 +93,13 @@ package struct Parameter: Sendable {
     }
 }
 
-/// What is sent or answered.
+/// The body of a request or an answer.
 package struct OperationBody: Sendable {
     package let mediaTypes: [String]
     package let schema: JSONSchema
     package var isRequired = true
     package var description: String?
-    /// Whether a body with some bad items is taken, because each item has its own fate.
+    /// Whether a body with some bad items is accepted, because each item is answered on its own.
     package var isItemwise = false
 
     static func json(_ schema: JSONSchema, isRequired: Bool = true) -> OperationBody {
@@ -127,7 +127,7 @@ package struct OperationBody: Sendable {
     package var isLines: Bool { mediaTypes == [Self.linesType] }
 
     fileprivate var problems: [ProblemCode] {
-        // Lines are read when the status is said already: one that stops is cut.
+        // The service reads lines after it has sent the status: an import that stops ends early.
         isLines
             ? [.unsupportedMediaType]
             : [.malformedJSON, .invalidRequest, .bodyTooLarge, .bodyTimeout, .unsupportedMediaType]

@@ -3,7 +3,7 @@ import PushModel
 extension Resource {
     static let deadLetters = Resource(
         "Dead letters",
-        "Jobs that were given up, and messages that nobody could read. They wait in the broker until they are replayed or dropped.",
+        "Jobs that were given up, and messages that no service could read. They wait in the broker until they are replayed or dropped.",
         [list, read, replay, drop])
 
     private static let busy: [ProblemCode] = [.deadLettersBusy, .brokerUnavailable]

@@ -1,6 +1,6 @@
 extension Resource {
     static let installations = Resource(
-        "Installations", "One install of an app on one device, with its tokens and whoever is signed in.",
+        "Installations", "One install of an app on one device, with its tokens and the signed-in user.",
         [register, change, read, list, history, logOut, deregister])
 
     private static let register = Operation(
@@ -46,14 +46,14 @@ extension Resource {
         answers: [Answer(200, "One page.", .json(InstallationHistory.response))], problems: ProblemCode.page)
 
     private static let logOut = Operation(
-        .logOut, "logOutInstallation", "Sign out whoever is signed in", "Idempotent; also succeeds where there is nothing to do.",
-        request: .json(SignOut.request, isRequired: false), answers: [Answer(200, "Nobody is signed in.", .json(SignOut.response))],
+        .logOut, "logOutInstallation", "Sign out the signed-in user", "Idempotent; also succeeds where there is nothing to do.",
+        request: .json(SignOut.request, isRequired: false), answers: [Answer(200, "No user is signed in.", .json(SignOut.response))],
         problems: [.ownerMismatch])
 
     private static let deregister = Operation(
         .deregister, "deregisterInstallation", "Deregister an installation",
         "Signs out, retires its tokens, forgets what it reported. Idempotent.",
-        parameters: [.query("expected_user", .user, "Refuse with 409 unless this user is signed in now, or nobody.")],
+        parameters: [.query("expected_user", .user, "Refuse with 409 unless this user is signed in now, or no user.")],
         answers: [Answer(204, "It is gone.")], problems: ProblemCode.strictQuery + [.outOfRange, .ownerMismatch])
 }
 

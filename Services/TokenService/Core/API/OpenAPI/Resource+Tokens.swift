@@ -9,8 +9,8 @@ extension Resource {
         answers: [Answer(200, "Those that hold it now, and those that once did.", .json(TokenSearch.hints))], problems: ProblemCode.query)
 
     private static let logOut = Operation(
-        .logOutToken, "logOutToken", "Sign out whoever holds a token", "Idempotent; also succeeds for an unknown token.",
-        request: .json(SignOut.ofToken), answers: [Answer(200, "Nobody is signed in there.", .json(SignOut.response))],
+        .logOutToken, "logOutToken", "Sign out the installations that hold a token", "Idempotent; also succeeds for an unknown token.",
+        request: .json(SignOut.ofToken), answers: [Answer(200, "No user is signed in there.", .json(SignOut.response))],
         problems: [.ownerMismatch])
 
     private static let deregister = Operation(

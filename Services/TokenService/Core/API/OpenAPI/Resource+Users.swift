@@ -1,6 +1,6 @@
 extension Resource {
     static let users = Resource(
-        "Users", "Everywhere that somebody is signed in.", [list, logOut, setQuietHours, readQuietHours, removeQuietHours])
+        "Users", "All installations on which a user is signed in.", [list, logOut, setQuietHours, readQuietHours, removeQuietHours])
 
     private static let list = Operation(
         .listUserInstallations, "listUserInstallations", "A user's installations, page by page",

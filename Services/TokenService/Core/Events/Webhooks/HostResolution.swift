@@ -1,7 +1,7 @@
 import SystemIO
 
-/// Asks the system's resolver, which may block for half a minute, on a thread of its own, so that a slow name delays no other. The caller
-/// bounds how many there are at once.
+/// Asks the system's resolver on a thread of its own: the resolver may block for half a minute, and a slow name must delay no other. The
+/// caller bounds the number of threads.
 enum HostResolution {
     /// - Throws: `ResolveError`; `SystemError` where the system starts no thread; `CancellationError`, though the thread goes on until the
     ///   resolver answers.

@@ -11,7 +11,7 @@ extension JSONObjectReader {
         return Webhook.New(url: url, events: events, description: description)
     }
 
-    /// A merge patch: what it does not name stays, and null means none, which only `description` may be.
+    /// A merge patch: a field that it does not name stays, and null means none, which only `description` may be.
     package mutating func webhookChange(allowsHTTP: Bool) -> Webhook.Change? {
         var change = Webhook.Change()
         if has("url") { change.url = webhookURL(allowsHTTP: allowsHTTP) }
@@ -24,7 +24,7 @@ extension JSONObjectReader {
         return change
     }
 
-    /// - Returns: `.some(nil)` for all that were given up, which has to be said.
+    /// - Returns: `.some(nil)` for all messages that were given up, which the caller has to ask for.
     package mutating func redelivery(maximumCount: Int) -> [PushID]?? {
         let isNamed = has("messages")
         let texts = isNamed ? strings("messages", maximumCount: maximumCount, maximumBytes: 36) : nil

@@ -1,20 +1,20 @@
 package import PushModel
 
-/// Where an app's events are sent by HTTP, as its owner sees it.
+/// An app's receiver of events by HTTP, as its owner sees it.
 package struct Webhook: Equatable, Sendable {
     package static let maximumPerApp = 20
     package static let maximumDescriptionBytes = 200
     package static let overlapSeconds: ClosedRange<Int64> = 0...604_800
     package static let defaultOverlapSeconds: Int64 = 86_400
 
-    /// Why nothing is sent any more.
+    /// Why no more messages are sent.
     package enum DisabledReason: String, CaseIterable, Sendable {
         case byRequest = "by_request"
         /// It answered 410.
         case gone
         /// No delivery succeeded for days.
         case failing
-        /// More waited for it than may wait.
+        /// More messages waited for it than the limit.
         case backlogFull = "backlog_full"
     }
 
@@ -46,7 +46,7 @@ package struct Webhook: Equatable, Sendable {
         func wants(anyOf topics: [String]) -> Bool { topics.contains(where: wants) }
     }
 
-    /// What its owner states of a new one.
+    /// The properties of a new one, as its owner states them.
     package struct New: Equatable, Sendable {
         package var url: WebhookURL
         package var events: [WebhookFilter]

@@ -1,7 +1,7 @@
 package import SystemIO
 
 /// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and again before each
-/// connection, because a name may lead elsewhere by then.
+/// connection, because the name may have another address by then.
 package struct WebhookAddresses: Sendable {
     package typealias Resolver = @Sendable (String, Int) async throws -> [SocketAddress]
 

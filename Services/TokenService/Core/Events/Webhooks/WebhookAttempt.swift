@@ -14,7 +14,7 @@ package struct WebhookAttempt: Sendable {
             case delivered, failed
             /// The receiver answered 410: it wants no more.
             case gone
-            /// The name leads where nothing may be sent.
+            /// The name has an address that is not allowed.
             case refused
         }
 
@@ -45,7 +45,7 @@ package struct WebhookAttempt: Sendable {
         self.settings = settings
     }
 
-    /// Ends within the time limit, whatever the receiver does.
+    /// Ends within the time limit, however the receiver behaves.
     package func post(_ message: WebhookMessage.Claimed) async -> Outcome {
         guard let url = WebhookURL(message.url, allowsHTTP: settings.isInsecure) else {
             return Outcome(.refused, error: "url_not_allowed: \(WebhookURL.rule)")

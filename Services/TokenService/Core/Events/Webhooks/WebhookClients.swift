@@ -6,8 +6,8 @@ import NIOSSL
 import Synchronization
 import SystemIO
 
-/// HTTP clients, each for one host at one checked address: its connections go there whatever the name leads to later. A client is kept for
-/// a minute, so that messages share connections; then the name is resolved again.
+/// HTTP clients, each for one host at one checked address: its connections go there even if the name gets another address later. A client
+/// is kept for a minute, so that messages share connections; then the name is resolved again.
 package final class WebhookClients: Sendable {
     private static let lifetime = Duration.seconds(60)
     private static let connectTimeout = TimeAmount.seconds(5)
@@ -22,7 +22,7 @@ package final class WebhookClients: Sendable {
     /// Ends when neither the cache nor a request uses it any more.
     private final class Client: Sendable {
         let http: HTTPClient
-        /// All were checked; the client connects to the first.
+        /// All of them were checked; the client connects to the first.
         let addresses: [SystemIO.SocketAddress]
         let end = ContinuousClock.now + lifetime
         private let logger: Logger
@@ -62,8 +62,8 @@ package final class WebhookClients: Sendable {
         self.tls = tls
     }
 
-    /// Runs `body` with a client that connects to a checked address of that host and to nothing else; again with the next address where one
-    /// cannot be connected to.
+    /// Runs `body` with a client that connects to a checked address of that host and to nothing else; if one address takes no connection,
+    /// it tries the next.
     /// - Throws: ``WebhookAddresses/Refused``; `ResolveError`; what `body` throws.
     package func with<R: Sendable>(_ url: WebhookURL, _ body: (HTTPClient) async throws -> R) async throws -> R {
         let place = Place(host: url.host, port: url.port)
@@ -81,7 +81,7 @@ package final class WebhookClients: Sendable {
         }
     }
 
-    /// What Linux reports where no server listens, or no route exists (errno: ENETUNREACH, ECONNREFUSED, EHOSTUNREACH).
+    /// The errors that Linux reports if no server listens, or no route exists (errno: ENETUNREACH, ECONNREFUSED, EHOSTUNREACH).
     private static let unconnected: Set<Int32> = [101, 111, 113]
 
     /// Nothing was sent: the address did not take the connection.

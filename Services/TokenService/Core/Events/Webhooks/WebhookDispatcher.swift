@@ -4,8 +4,8 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Sends the messages that are due to webhooks. Every process runs one: each claims messages with a lease, and what a process that died had
-/// claimed is sent again under the same id when its lease has ended.
+/// Sends the messages that are due to webhooks. Every process runs one, which claims messages with a lease. If a process dies, another one
+/// sends its messages again under the same id when the lease has ended.
 ///
 /// At most ``perWebhook`` messages of one webhook are under way in a process, and one where it fails, so a slow webhook delays no other.
 package final class WebhookDispatcher: Service {
@@ -13,7 +13,7 @@ package final class WebhookDispatcher: Service {
     private static let maximumUnderWay = 256
     private static let interval = Duration.milliseconds(500)
     private static let maintenanceInterval = Duration.seconds(10)
-    /// How long a stop waits for what is under way.
+    /// How long a stop waits for messages that are under way.
     private static let stopTimeout = Duration.seconds(2)
 
     private let pool: PostgresPool
@@ -40,8 +40,8 @@ package final class WebhookDispatcher: Service {
     /// For how long the message that is due longest has waited, in seconds.
     var lag: Double { lagSeconds.withLock { $0 } }
 
-    /// Until graceful shutdown: then claims no more and waits a moment for what is under way. A message that has not ended by then is sent again
-    /// under the same id when its lease has ended, so that a receiver that hangs does not delay the stop.
+    /// Runs until graceful shutdown: then it claims no more and waits a moment for messages that are under way. A process sends an
+    /// unfinished message again under the same id when its lease has ended, so a receiver that hangs does not delay the stop.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { group in
@@ -118,7 +118,7 @@ package final class WebhookDispatcher: Service {
             "A webhook was disabled", metadata: [LogKey.webhook: "\(webhook)", LogKey.reason: "\(reason.rawValue)"])
     }
 
-    /// What not every round needs to do.
+    /// Work that not every round needs.
     private func maintain() async {
         clients.removeExpired()
         do {

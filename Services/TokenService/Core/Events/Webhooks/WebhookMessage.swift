@@ -13,7 +13,7 @@ package struct WebhookMessage: Equatable, Sendable {
     package var attempts: Int
     /// UNIX milliseconds, as are the others.
     package var createdAt: Int64
-    /// Of a pending one: not before when it is tried (again).
+    /// Of a pending one: the time before which it is not tried (again).
     package var dueAt: Int64
     package var settledAt: Int64?
     package var lastAt: Int64?
@@ -27,7 +27,7 @@ package struct WebhookMessage: Equatable, Sendable {
         package var body: [UInt8]
     }
 
-    /// One that this process has for itself, until its lease runs out.
+    /// A message that this process has for itself, until the lease runs out.
     package struct Claimed: Equatable, Sendable {
         package var webhook: PushID
         package var id: PushID

@@ -1,13 +1,13 @@
 package import Postgres
 package import PushModel
 
-/// The messages of webhooks, within one transaction: what the dispatcher does with them.
+/// The messages of webhooks, within one transaction: the dispatcher's side.
 package struct WebhookQueue {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Takes messages that are due: of each webhook `perWebhook` less those under way, of one that fails a single one.
+    /// Takes messages that are due: of each webhook `perWebhook` less those under way, of a failing webhook a single one.
     /// - Parameters:
     ///   - underWay: By webhook, in this process.
     ///   - limit: Of all webhooks together.
@@ -41,9 +41,9 @@ package struct WebhookQueue {
         }
     }
 
-    /// Records what came of an attempt.
+    /// Records the result of an attempt.
     /// - Parameters:
-    ///   - delay: Until the next attempt, if this one failed; nil where none follows.
+    ///   - delay: Until the next attempt, if this one failed; nil if none follows.
     ///   - disableAfterDays: Without a delivery.
     /// - Returns: why this disabled the webhook, if it did.
     package func record(
@@ -65,7 +65,7 @@ package struct WebhookQueue {
         return reason
     }
 
-    /// Not for every delivery: that would write the webhook as often as all its messages.
+    /// Not for every delivery: that would write the webhook's row as often as all its messages.
     private func recordSuccess(_ webhook: PushID) throws -> Webhook.DisabledReason? {
         try session.execute(
             """

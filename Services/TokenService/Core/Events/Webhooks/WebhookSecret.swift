@@ -1,7 +1,7 @@
 import FoundationEssentials
 import OpenSSL
 
-/// What a webhook's messages are signed with, as Standard Webhooks wants it: `whsec_` and base 64 of 24 to 64 bytes.
+/// The key that signs a webhook's messages, as Standard Webhooks wants it: `whsec_` and base 64 of 24 to 64 bytes.
 package struct WebhookSecret: Equatable, Sendable {
     package static let prefix = "whsec_"
 
@@ -23,7 +23,7 @@ package struct WebhookSecret: Equatable, Sendable {
     }
 }
 
-/// It is never to be read in a log line or an error, also not as a part of something else.
+/// A log line or an error must never show it, also not as a part of another value.
 extension WebhookSecret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "WebhookSecret" }
     package var debugDescription: String { description }

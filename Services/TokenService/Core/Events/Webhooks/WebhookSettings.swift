@@ -4,13 +4,13 @@ import Observability
 
 /// How webhooks are served.
 package struct WebhookSettings: Sendable {
-    /// After the first attempt, how long until the next; with the last of them, a message is given up. Jitter comes on top.
+    /// The delays after each attempt; after the last of them, a message is given up. Jitter is added.
     package var schedule: [Duration]
     /// For one attempt as a whole: name, connection, TLS, request, answer.
     package var timeout: Duration
-    /// A webhook that nothing succeeded with for so long is disabled.
+    /// A webhook without a success for that many days is disabled.
     package var disableAfterDays: Int
-    /// One for which more messages wait is disabled.
+    /// A webhook with more waiting messages is disabled.
     package var backlogLimit: Int
     package var retentionDays: Int
     /// For development: http, and addresses of this machine.
@@ -44,9 +44,9 @@ package struct WebhookSettings: Sendable {
     package var maximumAttempts: Int { schedule.count + 1 }
 
     /// - Parameters:
-    ///   - attempts: That were made.
-    ///   - retryAfter: What the other side asks for: only ever more than is due anyway.
-    /// - Returns: nil where none follows.
+    ///   - attempts: The attempts so far.
+    ///   - retryAfter: The receiver's request: it can only lengthen the delay.
+    /// - Returns: nil if none follows.
     package func delay(after attempts: Int, retryAfter: Duration? = nil) -> Duration? {
         guard attempts <= schedule.count else { return nil }
         return max(schedule[max(0, attempts - 1)], retryAfter ?? .zero) * Double.random(in: 1...1.2)

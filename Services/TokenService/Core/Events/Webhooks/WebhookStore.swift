@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// The tables of webhooks, within one transaction: what their owners and the events do with them.
+/// The tables of webhooks, within one transaction: the side of their owners and of the events.
 package struct WebhookStore {
     let session: PostgresSession
 
@@ -35,7 +35,7 @@ package struct WebhookStore {
         try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) AND id = \(id)").first.map { row in try Webhook(row) }
     }
 
-    /// A webhook that is enabled again forgets why it was disabled; what waits for it is due at once.
+    /// A webhook that is enabled again forgets why it was disabled; its waiting messages are due at once.
     /// - Returns: nil where the app has no such webhook.
     package func change(_ id: PushID, _ change: Webhook.Change, app: App) throws -> Webhook? {
         try lock(app)
@@ -108,7 +108,7 @@ package struct WebhookStore {
     }
 
     /// Queues messages that are not queued yet, none for a webhook that is disabled or gone. The statement locks the webhooks before it
-    /// inserts, as their deletion does: otherwise the two could deadlock.
+    /// inserts, in the same order as their deletion, so that the two cannot deadlock.
     package func insert(_ messages: [WebhookMessage.New]) throws {
         guard !messages.isEmpty else { return }
         let webhooks = messages.map(\.webhook)
@@ -139,7 +139,7 @@ package struct WebhookStore {
         ).map { row in try WebhookMessage(row) }
     }
 
-    /// Sends again, from the first attempt on: those that are named, or messages that were given up, at most `limit`.
+    /// Sends the named messages again from the first attempt on, or without names those that were given up, at most `limit`.
     /// - Returns: how many.
     package func redeliver(_ ids: [PushID]?, of id: PushID, limit: Int) throws -> Int {
         let ids: [PushID] =

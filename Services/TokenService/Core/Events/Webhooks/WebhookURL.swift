@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// Where a webhook listens, taken apart and put together again, so that what is checked is what is connected to: a host name of
-/// letters, digits, hyphens and full stops, no user, no fragment.
+/// A webhook's URL, taken apart and put together again, so that the service connects to exactly what it checked: a host name of letters,
+/// digits, hyphens and full stops, no user, no fragment.
 package struct WebhookURL: Hashable, Sendable {
     package static let maximumBytes = 2048
     package static let rule = "https, a host name, no user and no fragment, at most \(maximumBytes) bytes"

@@ -20,7 +20,7 @@ package struct Cancellation: Sendable {
     package func cancel(_ id: PushID, app: App) async throws -> Cancelled? {
         let stopped = try await pool.transaction { session in try CancellationStore(session: session).cancel(id, app: app) }
         guard let stopped else { return nil }
-        // The relay gives what is unpublished its outcome.
+        // The relay gives unpublished jobs their outcome.
         relay.signal()
         guard let cancelledAt = stopped.cancelledAt else { return Cancelled(stopped: stopped, fence: .none) }
         guard !stopped.isPublished else { return Cancelled(stopped: stopped, fence: .effective) }
@@ -28,8 +28,8 @@ package struct Cancellation: Sendable {
         return Cancelled(stopped: stopped, fence: published ? .effective : .pending)
     }
 
-    /// What a process that died, or a newer notification, has left over.
-    /// - Returns: whether the control stream has all of it.
+    /// Publishes cancellations that a dead process, or a newer notification, left unpublished.
+    /// - Returns: whether the control stream has all of them.
     package func publishLeftOver() async throws -> Bool {
         while true {
             let left = try await pool.session { session in try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver) }
@@ -48,7 +48,7 @@ package struct Cancellation: Sendable {
     }
 }
 
-/// The answer to who stopped a notification.
+/// The answer to a caller that stopped a notification.
 package struct Cancelled: Equatable, Sendable {
     package var stopped: CancellationStore.Stopped
     package var fence: FenceState

@@ -1,8 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// The SQL that stops notifications. What is still to be published gets its outcome from the relay, what waits in the broker from the
-/// dispatchers, which learn of it from the control stream.
+/// The SQL that stops notifications. The relay gives unpublished deliveries their outcome; dispatchers give it to those in the broker, once
+/// they have read the control stream.
 package struct CancellationStore {
     private let session: PostgresSession
 
@@ -12,7 +12,7 @@ package struct CancellationStore {
         package var id: PushID
         package var state: NotificationState
         package var pending: Int
-        /// UNIX milliseconds; nil where it was too late.
+        /// UNIX milliseconds; nil if it was too late.
         package var cancelledAt: Int64?
         /// The control stream has it.
         package var isPublished: Bool
@@ -32,8 +32,8 @@ package struct CancellationStore {
             )
             INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'cancelled' FROM stopped
             """,
-            // A job that is due later or held is due now, to get its outcome. IS TRUE: not by the index on what is unpublished, of all
-            // notifications.
+            // A job that is due later or held becomes due now, to get its outcome. IS TRUE keeps the planner from the index on the
+            // unpublished jobs of all notifications.
             """
             UPDATE jobs SET free_from = now()
             WHERE notification = \(id) AND (published_at IS NULL) IS TRUE AND (due_at > now() OR held_by IS NOT NULL)
@@ -58,7 +58,7 @@ package struct CancellationStore {
         package var cancelledAt: Int64
     }
 
-    /// Cancellations that the control stream does not have: older than any answer waits, or made by a newer notification.
+    /// Cancellations that the control stream does not have: older than any caller waits, or made by a newer notification.
     package func leftOver(limit: Int) throws -> [Unpublished] {
         try session.execute(
             """
@@ -83,7 +83,7 @@ package struct CancellationStore {
             """)
     }
 
-    /// With its notification's own insertion, so that the older ones end with the commit that accepts the newer one.
+    /// In the transaction of the newer notification, so that the older ones end with the commit that accepts it.
     static func supersede(_ older: NotificationStore.Supersession, with newer: PushID) -> PostgresQuery {
         """
         WITH older AS (
@@ -101,7 +101,7 @@ package struct CancellationStore {
         """
     }
 
-    /// A statement of its own, which sees the jobs of a fan-out that the one before had to wait for.
+    /// A statement of its own, so that it sees the jobs of a fan-out that the statement before had to wait for.
     static func hastenSuperseded(_ older: NotificationStore.Supersession) -> PostgresQuery {
         """
         UPDATE jobs j SET free_from = now() FROM notifications n

@@ -1,8 +1,8 @@
 import PushModel
 
-/// Why nothing was made for an installation.
+/// Why an installation got no delivery.
 extension DeviceAccount {
-    /// The first rule that left it out, in the order in which they apply.
+    /// The first rule that left the device out, in the order in which they apply.
     var absence: (Step, Fate) { unnamed ?? absentOwner ?? tokenless ?? unfinished ?? unknown }
 
     private var unnamed: (Step, Fate)? {
@@ -16,7 +16,7 @@ extension DeviceAccount {
             }
             guard let epoch = installation.namedEpoch, installation.times[epoch] == nil else { return nil }
             return (
-                step(notification.acceptedAt, .ownerDiffers, "It names this device as somebody else was signed in on it."), .notAddressed
+                step(notification.acceptedAt, .ownerDiffers, "It names this device with another user signed in on it."), .notAddressed
             )
         case .tags:
             guard installation.matchesTags == false else { return nil }
@@ -84,7 +84,7 @@ extension DeviceAccount {
         )
     }
 
-    /// A registration says nothing of that: it stamps the token anew each time.
+    /// A registration does not show that: it stamps the token anew each time.
     func came(_ token: ReachabilityState.Token, after end: Int64) -> Bool {
         installation.history.contains { entry in
             entry.at > end && [.tokenAdded, .tokenMovedHere, .tokenRestored].contains(entry.event) && isLine(entry, of: token)

@@ -63,13 +63,13 @@ extension DeviceAccount {
         return steps
     }
 
-    /// That the broker has it is written down a moment later: what a dispatcher did with it says that it had come by then.
+    /// The service records the broker's confirmation a moment later; a dispatcher's report proves that the broker had it by then.
     /// - Parameters:
-    ///   - notedAt: When it was written down.
-    ///   - seenAt: When a dispatcher had it, at the latest, where that is known.
+    ///   - notedAt: When it was recorded.
+    ///   - seenAt: When a dispatcher had it, at the latest, if that is known.
     private func handing(_ notedAt: Int64?, isSeen: Bool, seenAt: Int64?) -> Step {
         guard isSeen || notedAt != nil else { return step(nil, .notPublished, "It has not been handed to the broker yet.") }
-        // The clocks are several.
+        // Several machines' clocks are compared.
         let at = [notedAt, seenAt].compactMap { $0 }.min().map { max($0, notification.acceptedAt) }
         return step(at, .published, "It was handed to the broker for the dispatchers.")
     }
@@ -131,7 +131,7 @@ extension DeviceAccount {
 }
 
 extension DeviceAccount {
-    /// Who has to do what, so that it can be sent. It is tried again by itself until it expires.
+    /// The fault that a person has to correct before it can be sent. It is tried again by itself until it expires.
     private func misconfiguration(_ attempt: NotificationStatus.Attempt, in environment: String) -> String {
         let ours = credentials.filter { $0.environment.rawValue == environment }
         if let refused = ours.first(where: { $0.refusal != nil }), let refusal = refused.refusal {
@@ -151,7 +151,7 @@ extension DeviceAccount {
 }
 
 extension NotificationStatus.Attempt {
-    /// APNs is quoted only where it answered: the reason is ours elsewhere.
+    /// Quotes APNs only if it answered; any other reason is ours.
     fileprivate var words: String {
         let own = reason.map { " (\($0))" } ?? ""
         guard let status else {
@@ -177,7 +177,7 @@ extension NotificationStatus.Delivery {
 }
 
 extension NotificationStatus.Delivery {
-    /// Why what may have arrived was not sent again, where a dispatcher says so.
+    /// Why a delivery that may have arrived was not sent again, if a dispatcher reports it.
     fileprivate var whyNoMore: String? {
         guard status == nil else { return nil }
         return switch reason {
@@ -191,7 +191,7 @@ extension NotificationStatus.Delivery {
 }
 
 extension OutcomeClass {
-    /// What it means for the one delivery.
+    /// The sentence about the one delivery.
     fileprivate func sentence(of record: NotificationStatus.Delivery) -> String {
         let answer = [record.status.map { "\($0)" }, record.reason].compactMap { $0 }.joined(separator: " ")
         let words = answer.isEmpty ? "" : " (\(answer))"

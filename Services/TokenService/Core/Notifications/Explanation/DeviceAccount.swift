@@ -1,6 +1,6 @@
 import PushModel
 
-/// What happened at one of the user's installations.
+/// The events at one of the user's installations.
 struct DeviceAccount {
     typealias Step = Explanation.Step
 
@@ -12,7 +12,7 @@ struct DeviceAccount {
 
     private(set) var steps: [Step] = []
     private(set) var fates: [Fate] = []
-    /// Something was made for the user there.
+    /// A delivery was made for the user there.
     private(set) var wasReached = false
 
     let installation: ExplanationFacts.Installation
@@ -52,7 +52,7 @@ struct DeviceAccount {
         if fates.contains(where: { $0 != .accepted }) { steps += changes }
     }
 
-    /// A job knows tokens only. When the user was signed in says whose they were.
+    /// A job knows tokens only. The times at which the user was signed in show whose they were.
     private func wasOfUser(_ token: Int64) -> Bool { overlaps && !cameLater(token) }
 
     /// The user was signed in there while its deliveries were made.
@@ -88,7 +88,7 @@ struct DeviceAccount {
         return named.id.map { $0 == token.id } ?? (named.hint == token.hint && named.environment == token.environment)
     }
 
-    /// What happened to the device since: without names, because they may be another user's.
+    /// Later events at the device: without names, because they may be another user's.
     private var changes: [Step] {
         let numbers = Set(installation.deliveries.map(\.tokenID) + installation.counted.map(\.tokenID))
         let reached = installation.tokens.filter { numbers.contains($0.id) }
@@ -96,7 +96,7 @@ struct DeviceAccount {
             switch entry.event {
             case .signedOut:
                 return step(entry.at, .signedOut, "The installation was signed out (\(entry.reason ?? "no reason is recorded")).")
-            case .signedIn, .registered: return step(entry.at, .signedIn, "Somebody signed in on the installation.")
+            case .signedIn, .registered: return step(entry.at, .signedIn, "A user signed in on the installation.")
             case .deregistered: return step(entry.at, .deregistered, "The installation was deregistered.")
             case .throttled:
                 return step(entry.at, .throttled, "APNs asked to leave the device alone for a while.") {

@@ -19,11 +19,11 @@ extension Explanation {
             steps.append(
                 Step(
                     at: nil, what: .neverSignedIn,
-                    why: "Nobody of this name is signed in anywhere, nor was, as far as the history is kept."))
+                    why: "No user of this name is signed in anywhere, or was, as far as the history is kept."))
         }
         for installation in facts.installations {
             let account = DeviceAccount(installation, facts: facts, now: now)
-            // Devices that a message to somebody else did not concern need no line each.
+            // The notification excludes the user: devices that it did not reach need no line each.
             if notification.excludesUser, !account.wasReached { continue }
             steps += account.steps
             fates += account.fates
@@ -37,11 +37,11 @@ extension Explanation {
             summary: Self.summary(conclusion, fates, steps, user: facts.user), steps: Self.ordered(steps), isCutShort: facts.isCutShort)
     }
 
-    /// By time; what has none stays behind what it follows from.
+    /// By time; a step without a time stays behind the step that it follows from.
     private static func ordered(_ steps: [Step]) -> [Step] {
         var last = Int64.min
         let placed = steps.enumerated().map { index, step in
-            // A device's account begins anew: nothing follows from the device before.
+            // The account of another device begins: nothing in it follows from the device before.
             if step.what.beginsAccount { last = step.at ?? steps[0].at ?? .min } else { last = step.at ?? last }
             return (time: last, index: index, step: step)
         }
@@ -75,7 +75,7 @@ extension Explanation {
         }
     }
 
-    /// The last step that speaks for the conclusion.
+    /// The last step that supports the conclusion.
     private static func reason(_ steps: [Step], of conclusion: Conclusion) -> String? {
         (steps.last { $0.what.speaks(for: conclusion) } ?? steps.last { $0.what == .neverSignedIn })?.why
     }

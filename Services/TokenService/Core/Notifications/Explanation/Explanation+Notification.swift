@@ -1,7 +1,7 @@
 import PushModel
 
 extension ExplanationFacts.Hold {
-    /// From when on it keeps the notification back.
+    /// The moment from which it keeps the notification back.
     func step(of notification: ExplanationFacts.Notification) -> Explanation.Step {
         let end = endsAt.map { "\(RFC3339.text(milliseconds: $0)), unless it is lifted before" } ?? "it is lifted"
         return Explanation.Step(
@@ -23,7 +23,7 @@ extension HoldScope {
     }
 }
 
-/// What the explanation says of the notification itself.
+/// The steps about the notification itself.
 extension ExplanationFacts.Notification {
     /// The target names others.
     var excludesUser: Bool {
@@ -37,7 +37,7 @@ extension ExplanationFacts.Notification {
         let others =
             switch target {
             case .users(let count): "a list of \(count) users without \(user)"
-            default: "somebody else"
+            default: "another user"
             }
         return Explanation.Step(at: acceptedAt, what: .notAddressed, why: "It is addressed to \(others).")
     }
@@ -84,7 +84,7 @@ extension ExplanationFacts.Notification {
             steps.append(Explanation.Step(at: expiresAt, what: .expired, why: "It expired: nothing more of it is sent."))
         }
         if state == .noTargets {
-            steps.append(Explanation.Step(at: completedAt, what: .noTargets, why: "Nobody at all was there to send to."))
+            steps.append(Explanation.Step(at: completedAt, what: .noTargets, why: "There was no device to send to."))
         } else if let completedAt {
             steps.append(
                 Explanation.Step(at: completedAt, what: .completed, why: "Every one of its \(total) deliveries has its outcome."))

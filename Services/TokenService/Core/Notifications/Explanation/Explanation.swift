@@ -1,18 +1,18 @@
 package import PushModel
 
-/// What happened to one notification for one user, in order, from the match to Apple's answer.
+/// The events of one notification for one user, in order, from the match to Apple's answer.
 package struct Explanation: Equatable, Sendable {
     package enum Conclusion: String, CaseIterable, Sendable {
-        /// APNs accepted it for at least one device. What the device does with it APNs does not report.
+        /// APNs accepted it for at least one device. APNs does not report what the device does with it.
         case sent
-        /// Something may still be sent.
+        /// A push may still be sent.
         case waiting
         case notSent = "not_sent"
         /// It was sent and no answer came: it may have arrived.
         case unknown
         /// It was never meant for the user.
         case notAddressed = "not_addressed"
-        /// What is stored does not say.
+        /// The stored data does not show it.
         case notRecorded = "not_recorded"
     }
 
@@ -24,7 +24,7 @@ package struct Explanation: Equatable, Sendable {
     /// One sentence.
     package var summary: String
     package var steps: [Step]
-    /// Not everything was looked at.
+    /// The explanation did not read every row.
     package var isCutShort: Bool
 
     package struct Step: Equatable, Sendable {
@@ -70,7 +70,7 @@ package struct Explanation: Equatable, Sendable {
 }
 
 extension Explanation {
-    /// What a step is about: stable, for programs.
+    /// The subject of a step: stable, for programs.
     package enum What: String, CaseIterable, Sendable {
         // Of the notification.
         case accepted, scheduled, cancelled, superseded, expired, completed

@@ -1,17 +1,17 @@
 package import PushModel
 
-/// What is stored of one notification and one user: everything that ``Explanation`` puts into words. Times are UNIX milliseconds.
+/// The stored data about one notification and one user, from which ``Explanation`` makes its sentences. Times are UNIX milliseconds.
 package struct ExplanationFacts: Sendable {
     package var user: String
     package var notification: Notification
     package var quietHours: QuietHours?
-    /// In ascending order of id: those that the user is or was signed in on, as far as is remembered.
+    /// In ascending order of id: those that the user is or was signed in on, as far as the history goes.
     package var installations: [Installation]
-    /// There are more, or more jobs than are looked through.
+    /// There are more installations, or more jobs, than the explanation reads.
     package var isCutShort = false
-    /// In force on the notification as it is asked, whichever ends last first.
+    /// In force on the notification now; the hold that ends last comes first.
     package var holds: [Hold] = []
-    /// What the dispatchers have for the app.
+    /// The dispatchers' credentials for the app.
     package var credentials: [AppCredential] = []
 
     package struct Hold: Sendable {
@@ -56,9 +56,9 @@ package struct ExplanationFacts: Sendable {
         package var throttledUntil: Int64?
         /// The target names the installation, or a token that it held.
         package var isNamed = false
-        /// Of what the target names, the epoch as it was accepted; nil where that was not stored.
+        /// For a named target, the epoch at acceptance; nil if it was not stored.
         package var namedEpoch: Int64?
-        /// A fan-out through the app's installations has not come to it.
+        /// A fan-out through the app's installations has not reached it yet.
         package var isAhead = false
         /// Nil where the target is no tag expression.
         package var matchesTags: Bool?
@@ -73,7 +73,7 @@ package struct ExplanationFacts: Sendable {
 
     /// One stay of the user at an installation.
     package struct Time: Equatable, Sendable {
-        /// Nil where the history does not reach back so far.
+        /// Nil if the history does not reach back so far.
         package var from: Int64?
         /// Nil while it lasts.
         package var to: Int64?
@@ -82,16 +82,16 @@ package struct ExplanationFacts: Sendable {
 
     package struct Delivery: Sendable {
         package var record: NotificationStatus.Delivery
-        /// Nil where no receipt says whom it was meant for.
+        /// Nil if no receipt says whom it was meant for.
         package var ownerEpoch: Int64?
         package var tokenID: Int64
         /// Of its job; nil where that was removed.
         package var dueAt: Int64?
-        /// Nil also where the broker's confirmation is not noted yet.
+        /// Nil also if the broker's confirmation is not recorded yet.
         package var publishedAt: Int64?
     }
 
-    /// One that has its outcome and no receipt: APNs accepted it at the first attempt, and only failures have receipts.
+    /// A delivery that has its outcome and no receipt: APNs accepted it at the first attempt, and only failures have receipts.
     package struct CountedDelivery: Sendable {
         package var tokenID: Int64
         package var dueAt: Int64
@@ -109,7 +109,7 @@ extension ExplanationFacts.Installation {
     /// The user is signed in there.
     package var isSignedIn: Bool { times.values.contains { $0.isNow } }
 
-    /// The user's stay at that moment: one that had begun, as far as is known, and had not ended.
+    /// The user's stay at that moment: one that had begun, as far as the history shows, and had not ended.
     package func time(at moment: Int64) -> ExplanationFacts.Time? {
         times.values.first { ($0.from ?? .min) <= moment && ($0.isNow || ($0.to ?? .min) >= moment) }
     }

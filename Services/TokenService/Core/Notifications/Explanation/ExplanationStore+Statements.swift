@@ -10,7 +10,8 @@ extension ExplanationStore {
         """
     }
 
-    /// Where the history names the user, and as whose beginning or end. A line of history names whoever was signed in before or after it.
+    /// The moments at which the history names the user, as a beginning or an end. A line of history names the user who was signed in before
+    /// or after it.
     func stays(of user: String) -> PostgresQuery {
         """
         SELECT installation, owner_epoch, min(at) FILTER (WHERE event IN ('registered', 'signed_in')) AS began_at,
@@ -103,7 +104,7 @@ extension ExplanationStore {
         """
     }
 
-    /// A row where the notification has more jobs than are looked through.
+    /// A row if the notification has more jobs than the explanation reads.
     func jobHorizon(of notification: PushID) -> PostgresQuery {
         "SELECT number FROM jobs WHERE notification = \(notification) ORDER BY number OFFSET 20000 LIMIT 1"
     }

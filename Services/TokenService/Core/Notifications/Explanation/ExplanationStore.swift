@@ -1,9 +1,9 @@
 package import Postgres
 package import PushModel
 
-/// The SQL that finds out what happened to one notification for one user.
+/// The SQL that reads the events of one notification for one user.
 package struct ExplanationStore {
-    /// Installations of one user that are looked at.
+    /// Installations of one user that the explanation reads.
     package static let maximumInstallations = 100
 
     private let session: PostgresSession
@@ -29,7 +29,7 @@ package struct ExplanationStore {
             let from = times[id]?[epoch]?.from
             times[id, default: [:]][epoch] = ExplanationFacts.Time(from: from, to: nil, isNow: true)
         }
-        // Where the user is now before where the user was.
+        // Present installations of the user come before former ones.
         let ids = times.sorted { left, right in
             let (isLeft, isRight) = (left.value.values.contains { $0.isNow }, right.value.values.contains { $0.isNow })
             return isLeft == isRight ? left.key < right.key : isLeft
@@ -87,7 +87,7 @@ package struct ExplanationStore {
         of notification: ExplanationFacts.Notification, holders: [Int64: PushID],
         into installations: inout [PushID: ExplanationFacts.Installation], facts: inout ExplanationFacts
     ) throws {
-        // What was over before can be in no job; what has moved away since was meant where it was.
+        // A job cannot hold a token that was retired before. A token that moved away later was meant at its old installation.
         var holders = holders.filter { id, holder in
             installations[holder]?.tokens.contains { $0.id == id && ($0.retired?.at ?? .max) >= notification.acceptedAt } ?? false
         }

@@ -2,7 +2,7 @@ package import PushModel
 
 /// The deliveries of one notification, page by page.
 package struct DeliveryList: Hashable, Sendable {
-    /// What a list shows of a delivery's fate.
+    /// The state of a delivery in a list.
     package enum State: Hashable, Sendable {
         case pending
         case ended(OutcomeClass)
@@ -44,11 +44,11 @@ package struct DeliveryList: Hashable, Sendable {
         package var receipts: NotificationRequest.Receipts
         /// In the order of their places. May be fewer than the limit, even none, while there is a next page.
         package var deliveries: [NotificationStatus.Delivery]
-        /// The last place that was looked at, where more may follow.
+        /// The last place that was read, if more may follow.
         package var next: DeliveryPlace?
     }
 
-    /// - Parameter place: The last one that was looked at.
+    /// - Parameter place: The last one that was read.
     package func cursor(after place: DeliveryPlace, app: App) -> String {
         PageCursor.encode(Int64(place.job) << 16 | Int64(place.position), list: identity(app))
     }

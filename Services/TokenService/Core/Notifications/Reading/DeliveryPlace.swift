@@ -1,6 +1,6 @@
 import PushModel
 
-/// Where a delivery is among the jobs of its notification. It never changes, so lists go in this order.
+/// The place of a delivery among the jobs of its notification. It never changes, so lists go in this order.
 package struct DeliveryPlace: Hashable, Sendable {
     /// From 0.
     package var job: Int

@@ -3,7 +3,7 @@ import PushModel
 
 /// The SQL that reads deliveries page by page.
 package struct DeliveryReading {
-    /// Deliveries that a page looks at, at most.
+    /// Deliveries that a page reads, at most.
     package static let scannedPerPage = 5000
 
     private let session: PostgresSession
@@ -36,8 +36,8 @@ package struct DeliveryReading {
             next: try isFull ? found.rows.last.map { row in try DeliveryPlace(row) } : found.end)
     }
 
-    /// Every delivery has its place in a job: the next jobs, with what became of their members.
-    /// - Returns: The rows, and the end of those jobs where others follow.
+    /// Every delivery has its place in a job: reads the next jobs, with the state of their members.
+    /// - Returns: The rows, and the end of those jobs if others follow.
     private func nextJobs(
         of list: DeliveryList, after start: DeliveryPlace, limit: Int
     ) throws -> (rows: PostgresRows, end: DeliveryPlace?) {
@@ -69,8 +69,8 @@ package struct DeliveryReading {
         return (answers[0], answers[1].isEmpty ? nil : .end(ofJob: next - 1))
     }
 
-    /// Where only failures have receipts, most jobs have none.
-    /// - Returns: The rows, and the last receipt that was looked at where others follow.
+    /// Reads the next receipts: if only failures have receipts, most jobs have none.
+    /// - Returns: The rows, and the last receipt that was read if others follow.
     private func nextReceipts(
         of list: DeliveryList, after start: DeliveryPlace, limit: Int
     ) throws -> (rows: PostgresRows, end: DeliveryPlace?) {

@@ -20,7 +20,7 @@ package struct NotificationList: Hashable, Sendable {
     package struct Page: Sendable {
         /// May be fewer than the limit, even none, while there is a next page.
         package var notifications: [NotificationSummary]
-        /// The next page begins behind this one, which is before it in time. Nil on the last page.
+        /// The next page begins behind this one, which is later in the list and earlier in time. Nil on the last page.
         package var next: PushID?
     }
 

@@ -1,9 +1,9 @@
 import Postgres
 import PushModel
 
-/// How many rows are looked at is written out, because a planner that does not know the limit prefers to sort the whole app.
+/// The limits are written out in the SQL: a planner that does not know the limit prefers to sort the whole app.
 extension NotificationReading {
-    /// Rows are compared as a whole, because otherwise the planner takes the primary key, which goes through every app's.
+    /// Rows are compared as a whole: with single columns the planner takes the primary key, which goes through the rows of every app.
     func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
         """
         SELECT n.* FROM (
@@ -16,7 +16,7 @@ extension NotificationReading {
         """
     }
 
-    /// The last one that a scan looked at; no row where it came to the end.
+    /// The last one that a scan read; no row if it came to the end.
     func scanEnd(before: PushID, lowest: PushID) -> PostgresQuery {
         """
         SELECT id FROM notifications WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(lowest))
@@ -39,8 +39,8 @@ extension NotificationReading {
         """
     }
 
-    /// Of each time that the user was signed in at an installation, as the registry and its history know it: those with a receipt of the
-    /// installation, and those addressed to it.
+    /// For each time that the user was signed in at an installation, as the registry and its history record it: the notifications with a
+    /// receipt of the installation, and those addressed to it.
     func reached(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
         """
         WITH signed_in AS MATERIALIZED (

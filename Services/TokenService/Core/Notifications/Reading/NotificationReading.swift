@@ -1,11 +1,11 @@
 package import Postgres
 package import PushModel
 
-/// The SQL that finds notifications. Every page is bounded: what a rare filter passes over makes pages short, never slow.
+/// The SQL that finds notifications. Every page is bounded: a filter that rarely matches makes pages short, never slow.
 package struct NotificationReading {
-    /// How many notifications a page looks at, at most.
+    /// How many notifications a page reads, at most.
     package static let scannedPerPage = 5000
-    /// Of a user's, how many are looked at by each way of finding them: more than any page shows.
+    /// Notifications that each way of finding a user's reads: more than any page shows.
     package static let perSource = PageQuery.maximum
 
     private let session: PostgresSession
@@ -33,7 +33,7 @@ package struct NotificationReading {
         return .init(notifications: found, next: end)
     }
 
-    /// By the ways that lead from a user to notifications, each newest first; complete down to where the shortest of them ends.
+    /// Joins all ways from a user to notifications, each newest first; the page is complete down to where the shortest of them ends.
     private func page(of user: String, _ list: NotificationList, before: PushID, limit: Int) throws -> NotificationList.Page {
         let lowest = list.lowest
         let answers = try session.pipeline([

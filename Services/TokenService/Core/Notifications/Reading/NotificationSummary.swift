@@ -10,7 +10,7 @@ package struct NotificationSummary: Equatable, Sendable {
     package var receipts: NotificationRequest.Receipts
     package var acceptedAt: Int64
     package var notBefore: Int64?
-    /// As it was asked for, without a zone: it is each device's own.
+    /// As the sender asked for it, without a zone: it is each device's own.
     package var localTime: String?
     package var expiresAt: Int64
     package var completedAt: Int64?
@@ -45,7 +45,7 @@ package struct NotificationSummary: Equatable, Sendable {
         nil, [.required("total", .count) { $0.total }, .required("pending", .count) { $0.pending }])
 }
 
-/// Whom a notification names; of a list, how many. Never tokens.
+/// The target of a notification; of a list, its length. Never tokens.
 package enum NotificationAddress: Equatable, Sendable {
     case user(String)
     case users(Int)

@@ -33,7 +33,7 @@ extension NotificationRequest {
 }
 
 extension JSONObjectReader {
-    /// - Returns: nil where a time was stated that cannot be.
+    /// - Returns: nil if a stated time is not possible.
     mutating func dueTime(now: Int64) -> DueTime? {
         let moment = moment("not_before")
         let text = optionalString("local_time", maximumBytes: 64)
@@ -84,13 +84,14 @@ extension JSONObjectReader {
             problem("expires_at", "out_of_range", "after it is due, by at most 72 hours")
             return nil
         }
-        // Where a local time comes early, the job must not live until it has expired where it comes late.
+        // In the zones where a local time comes first, the job must not live until it expires in the last zone.
         return Expiry(at: moment, lifetime: due.localTime.map { _ in maximum }, source: .expiresAt)
     }
 
     mutating func apnsExpiration(due: DueTime?) -> Int64? {
         guard let seconds = optionalInteger("apns_expiration", in: 0...Int64.max) else { return nil }
-        // Thirty days is how long APNs stores at most (Apple, "Sending notification requests to APNs", `apns-expiration`); what is in the past when it is sent is not stored at all.
+        // Thirty days is how long APNs stores at most (Apple, "Sending notification requests to APNs", `apns-expiration`); it does not
+        // store a push whose expiration is past when it is sent.
         if let due, seconds != 0, seconds <= due.latest / 1000 || seconds > due.latest / 1000 + 30 * 86_400 {
             problem("apns_expiration", "out_of_range", "0, or UNIX seconds after it is due, by at most 30 days")
         }

@@ -10,13 +10,13 @@ struct NotificationBatch: Sendable {
 
     struct Item: Sendable {
         let idempotency: IdempotencyKey?
-        /// What it asks for, or why it is refused.
+        /// The request, or why it is refused.
         let request: Result<NotificationRequest, any Error>
     }
 
     let items: [Item]
 
-    /// Faults of one item are that item's answer; only what is wrong with the list itself goes to `body.problems`.
+    /// A fault of one item is that item's answer; only a fault of the list itself goes to `body.problems`.
     /// - Parameters:
     ///   - source: the bytes that the body was parsed from.
     ///   - now: UNIX milliseconds.
@@ -71,7 +71,7 @@ extension NotificationBatch.Item {
 }
 
 extension JSONObjectReader {
-    /// Its length and its characters are judged by ``IdempotencyKey``, as those of a header are.
+    /// ``IdempotencyKey`` checks its length and its characters, as it does for a header.
     fileprivate mutating func idempotencyKey() -> String? {
         guard let value = optionalValue("idempotency_key") else { return nil }
         if value.stringValue == nil { problem("idempotency_key", "wrong_type", "expected a string, found \(value.typeName)") }
@@ -93,7 +93,7 @@ extension NotificationBatch {
             ),
         ])
 
-    /// What became of an item.
+    /// The result of an item.
     enum Outcome: Sendable {
         case accepted(NotificationIntake.Acceptance)
         case refused(APIError)

@@ -6,7 +6,7 @@ extension NotificationRequest {
     package static let maximumBodyBytes = 1 << 20
     /// An upload's body: 100,000 names of 256 bytes fit.
     package static let maximumUploadBytes = 32 << 20
-    /// What an upload's list can have, and any other body beside it.
+    /// The values of an upload's list, and any other body beside it.
     package static let maximumUploadValues = Target.maximumUploaded + maximumBodyBytes / 2
 
     /// Reads the body of `POST /v1/apps/{app}/notifications`; every fault goes to `body.problems`.
@@ -14,11 +14,11 @@ extension NotificationRequest {
     ///   - source: the bytes that the body was parsed from; payloads are cut out of them.
     ///   - now: UNIX milliseconds.
     ///   - isUpload: It is the body of `…/notifications/upload`, whose lists may be longer.
-    /// - Returns: nil where something is missing or wrong.
+    /// - Returns: nil if a field is missing or wrong.
     package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64, isUpload: Bool = false) {
         let target = body.target(isUpload: isUpload)
         let due = body.dueTime(now: now)
-        // A local time has come to some zones before the request is made; what is sent then is sent now.
+        // A local time may have passed in some zones before the request is made; their deliveries are sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
         if let pushType { drafts.forEach { $0.check(as: pushType, body.problems) } }
@@ -56,7 +56,7 @@ extension JSONObjectReader {
         return priority
     }
 
-    /// It travels as a header, whose value has no blank at either end (RFC 9113 section 8.2.1): APNs would never answer. The other kind of
+    /// It is sent as a header, whose value has no blank at either end (RFC 9113 section 8.2.1): APNs would never answer. The other kind of
     /// blank, the tab, is a control character.
     fileprivate mutating func collapseID() -> String? {
         let text = name("collapse_id")
@@ -75,7 +75,7 @@ extension JSONObjectReader {
         return text
     }
 
-    /// Slower than the target's own lane for whoever asks; faster ones are the caller's affair (``NotificationRequest/isLaneFaster``).
+    /// Any caller may choose a slower lane than the target's own; a faster one needs a right (``NotificationRequest/isLaneFaster``).
     fileprivate mutating func lane(for target: NotificationRequest.Target?, _ type: PushType?) -> Lane? {
         let stated = optionalChoice("lane", of: Lane.self)
         guard let target, let type else { return nil }

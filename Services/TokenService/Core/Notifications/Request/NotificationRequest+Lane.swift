@@ -1,7 +1,7 @@
 package import PushModel
 
 extension NotificationRequest {
-    /// Whether a faster lane was asked for than the target has by itself: an administrator's right, because it is everybody's road.
+    /// Whether the caller asked for a faster lane than the target's own: an administrator's right, because all apps share the lane.
     package var isLaneFaster: Bool { lane.isFaster(than: .derived(from: target, pushType)) }
 
     /// - Throws: ``APIError`` 403 where the caller may not choose that lane.
@@ -20,7 +20,7 @@ extension NotificationRequest.Target {
 }
 
 extension Lane {
-    /// What goes to one waits for nothing, what goes to many does not hold up others. Nobody waits for a background push.
+    /// A push to one user or device waits for no other, and a push to many does not delay others. No user waits for a background push.
     package static func derived(from target: NotificationRequest.Target, _ type: PushType) -> Lane {
         switch target {
         case .user, .installation: type == .background ? .soon : .now

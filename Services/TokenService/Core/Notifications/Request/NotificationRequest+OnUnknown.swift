@@ -1,7 +1,7 @@
 import PushModel
 
 extension PushJob.OnUnknown {
-    /// Where the sender does not say: what a second copy would do on the device decides. This is the only place that does.
+    /// The default if the sender does not say: the effect of a second copy on the device decides. No other code decides this.
     ///
     /// * A Live Activity's `start` twice shows two activities.
     /// * A call may ring twice, but only at once: a late ring is worse than none.

@@ -1,6 +1,6 @@
 import PushModel
 
-/// What a sender says: the body of sending and of validating.
+/// The body of sending and of validating.
 extension NotificationRequest {
     static let schema = JSONSchema.named("NewNotification", body(to: targetSchema).example(example(to: .map(["user": "ada"]))))
 
@@ -64,7 +64,7 @@ extension NotificationRequest {
         "Target",
         .oneOf(
             .request([.required("user", .user, "Every device that this user is signed in on.")]),
-            .request([.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "Whoever is named twice is meant once.")]
+            .request([.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "A user named twice counts once.")]
             ),
             .request([.required("installation", .uuid)]),
             .request([.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumListed))]),
@@ -81,14 +81,14 @@ extension NotificationRequest {
         "UploadTarget",
         .oneOf(
             .request([
-                .required("users", .array(.user, minimum: 1, maximum: Target.maximumUploaded), "Whoever is named twice is meant once.")
+                .required("users", .array(.user, minimum: 1, maximum: Target.maximumUploaded), "A user named twice counts once.")
             ]),
             .request([.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumUploaded))])))
 
     private static let variantSchema = JSONSchema.request(
         "Variant", [.omissible("content", contentSchema), .omissible("payload", payload)])
 
-    /// Apple's fields under our spelling; each goes where APNs wants it.
+    /// Apple's fields under our spelling; each goes to its place in Apple's format.
     private static let contentSchema = JSONSchema.named("Content", content.example(contentExample))
 
     private static let content = JSONSchema.request([

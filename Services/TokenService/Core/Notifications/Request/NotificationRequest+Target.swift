@@ -2,12 +2,12 @@ import PushModel
 import StrictJSON
 
 extension NotificationRequest.Target {
-    /// How many a list may name; more users or installations are an upload, or a tag.
+    /// The longest list; more users or installations are an upload, or a tag.
     package static let maximumListed = 1000
     /// How many users or installations an upload may name.
     package static let maximumUploaded = 100_000
 
-    /// Nil where it is found among the app's installations.
+    /// Nil for a target among the app's installations.
     var count: Int? {
         switch self {
         case .user, .installation: 1
@@ -18,12 +18,12 @@ extension NotificationRequest.Target {
         }
     }
 
-    /// More than an ordinary request may name: in everything that depends on the size, it is an audience.
+    /// More than an ordinary request may name: wherever the size matters, it is treated as an audience.
     var isLong: Bool { count.map { $0 > Self.maximumListed } ?? false }
 }
 
 extension JSONObjectReader {
-    /// Exactly one kind of target. Whoever is named twice in a list is meant once: lists come out of joins.
+    /// Exactly one kind of target. A name that a list repeats counts once: lists come out of joins.
     /// - Parameter isUpload: Only users and installations, and more of them.
     mutating func target(isUpload: Bool) -> NotificationRequest.Target? {
         guard var to = object("to") else { return nil }
@@ -88,7 +88,7 @@ extension JSONObjectReader {
         }
     }
 
-    /// An empty list is refused: what was filtered down to nobody must not look like a success.
+    /// An empty list is refused: a list from which a filter has removed every member must not look like a success.
     private mutating func listed(_ key: String, _ maximum: Int, maximumBytes: Int) -> [String]? {
         let uploaded = NotificationRequest.Target.maximumUploaded
         if key != "tokens", maximum < uploaded, let count = optionalValue(key)?.arrayValue?.count, count > maximum {

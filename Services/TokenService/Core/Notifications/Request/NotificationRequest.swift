@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What a sender asks for, checked and with every default filled in.
+/// A sender's request, checked and with every default filled in.
 package struct NotificationRequest: Equatable, Sendable {
     package var target: Target
     package var pushType: PushType
@@ -8,7 +8,7 @@ package struct NotificationRequest: Equatable, Sendable {
     package var collapseID: String?
     /// `apns-expiration`, UNIX seconds; 0 = Apple tries once.
     package var apnsExpiration: Int64
-    /// UNIX milliseconds: nothing is sent from then on.
+    /// UNIX milliseconds: no push is sent from then on.
     package var expiresAt: Int64
     package var timing = Timing()
     package var lane: Lane
@@ -18,10 +18,10 @@ package struct NotificationRequest: Equatable, Sendable {
     /// Nil: by the size of the audience.
     package var receipts: Receipts?
     package var content: NotificationContent
-    /// What is legal but doubtful, for the sender to hear with the answer.
+    /// Legal but doubtful parts of the request; the answer shows them to the sender.
     package var warnings: [NotificationWarning] = []
 
-    /// Whom. Lists hold no one twice and are in the sender's order.
+    /// The addressees. Lists hold no name twice and are in the sender's order.
     package enum Target: Equatable, Sendable {
         case user(String)
         case users([String])
@@ -36,7 +36,7 @@ package struct NotificationRequest: Equatable, Sendable {
     package struct Timing: Equatable, Sendable {
         /// UNIX milliseconds; nil = at once.
         package var notBefore: Int64?
-        /// Instead of `notBefore`: this time of day where each device is.
+        /// Instead of `notBefore`: this time of day in each device's zone.
         package var localTime: LocalTime?
         /// Each delivery's own lifetime from the moment at which it is due, in milliseconds; it ends with `expiresAt` in any case.
         package var lifetime: Int64?
@@ -51,11 +51,11 @@ package struct NotificationRequest: Equatable, Sendable {
         }
     }
 
-    /// What is kept of each delivery.
+    /// The record that is kept of each delivery.
     package enum Receipts: String, Sendable, CaseIterable {
         /// One receipt for each delivery.
         case all
-        /// Exact counters, and receipts of what failed.
+        /// Exact counters, and receipts of failures.
         case failures
     }
 }

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// How the warnings of an answer are kept with its idempotency record: a repeat says what the first answer said, whatever is doubtful now.
+/// The form in which an idempotency record keeps the warnings of an answer, so that a repeat gives the first answer.
 extension NotificationWarning {
     static func stored(_ warnings: [NotificationWarning]) -> String {
         var writer = JSONWriter()

@@ -1,4 +1,4 @@
-/// Something in a request that is legal but doubtful. It is accepted all the same.
+/// A legal but doubtful part of a request. The request is accepted all the same.
 package struct NotificationWarning: Equatable, Sendable {
     package enum Code: String, CaseIterable, Sendable {
         case timeCriticalBackground = "time_critical_background"

@@ -1,11 +1,11 @@
 import PushModel
 import StrictJSON
 
-/// Finds what is legal but doubtful in a request that is otherwise right.
+/// Finds the legal but doubtful parts of a correct request.
 struct RequestWarnings {
-    /// What has to arrive within less than this is urgent, whatever it is called.
+    /// A push that has to arrive within less than this is urgent, with any interruption level.
     private static let shortLifetimeMs: Int64 = 10 * 60_000
-    /// Nobody answers a call for longer.
+    /// A call rings no longer.
     private static let callSeconds: Int64 = 60
     private static let dismissalSeconds: Int64 = 4 * 3600
 
@@ -30,7 +30,7 @@ struct RequestWarnings {
 
     private func ofTime() -> [NotificationWarning] {
         var warnings: [NotificationWarning] = []
-        // An expiry that nobody stated contradicts nothing; nor does one that was rounded up to whole seconds.
+        // The default expiry cannot contradict the sender; nor can one that was rounded up to whole seconds.
         if expiry.source != .standard, request.apnsExpiration > (expiry.at + 999) / 1000 {
             warnings.append(.init(.storedPastExpiry, at: "/apns_expiration"))
         }
@@ -89,7 +89,7 @@ extension PushType {
         "attributes-type", "attributes", "input-push-token", "input-push-channel",
     ]
 
-    /// Whether a key of `aps` means something in a push of that type; of most types nobody has written down which do.
+    /// Whether a key of `aps` has an effect in a push of that type; for most types Apple documents none.
     fileprivate static func isKnown(_ key: String, to type: PushType) -> Bool {
         switch type {
         case .alert: notificationKeys.contains(key)

@@ -1,7 +1,7 @@
 package import Postgres
 import PushModel
 
-/// Counts what a target would reach. It reads the registry as it is now; a scheduled notification may find another one.
+/// Counts the devices that a target would reach. It reads the registry as it is now; a scheduled notification may find another one.
 ///
 /// Limits are written out, as in ``InstallationStore``: 10,000 is ``AudienceEstimate/maximumDevices``.
 package struct AudienceCount {
@@ -30,7 +30,7 @@ package struct AudienceCount {
         }
     }
 
-    /// The reason `more` says that not everything was looked at.
+    /// The reason `more` means that not every device was read.
     private func estimate(_ query: PostgresQuery) throws -> AudienceEstimate {
         var estimate = AudienceEstimate(devices: [:], deliveries: 0, isLowerBound: false)
         var counted = 0
@@ -104,7 +104,7 @@ package struct AudienceCount {
             """
     }
 
-    /// The first installations of the app: for everybody, and for an expression that installations without any of its tags may fulfil.
+    /// The first installations of the app: for the whole app, and for an expression that installations without any of its tags may match.
     private func first(matching search: String?, for request: NotificationRequest) -> PostgresQuery {
         let timing = request.timing
         return """
@@ -121,7 +121,7 @@ package struct AudienceCount {
             """
     }
 
-    /// By the index on tags. Every match has one of the tags that are needed. The index knows those of every app, in no order.
+    /// By the index on tags. Every match has one of the tags that are needed. The index holds the tags of every app, in no order.
     private func tagged(_ needed: [String], matching search: String, for request: NotificationRequest) -> PostgresQuery {
         let timing = request.timing
         return """
@@ -141,8 +141,8 @@ package struct AudienceCount {
             """
     }
 
-    /// How many background pushes were accepted within the last hour for the user or the installation that the request names alone.
-    /// Zero for every other target: there it would cost more than it is worth. Ids are in the order of time.
+    /// Counts the background pushes of the last hour to the user or the installation that the request names alone. Zero for every other
+    /// target: there the count would cost more than it is worth. Ids are in the order of time.
     package func recentBackgroundPushes(_ target: NotificationRequest.Target, now: Int64) throws -> Int {
         let since = PushID(high: UInt64(max(0, now - 3_600_000)) << 16, low: 0)
         return switch target {

@@ -1,15 +1,15 @@
 import PushModel
 
-/// How many devices a target would reach at this moment, and why not the others.
+/// How many devices a target would reach now, and why not the others.
 package struct AudienceEstimate: Equatable, Sendable {
-    /// So many devices are looked at; of a larger audience only these are reported.
+    /// The count stops here; of a larger audience only these are reported.
     package static let maximumDevices = 10_000
 
     /// By reason; devices without any reason are ``Reason/ready``.
     package var devices: [Reason: Int]
     /// Tokens that would be sent to: a device may have one in each environment.
     package var deliveries: Int
-    /// There may be more of everything.
+    /// There may be more of each.
     package var isLowerBound: Bool
 
     package enum Reason: String, CaseIterable, Sendable {
@@ -71,14 +71,14 @@ extension AudienceEstimate.Reason {
         case .ready: "would be sent to"
         case .throttled: "APNs asked to leave the device alone for a while"
         case .quietHours: "its user does not want to be disturbed when it would be due; it waits for the end of that, or for its expiry"
-        case .signedOut: "nobody is signed in; a target that names no user reaches the device all the same"
+        case .signedOut: "no user is signed in; a target that names no user reaches the device all the same"
         case .noToken: "the device has never registered a token for this push type"
         case .tokenRetired: "the device's tokens for this push type are over: replaced, removed, gone or rejected"
         case .quarantined: "the device's token was put aside by the brake and can be restored"
         case .otherPurpose: "the token was registered for another purpose than this push type needs"
-        case .unknownUser: "nobody of this name is signed in anywhere"
+        case .unknownUser: "no user of this name is signed in anywhere"
         case .unknownInstallation: "there is no such installation"
-        case .unknownToken: "nobody has registered this token"
+        case .unknownToken: "no installation has registered this token"
         case .deregistered: "the installation was deregistered"
         }
     }

@@ -1,6 +1,6 @@
 import PushModel
 
-/// What a request would do, without doing it.
+/// The effect of a request, without sending it.
 package struct NotificationValidation: Equatable, Sendable {
     package let request: NotificationRequest
     package let bundleID: String

@@ -1,4 +1,4 @@
-/// How PostgreSQL is asked who fulfils an expression.
+/// An expression as a search in PostgreSQL.
 extension TagExpression {
     /// As the text of a `tsquery`, for `array_to_tsvector(tags) @@ …`.
     var searchText: String {
@@ -10,7 +10,7 @@ extension TagExpression {
         }
     }
 
-    /// - Parameter text: What an accepted notification stores. Nil where it is longer than what a request may say.
+    /// - Parameter text: As an accepted notification stores it. Nil if it is longer than a request may be.
     static func stored(_ text: String) -> TagExpression? {
         do {
             return try TagExpression(text)
@@ -19,7 +19,7 @@ extension TagExpression {
         }
     }
 
-    /// Tags of which each installation that fulfils the expression has at least one, as few as possible; nil where there are none.
+    /// Tags of which each matching installation has at least one, as few as possible; nil if there are none.
     var neededTags: [String]? {
         switch self {
         case .tag(let tag): [tag]
@@ -33,7 +33,7 @@ extension TagExpression {
         }
     }
 
-    /// The same said in other ways: whoever fulfils the expression has one tag of each of these.
+    /// Other sets of the same kind: each matching installation has one tag of each of them.
     var neededAlternatives: [[String]] {
         switch self {
         case .all(let operands): operands.flatMap(\.neededAlternatives)

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// One thing that happened to an installation: a line in the answer to "why did this user stop getting pushes".
+/// One event of an installation: a line in the answer to "why did this user stop getting pushes".
 package struct HistoryEntry: Equatable, Sendable {
     package enum Event: String, CaseIterable, Sendable {
         /// For the first time, or again after a deregistration.
@@ -32,7 +32,7 @@ package struct HistoryEntry: Equatable, Sendable {
     package var ownerEpoch: Int64?
     package var owner: String?
     package var token: Token?
-    /// Where a token came from or went to.
+    /// The installation that a token came from or went to.
     package var otherInstallation: PushID?
     package var status: Int32?
     package var reason: String?

@@ -16,7 +16,7 @@ package struct InstallationFilter: Hashable, Sendable {
     package var tag: String?
     /// Last registered at that moment or later; UNIX milliseconds.
     package var seenAfter: Int64?
-    /// Last registered before that moment, so that windows with a common border share nothing; UNIX milliseconds.
+    /// Last registered before that moment, so that windows with a common border share no installation; UNIX milliseconds.
     package var seenBefore: Int64?
 
     package init(state: State? = nil, tag: String? = nil, seenAfter: Int64? = nil, seenBefore: Int64? = nil) {

@@ -18,7 +18,7 @@ extension InstallationHistory {
                 $0.page.reachability.isReachable
             },
             .required("reachable_purposes", .array(.text(.purpose))) { $0.page.reachability.purposes },
-            .required("explanation", .text(.string().example("It can be reached: somebody is signed in and it has an active token."))) {
+            .required("explanation", .text(.string().example("Reachable: signed in, with an active alert token."))) {
                 $0.page.reachability.explanation
             },
             .required("entries", .array(HistoryEntry.response)) { $0.page.entries },

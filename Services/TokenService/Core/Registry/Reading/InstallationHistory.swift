@@ -26,7 +26,7 @@ package struct InstallationHistory {
         let results = try session.pipeline([
             "SELECT *, throttled_until > now() AS is_throttled FROM installations WHERE app_id = \(app.id) AND id = \(id)",
             "SELECT * FROM tokens WHERE app_id = \(app.id) AND installation = \(id)",
-            // What explains the state, whichever page is shown.
+            // The rows that explain the state, for every page.
             "SELECT * FROM installation_history WHERE app_id = \(app.id) AND installation = \(id) ORDER BY id DESC LIMIT 100",
             list.order == .newestFirst
                 ? """

@@ -11,10 +11,10 @@ package struct InstallationList: Hashable, Sendable {
         self.filter = filter
     }
 
-    /// Where a page begins: behind an installation.
+    /// The beginning of a page: behind an installation.
     package struct Position: Hashable, Sendable {
         package var after: PushID
-        /// The tag turned out to be too common for its index: the list is scanned in order of id.
+        /// The tag is too common for its index: the list is scanned in order of id.
         package var isScan: Bool
 
         package init(after: PushID, isScan: Bool) {

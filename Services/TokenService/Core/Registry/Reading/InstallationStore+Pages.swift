@@ -1,11 +1,11 @@
 import Postgres
 import PushModel
 
-/// Lists of installations, keyset by id: what is inserted or removed meanwhile neither repeats a row nor hides one that was there all along.
+/// Lists of installations, keyset by id: an insertion or removal meanwhile neither repeats a row nor hides one that was there all along.
 extension InstallationStore {
-    /// How many installations a page with a filter looks at, at most. A filter that few pass gives short pages with a next position
-    /// rather than one request that reads a million rows. The statements have the number as a literal: a planner that does not know the
-    /// limit prefers to sort the whole app.
+    /// How many installations a page with a filter reads, at most. A filter that rarely matches gives short pages with a next position, not
+    /// one request that reads a million rows. The statements have the number as a literal: a planner that does not know the limit prefers
+    /// to sort the whole app.
     package static let scannedPerPage = 5000
 
     /// One page. Several statements, so the transaction must be of isolation `.repeatableRead`, unless the list is a user's without filter.
@@ -23,7 +23,7 @@ extension InstallationStore {
         return try scan(list.filter, after: after, limit: limit)
     }
 
-    /// Looks at the next installations in order of id, and returns how far it came when they did not fill the page.
+    /// Reads the next installations in order of id, and returns how far it came if they did not fill the page.
     private func scan(_ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
         let found: [PushID] = try session.execute(
             """
@@ -61,8 +61,8 @@ extension InstallationStore {
         return .init(records: try records(found), next: end.map { .init(after: $0, isScan: true) })
     }
 
-    /// By the index on tags, which knows tags of every app, in no order: as long as few installations have the tag; nil where more do than
-    /// a page may look at.
+    /// By the index on tags, which holds the tags of every app, in no order: used while few installations have the tag; nil if more do than
+    /// a page may read.
     private func taggedPage(
         _ tag: String, _ filter: InstallationFilter, after: PushID, limit: Int
     ) throws -> InstallationList.Page? {

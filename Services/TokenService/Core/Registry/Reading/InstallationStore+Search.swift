@@ -2,15 +2,15 @@ import Postgres
 package import PushModel
 import StrictJSON
 
-/// Who holds a token, and who held it.
+/// The present and former holders of a token.
 package struct TokenSearch: Sendable {
-    /// That the token belongs to now, alive or retired.
+    /// The installations that the token belongs to now, active or retired.
     package var records: [InstallationRecord]
     /// Newest first, at most 100.
     package var former: [FormerHolder]
 }
 
-/// An installation that a token belonged to, and until when.
+/// A former installation of a token, and when the token left it.
 package struct FormerHolder: Equatable, Sendable {
     package enum Reason: String, CaseIterable, Sendable, PostgresDecodable { case moved, deregistered }
 
@@ -20,7 +20,7 @@ package struct FormerHolder: Equatable, Sendable {
     /// UNIX milliseconds.
     package var until: Int64
     package var reason: Reason
-    /// Where it moved to, as far as is known.
+    /// The installation that it moved to, if that is known.
     package var movedTo: PushID?
 }
 

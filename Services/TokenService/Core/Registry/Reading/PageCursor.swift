@@ -1,8 +1,8 @@
 import OpenSSL
 import PushModel
 
-/// Where the next page of a list begins, as text that only we read: base64url of a version, a fingerprint of the list (so that it is
-/// good for that list and those filters alone) and the place.
+/// The place of a list's next page, as text that only we read: base64url of a version, a fingerprint of the list (so that it is valid for
+/// that list and those filters alone) and the place.
 package enum PageCursor {
     package enum Fault: Error, Equatable {
         /// Not one of ours, or damaged.
@@ -13,7 +13,7 @@ package enum PageCursor {
     private static let version: UInt8 = 1
     private static let fingerprintBytes = 8
 
-    /// - Parameter list: Everything that decides which rows the list has and in which order, the app included.
+    /// - Parameter list: Everything that decides the rows of the list and their order, the app included.
     package static func encode(_ place: [UInt8], list: [String?]) -> String {
         Base64URL.encode([version] + fingerprint(list) + place)
     }

@@ -4,12 +4,12 @@ import PushModel
 package struct Reachability: Equatable, Sendable {
     /// Registered, signed in, and with an active `alert` token.
     package var isReachable: Bool
-    /// Of the active tokens, while somebody is signed in.
+    /// Of the active tokens, while a user is signed in.
     package var purposes: [String]
     package var explanation: String
 
     /// - Parameters:
-    ///   - state: Nil where the installation is no longer stored.
+    ///   - state: Nil if the installation is no longer stored.
     ///   - recent: Its latest history, newest first.
     package init(_ state: ReachabilityState?, recent: [HistoryEntry]) {
         let causes = ReachabilityCauses(recent: recent)

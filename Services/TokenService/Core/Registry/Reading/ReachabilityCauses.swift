@@ -1,6 +1,6 @@
 import PushModel
 
-/// Finds in an installation's latest history what led to its state, and puts it into words.
+/// Finds the cause of an installation's state in its latest history, and makes a sentence of it.
 struct ReachabilityCauses {
     static let purpose = Purpose.alert.rawValue
 
@@ -12,7 +12,7 @@ struct ReachabilityCauses {
         return "No longer stored; the last that is known of it is \(last.event.rawValue) on \(Self.text(last.at))."
     }
 
-    /// What follows the moment.
+    /// The sentence after the moment.
     func deregistration(_ state: ReachabilityState) -> String {
         switch state.signedOutReason {
         case "stale": " (stale: no registration for too long)"
@@ -23,7 +23,7 @@ struct ReachabilityCauses {
 
     func ofSignOut(_ state: ReachabilityState) -> String {
         guard let reason = state.signedOutReason else {
-            return "Nobody is signed in: it was registered without a user on \(Self.text(state.registeredAt))."
+            return "No user is signed in: it was registered without a user on \(Self.text(state.registeredAt))."
         }
         let entry = recent.first { $0.event == .signedOut }
         let when = entry.map { " on \(Self.text($0.at))" } ?? ""
@@ -39,7 +39,7 @@ struct ReachabilityCauses {
         return "Reachable: signed in, with an active alert token; it last registered on \(seen)."
     }
 
-    /// Signed in, and no alert token is active: the last thing that happened to one explains it.
+    /// A user is signed in, and no alert token is active: the last event of one explains it.
     func ofMissingToken(_ state: ReachabilityState) -> String {
         let alerts = state.tokens.filter { $0.purpose == Self.purpose }
         let retired = alerts.max { ($0.retired?.at ?? .min, $0.id) < ($1.retired?.at ?? .min, $1.id) }
@@ -55,9 +55,9 @@ struct ReachabilityCauses {
     }
 
     private func words(_ token: ReachabilityState.Token, _ retirement: ReachabilityState.Retirement) -> String {
-        let verdict = verdict(on: token)
+        let answer = answer(on: token)
         if let quarantined = retirement.quarantinedAt {
-            return "is in quarantine since \(Self.text(quarantined)), because too many tokens were rejected at once\(verdict)"
+            return "is in quarantine since \(Self.text(quarantined)), because too many tokens were rejected at once\(answer)"
         }
         let when = Self.text(retirement.at)
         return switch retirement.reason {
@@ -65,14 +65,14 @@ struct ReachabilityCauses {
         case "removed": "was retired on \(when): the registration of that moment no longer named it"
         case "stale": "was retired on \(when): no registration for too long"
         case "deregistered": "was retired on \(when), when the installation was deregistered"
-        case "gone" where verdict.isEmpty: "was retired on \(when): APNs said that it is gone"
-        case "rejected" where verdict.isEmpty: "was retired on \(when): APNs rejected it"
-        default: "was retired on \(when)\(verdict)"
+        case "gone" where answer.isEmpty: "was retired on \(when): APNs said that it is gone"
+        case "rejected" where answer.isEmpty: "was retired on \(when): APNs rejected it"
+        default: "was retired on \(when)\(answer)"
         }
     }
 
-    /// `: APNs answered 410 Unregistered since …`; empty where the history no longer knows.
-    private func verdict(on token: ReachabilityState.Token) -> String {
+    /// `: APNs answered 410 Unregistered since …`; empty if the history no longer has it.
+    private func answer(on token: ReachabilityState.Token) -> String {
         let answer = recent.first { entry in
             entry.event == .tokenRetired && entry.status != nil
                 && (entry.token?.id == token.id

@@ -1,4 +1,4 @@
-/// What decides whether pushes reach an installation. Times are UNIX milliseconds.
+/// The facts that decide whether pushes reach an installation. Times are UNIX milliseconds.
 package struct ReachabilityState: Equatable, Sendable {
     package var isSignedIn: Bool
     package var signedOutReason: String?

@@ -1,7 +1,7 @@
 import StrictJSON
 
-/// The typed `alert`, as Apple has it. In a Live Activity the localized texts and the sound stand in other places, which a
-/// sender need not know.
+/// The typed `alert`, as Apple defines it. In a Live Activity the localized texts and the sound have other places, which a sender need not
+/// know.
 struct AlertWriter {
     let source: [UInt8]
     let isActivity: Bool

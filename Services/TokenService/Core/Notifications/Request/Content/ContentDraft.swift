@@ -28,7 +28,7 @@ extension NotificationContent {
 }
 
 extension JSONObjectReader {
-    /// The default first, then the locales'. What could not be read has left a problem and is not among them.
+    /// The default first, then the locales'. A body that could not be read has left a problem and is not among them.
     /// - Parameter sendingTime: See ``ContentRenderer/sendingTime``.
     mutating func drafts(source: [UInt8], sendingTime: Int64?) -> [ContentDraft] {
         let standard = draft(locale: nil, source: source, sendingTime: sendingTime)

@@ -1,11 +1,11 @@
 import StrictJSON
 
-/// Where a body stands in the request, so that a fault in Apple's terms is reported in the sender's own.
+/// The place of a body in the request, so that a fault in Apple's terms is reported in the sender's own.
 struct ContentPlace {
     enum Form {
         /// As Apple has it.
         case payload
-        /// Our typed fields, of which the body was rendered.
+        /// Our typed fields, from which the body was rendered.
         case content
     }
 
@@ -29,7 +29,7 @@ struct ContentPlace {
         }
     }
 
-    /// What a Live Activity has in other places than a notification, which the typed fields hide.
+    /// Live Activity fields that Apple keeps in other places than in a notification, which the typed fields hide.
     private static let fields = [
         "alert/title/loc-key": "alert/title_loc_key", "alert/title/loc-args": "alert/title_loc_args",
         "alert/body/loc-key": "alert/loc_key", "alert/body/loc-args": "alert/loc_args", "alert/sound": "sound",

@@ -1,14 +1,14 @@
 import PushModel
 import StrictJSON
 
-/// Turns our typed fields into Apple's payload. It reads their form alone; whether the values are right, ``PayloadRules`` says of the result,
-/// so that there is one set of rules for typed and raw bodies.
+/// Turns our typed fields into Apple's payload. It checks their form alone; ``PayloadRules`` checks the values of the result, so that there
+/// is one set of rules for typed and raw bodies.
 struct ContentRenderer {
     let source: [UInt8]
-    /// UNIX milliseconds, for a Live Activity's `timestamp` where none is stated; nil where the request's time is wrong itself.
+    /// UNIX milliseconds, for a Live Activity's `timestamp` if none is stated; nil if the request's time is wrong itself.
     let sendingTime: Int64?
 
-    /// - Returns: nil where something is not of its form; the problems say what.
+    /// - Returns: nil if a field has the wrong form; the problems say which.
     func draft(of object: JSONObjectReader, locale: String?) -> ContentDraft? {
         var content = object
         let before = content.problems.list.count

@@ -2,7 +2,7 @@ import PushModel
 
 extension NotificationContent {
     /// The APNs body for an installation: that of its locale, else of the longest beginning of its locale, else the default.
-    /// - Parameter locale: As the device reported it; case does not count, and `_` is as good as `-`.
+    /// - Parameter locale: As the device reported it; case does not count, and `_` equals `-`.
     package func variant(for locale: String?) -> [UInt8] { variants[index(for: locale)]?.payload ?? payload }
 
     /// The locale of the variant that ``variant(for:)`` gives; nil for the default.

@@ -1,6 +1,6 @@
-/// What is shown, rendered once at acceptance.
+/// The content, rendered once at acceptance.
 package struct NotificationContent: Equatable, Sendable {
-    /// The APNs body for whoever no variant fits; given as `payload` it is byte for byte what stood in the request.
+    /// The APNs body for devices that no variant fits; a given `payload` is kept byte for byte.
     package var payload: [UInt8]
     /// In ascending order of locale.
     package var variants: [Variant]

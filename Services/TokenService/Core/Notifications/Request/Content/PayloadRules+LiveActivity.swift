@@ -1,7 +1,7 @@
 import StrictJSON
 
 extension PayloadRules {
-    /// UNIX seconds until the year 2286; what is larger was meant in milliseconds.
+    /// UNIX seconds until the year 2286; the sender of a larger value meant milliseconds.
     private static let secondsBound = 10_000_000_000.0
 
     /// Apple, "Starting and updating Live Activities with ActivityKit push notifications".
@@ -22,7 +22,7 @@ extension PayloadRules {
 
     private func checkTime(_ time: JSONValue?, _ key: String) {
         guard let time, !(time.numberValue.map { (0..<Self.secondsBound).contains($0) } ?? false) else { return }
-        // Typed, it was a date and a time, or it would not have got here.
+        // A typed value was a date and a time, or it would have been refused before.
         if isTyped {
             problem(place.aps(key), "out_of_range", "a date and time from 1970 to 2286")
         } else {

@@ -2,7 +2,7 @@ import PushModel
 import StrictJSON
 
 extension PayloadRules {
-    /// The types and ranges of Apple's keys, whatever the push type.
+    /// The types and ranges of Apple's keys, for every push type.
     func checkValues(of aps: JSONValue) {
         expect(aps, "alert", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
         if let alert = aps["alert"], alert.objectValue != nil { check(alert: alert) }
@@ -42,7 +42,7 @@ extension PayloadRules {
             expect(alert, key, below: "alert/", "an array of strings", Self.isTexts)
         }
         expect(alert, "sound", below: "alert/", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
-        // In a notification's alert it means nothing.
+        // In a notification's alert it has no effect.
         if type == .liveactivity, let sound = alert["sound"], sound.objectValue != nil { check(sound: sound, at: "alert/sound") }
     }
 
@@ -57,7 +57,7 @@ extension PayloadRules {
 
     private static func isTexts(_ value: JSONValue) -> Bool { value.arrayValue?.allSatisfy { $0.stringValue != nil } ?? false }
 
-    /// - Parameter path: Where `object` stands below `aps`, with a slash at its end.
+    /// - Parameter path: The place of `object` below `aps`, with a slash at its end.
     func expect(_ object: JSONValue, _ key: String, below path: String = "", _ what: String, _ isRight: (JSONValue) -> Bool) {
         if let value = object[key], !isRight(value) { problem(place.aps(path + key), "wrong_type", "expected \(what)") }
     }

@@ -1,7 +1,8 @@
 import PushModel
 import StrictJSON
 
-/// What APNs would refuse or silently drop, refused before it is sent (Apple, "Generating a remote notification"). Keys that we do not know pass: Apple adds some.
+/// Refuses content that APNs would refuse or silently drop, before it is sent (Apple, "Generating a remote notification"). Unknown keys
+/// pass: Apple adds some.
 struct PayloadRules {
     let type: PushType
     let place: ContentPlace
@@ -34,7 +35,7 @@ struct PayloadRules {
         }
     }
 
-    /// A push without `aps` that lives by one key.
+    /// A push without `aps` that works by one key.
     private func checkTopLevel(_ key: String, _ payload: JSONValue, _ aps: JSONValue?) {
         if aps != nil { problem(place.aps(), "not_allowed", "a push of type \(type.rawValue) has no aps: give it as payload") }
         if payload[key]?.stringValue == nil {
@@ -55,7 +56,7 @@ struct PayloadRules {
         }
     }
 
-    /// Whether there is anything to read in an alert. What is of no right type has its own problem.
+    /// Whether an alert has any text. A value of the wrong type has its own problem.
     func hasText(_ alert: JSONValue?) -> Bool {
         guard let alert else { return false }
         guard alert.objectValue != nil else { return alert.stringValue != "" }

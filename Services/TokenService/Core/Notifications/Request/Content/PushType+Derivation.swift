@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 
-/// What kind of push a body is, where the sender does not say: only what cannot be anything else.
+/// The kind of push that a body must be if the sender does not say: only if it cannot be any other.
 enum DerivedPushType: Equatable {
     case type(PushType)
     /// Why it could be several.

@@ -5,7 +5,7 @@ extension TagExpression {
     package static let maximumDepth = 16
     static let maximumTagBytes = 64
 
-    /// What is wrong with a text, and where.
+    /// The fault in a text, and its position.
     package struct Fault: Error, Equatable, CustomStringConvertible {
         /// The first character is 1. Characters are Unicode scalars.
         package let position: Int
@@ -20,7 +20,7 @@ extension TagExpression {
     }
 
     /// Reads `ios-17 AND (beta OR staff) AND NOT muted`. NOT binds closest, then AND, then OR; the operators are in capitals. A tag with
-    /// blanks, or one that looks like an operator, stands in double quotes, in which `\"` and `\\` are those signs.
+    /// blanks, or one that looks like an operator, stands in double quotes, in which `\"` is a quote and `\\` a backslash.
     package init(_ text: String) throws(Fault) {
         var parser = try TagParser(text)
         self = try parser.expression()

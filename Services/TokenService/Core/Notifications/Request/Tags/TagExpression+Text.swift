@@ -23,7 +23,7 @@ extension TagExpression: CustomStringConvertible {
         }
     }
 
-    /// In parentheses where it binds less than what it stands in.
+    /// In parentheses if it binds less than the operation around it.
     private func operand(of outer: Operation) -> String {
         guard let operation, operation < outer || (operation == outer && outer != .not) else { return description }
         return "(" + description + ")"

@@ -1,4 +1,4 @@
-/// `ios-17 AND (beta OR staff) AND NOT muted`: which installations are meant, by their tags.
+/// `ios-17 AND (beta OR staff) AND NOT muted`: selects installations by their tags.
 package indirect enum TagExpression: Equatable, Sendable {
     case tag(String)
     case not(TagExpression)

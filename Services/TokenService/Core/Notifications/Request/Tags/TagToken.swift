@@ -9,7 +9,7 @@ struct TagToken: Equatable {
     /// The first character is 1. Characters are Unicode scalars, as programs count them.
     let position: Int
 
-    /// What a person calls it. Tags are not shown: errors are logged in places that we do not know.
+    /// Its name in an error. Tags are not shown: a client may log errors anywhere.
     var name: String {
         switch kind {
         case .tag: "tag"
@@ -27,12 +27,12 @@ struct TagToken: Equatable {
         !["AND", "OR", "NOT", ""].contains(tag) && tag.unicodeScalars.allSatisfy { isPlain($0) }
     }
 
-    /// Signs that other languages use as operators must be quoted, so that nobody writes `!muted` and means the tag `!muted`.
+    /// Signs that other languages use as operators must be quoted, so that a sender cannot write `!muted` and mean the tag `!muted`.
     static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         !scalar.properties.isWhitespace && scalar.value >= 0x20 && scalar.value != 0x7f && !#"()"'\!&|,;"#.unicodeScalars.contains(scalar)
     }
 
-    /// The tag as an expression has it: bare, or in quotes where it could be taken for something else.
+    /// The tag in an expression: bare, or in quotes if it could be read as another word.
     static func text(of tag: String) -> String {
         guard !isPlain(tag) else { return tag }
         var text = "\""

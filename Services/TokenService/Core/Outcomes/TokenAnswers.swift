@@ -1,8 +1,8 @@
 import PushModel
 
-/// The changes of tokens that final outcomes cause. Only APNs' verdicts on a token do: `accepted`, `token_gone` and `token_rejected`. Our own
-/// faults never touch a token (`docs/promises.md`, 7).
-struct TokenVerdicts: Sendable {
+/// The changes of tokens that final outcomes cause. Only APNs' answers about a token cause any: `accepted`, `token_gone` and
+/// `token_rejected`. Our own faults never touch a token (`docs/promises.md`, 7).
+struct TokenAnswers: Sendable {
     private(set) var gone: [RegistryChange] = []
     private(set) var rejected: [RegistryChange] = []
     private(set) var corrections: [RegistryChange] = []
@@ -13,7 +13,7 @@ struct TokenVerdicts: Sendable {
 
     /// - Parameter braked: Apps of which no rejected token is retired.
     init(_ finished: [OutcomeStore.Finished], of batch: OutcomeBatch, braked: Set<Int64>) {
-        // Of what is simply accepted, `finished` has everything that is needed.
+        // For a plain acceptance, `finished` has all the facts.
         let needed = batch.final.filter { $0.outcome != .accepted || $0.delivery.environment != nil }
         let entries = Dictionary(uniqueKeysWithValues: needed.map { ($0.delivery.id, $0) })
         for delivery in finished {
@@ -31,7 +31,7 @@ struct TokenVerdicts: Sendable {
                 guard let since = entry.goneSince else { continue }
                 gone.append(.retire(token: delivery.token, .gone, registeredUntil: since, in: asked, answer: entry.delivery))
             case .tokenRejected where !braked.contains(delivery.app):
-                // Rejected was what we sent; what was registered since is another matter, as with a 410.
+                // APNs rejected the token as it was sent; a later registration is not affected, as with a 410.
                 let since = entry.delivery.sentAt ?? entry.time
                 rejected.append(.retire(token: delivery.token, .rejected, registeredUntil: since, in: asked, answer: entry.delivery))
             case .accepted where asked == nil:

@@ -7,12 +7,12 @@ import Testing
 import TokenService
 
 @Suite("What APNs says about tokens is done, and written down with its reason", .serialized, .timeLimit(.minutes(5)))
-struct VerdictHistoryTests {
+struct AnswerHistoryTests {
     private static func registeredAt(_ running: RunningService) async throws -> Int64 {
         try await running.number("at", "SELECT (extract(epoch FROM registered_at) * 1000)::bigint AS at FROM tokens")
     }
 
-    @Test func aRetiredTokensHistorySaysWhoSaidSoWhyAndSinceWhen() async throws {
+    @Test("A retired token's history has APNs' status, reason and timestamp") func retiredToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -29,7 +29,7 @@ struct VerdictHistoryTests {
         }
     }
 
-    @Test func aRejectedTokenIsInTheHistoryToo() async throws {
+    @Test("A rejected token is in the history, too") func rejectedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -45,8 +45,8 @@ struct VerdictHistoryTests {
     }
 
     /// Apple's clock and ours differ: an answer cannot know what was registered after its request had left.
-    @Test(arguments: [Int64(60_000), .max])
-    func a410FromTheFutureSparesWhatWasRegisteredAfterTheRequestLeft(ahead: Int64) async throws {
+    @Test("A 410 from the future spares a token that was registered after the request left", arguments: [Int64(60_000), .max])
+    func futureTimestamp(ahead: Int64) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -64,7 +64,7 @@ struct VerdictHistoryTests {
         }
     }
 
-    @Test func a410OfNoKnownMomentRetiresNothing() async throws {
+    @Test("A 410 of no known moment retires nothing") func unknownMoment() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -75,7 +75,7 @@ struct VerdictHistoryTests {
         }
     }
 
-    @Test func throttlingIsInTheHistoryOnceForAsLongAsItLasts() async throws {
+    @Test("Throttling is in the history once for as long as it lasts") func lastingThrottle() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -100,7 +100,7 @@ struct VerdictHistoryTests {
         }
     }
 
-    @Test func theFirstAcceptedDeliveryProvesTheEnvironmentAndNoLaterOneTouchesTheToken() async throws {
+    @Test("The first accepted delivery proves the environment, and no later one touches the token") func firstProof() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -116,8 +116,8 @@ struct VerdictHistoryTests {
         }
     }
 
-    @Test(arguments: OutcomeClass.allCases.filter { $0 != .accepted })
-    func nothingButAnAcceptedDeliveryProvesAToken(outcome: OutcomeClass) async throws {
+    @Test("Only an accepted delivery proves a token", arguments: OutcomeClass.allCases.filter { $0 != .accepted })
+    func otherOutcomes(outcome: OutcomeClass) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
