@@ -4,9 +4,9 @@ import HTTP2
 import OpenSSL
 import Testing
 
-/// Certificates as Apple makes them, by an authority of our own.
+/// Certificates like Apple's, made by an authority of the tests.
 struct ProviderCertificates {
-    /// For tests that need only one authority between them.
+    /// An authority that several tests share.
     static let shared = Result { try ProviderCertificates() }
 
     let folder: String
@@ -63,7 +63,7 @@ struct ProviderCertificates {
         """
 }
 
-@Suite("A client's certificate stands for a provider token", .timeLimit(.minutes(5)))
+@Suite("A client certificate replaces a provider token", .timeLimit(.minutes(5)))
 struct CertificateTests {
     private func with(
         _ body: (TestSimulator, ProviderCertificates) async throws -> Void
@@ -97,7 +97,7 @@ struct CertificateTests {
         }
     }
 
-    @Test("A certificate for several topics must be told which; complications and VoIP are among them")
+    @Test("With a certificate for several topics a request must name its topic; complications and VoIP are among them")
     func several() async throws {
         try await with { test, certificates in
             let client = try client(
@@ -109,7 +109,7 @@ struct CertificateTests {
         }
     }
 
-    @Test("With a certificate the authorization header is not looked at, good or bad")
+    @Test("With a certificate the simulator ignores the authorization header, good or bad")
     func mixed() async throws {
         try await with { test, certificates in
             let client = try client(test, certificates.make("mixed"))
@@ -119,7 +119,7 @@ struct CertificateTests {
         }
     }
 
-    @Test("Without a certificate provider tokens decide, as if none had been asked for")
+    @Test("Without a certificate provider tokens decide, as if the simulator had not requested one")
     func none() async throws {
         try await with { test, _ in
             let client = try test.client()

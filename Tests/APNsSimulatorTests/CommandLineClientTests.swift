@@ -2,8 +2,8 @@ import APNsSimulator
 import Foundation
 import Testing
 
-/// Other people's HTTP/2, so that a misreading of RFC 9113 in our client and our server cannot cancel out.
-@Suite("Clients that are not ours get through", .timeLimit(.minutes(5)))
+/// Foreign HTTP/2 clients, so that one misreading of RFC 9113 in our client and our server shows.
+@Suite("Foreign clients are served", .timeLimit(.minutes(5)))
 struct CommandLineClientTests {
     @Test("curl pushes over HTTP/2 and reads the answers")
     func curl() async throws {

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("Live connections do as they are told", .timeLimit(.minutes(5)))
+@Suite("Live connections follow commands", .timeLimit(.minutes(5)))
 struct CommandTests {
     /// A client whose connection is open and authenticated.
     private func authenticated(_ test: TestSimulator, _ environment: SimulatorEnvironment = .production) throws -> PushClient {
@@ -65,7 +65,8 @@ struct CommandTests {
         try await withSimulator { test in
             let client = try authenticated(test)
             test.simulator.setSilent(true)
-            // Commands and requests take different ways: a limit that follows the command shows that it has arrived.
+            // Commands and requests take different paths. A stream limit that the test sends after the command proves that the command has
+            // arrived.
             test.simulator.setStreams(50)
             try client.run { $0.limits.last == 50 }
             let swallowed = try client.submit(test.push())

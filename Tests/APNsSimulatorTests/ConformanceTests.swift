@@ -3,14 +3,13 @@ import HTTP2
 import OpenSSL
 import Testing
 
-/// Apple's table of reasons (Handling notification responses from APNs), row by row, each from the cause that it has in life: the request,
-/// the credential, the connection, the device, or a server that is overloaded or goes down. Only an internal error has none
-/// that could be arranged: that one a scenario makes.
-/// `RejectionTests` holds the variants of a cause, and the order of the checks.
+/// Apple's table of reasons (Handling notification responses from APNs), row by row, each from its real cause: the request, the credential,
+/// the connection, the device, or a server that is overloaded or stops. Only an internal error has no such cause, so a scenario makes it.
+/// `RejectionTests` holds the variants of a cause and the order of the checks.
 @Suite("Every status and reason of Apple's page comes from its cause", .timeLimit(.minutes(5)))
 struct ConformanceTests {
-    /// What a client is told: in an answer, or in a GOAWAY (status 0).
-    struct Told: Equatable {
+    /// The status and body that a client receives, in an answer or in a GOAWAY (status 0).
+    struct Received: Equatable {
         var status = 0
         let body: String
 
@@ -35,7 +34,7 @@ struct ConformanceTests {
         let reason: String
         let status: Int
         let timestamp: Int64?
-        let cause: @Sendable (TestSimulator) throws -> Told
+        let cause: @Sendable (TestSimulator) throws -> Received
         let change: @Sendable (inout APNsSimulatorConfiguration) throws -> Void
 
         var testDescription: String { "\(status) \(reason)" }
@@ -43,14 +42,14 @@ struct ConformanceTests {
         init(
             _ status: Int, _ reason: String, timestamp: Int64? = nil,
             configured change: @escaping @Sendable (inout APNsSimulatorConfiguration) throws -> Void = { _ in },
-            _ cause: @escaping @Sendable (TestSimulator) throws -> Told
+            _ cause: @escaping @Sendable (TestSimulator) throws -> Received
         ) {
             (self.status, self.reason, self.timestamp, self.cause, self.change) = (status, reason, timestamp, cause, change)
         }
 
         /// One push that differs from a good one.
         static func request(_ status: Int, _ reason: String, _ change: @escaping @Sendable (TestPush) -> TestPush) -> Row {
-            Row(status, reason) { Told(try $0.client().send(change($0.push()))) }
+            Row(status, reason) { Received(try $0.client().send(change($0.push()))) }
         }
     }
 
@@ -80,82 +79,83 @@ struct ConformanceTests {
     private static let devices: [Row] = [
         Row(400, "DeviceTokenNotForTopic") { test in
             try test.simulator.install(TestPush.token, topics: ["com.example.other"])
-            return Told(try test.client().send(test.push()))
+            return Received(try test.client().send(test.push()))
         },
         Row(410, "Unregistered", timestamp: moment) { test in
             try test.simulator.install(TestPush.token)
             try test.simulator.uninstall(TestPush.token, since: moment)
-            return Told(try test.client().send(test.push()))
+            return Received(try test.client().send(test.push()))
         },
         Row(410, "ExpiredToken", timestamp: moment) { test in
             try test.simulator.install(TestPush.token)
             try test.simulator.expire(TestPush.token, since: moment)
-            return Told(try test.client().send(test.push()))
+            return Received(try test.client().send(test.push()))
         },
         Row(429, "TooManyRequests") { test in
             try test.simulator.install(TestPush.token)
             try test.simulator.setThrottle(Throttle(pushes: 1, per: .seconds(60)), TestPush.token)
             let client = try test.client()
             #expect(try client.send(test.push()).status == 200)
-            return Told(try client.send(test.push()))
+            return Received(try client.send(test.push()))
         },
     ]
 
     private static let credentials: [Row] = [
         Row(400, "TopicDisallowed", configured: { $0.keys = [try key(topics: ["com.example.other"])] }) {
-            Told(try $0.client().send($0.push()))
+            Received(try $0.client().send($0.push()))
         },
-        Row(403, "Forbidden", configured: { $0.keys = [try key(isSuspended: true)] }) { Told(try $0.client().send($0.push())) },
+        Row(403, "Forbidden", configured: { $0.keys = [try key(isSuspended: true)] }) { Received(try $0.client().send($0.push())) },
         Row(403, "BadEnvironmentKeyInToken", configured: { $0.keys = [try key(environments: [.sandbox])] }) {
-            Told(try $0.client().send($0.push()))
+            Received(try $0.client().send($0.push()))
         },
         Row(403, "ExpiredProviderToken") { test in
-            Told(try test.client().send(TestPush().with("authorization", test.bearer(secondsAgo: 3601))))
+            Received(try test.client().send(TestPush().with("authorization", test.bearer(secondsAgo: 3601))))
         },
         Row(403, "UnrelatedKeyIdInToken", configured: { $0.keys.append(try key(id: "KEY0000002", topics: [TestPush.topic])) }) { test in
             let client = try test.client()
             _ = try client.send(test.push())
-            return Told(try client.send(TestPush().with("authorization", test.bearer(keyID: "KEY0000002"))))
+            return Received(try client.send(TestPush().with("authorization", test.bearer(keyID: "KEY0000002"))))
         },
         Row(429, "TooManyProviderTokenUpdates") { test in
             let client = try test.client()
             _ = try client.send(test.push())
-            return Told(try client.send(TestPush().with("authorization", test.bearer(secondsAgo: 5))))
+            return Received(try client.send(TestPush().with("authorization", test.bearer(secondsAgo: 5))))
         },
     ]
 
     private static let certificates: [Row] = [
         Row(403, "BadCertificate", configured: { $0.clientCAFile = try ProviderCertificates.shared.get().authority }) { test in
             let identity = try ProviderCertificates.shared.get().make("stranger", isSigned: false)
-            return Told(try PushClient(port: test.simulator.productionPort, certificate: identity).send(TestPush()))
+            return Received(try PushClient(port: test.simulator.productionPort, certificate: identity).send(TestPush()))
         },
         Row(403, "BadCertificateEnvironment", configured: { $0.clientCAFile = try ProviderCertificates.shared.get().authority }) { test in
             let identity = try ProviderCertificates.shared.get().make("elsewhere", marks: ProviderCertificates.sandbox)
-            return try Told(goAwayOf: PushClient(port: test.simulator.productionPort, certificate: identity))
+            return try Received(goAwayOf: PushClient(port: test.simulator.productionPort, certificate: identity))
         },
     ]
 
     private static let troubles: [Row] = [
-        Row(400, "IdleTimeout", configured: { $0.idleTimeout = .milliseconds(50) }) { try Told(goAwayOf: $0.client()) },
-        // The only row that a scenario makes.
+        Row(400, "IdleTimeout", configured: { $0.idleTimeout = .milliseconds(50) }) { try Received(goAwayOf: $0.client()) },
+        // Only this row needs a scenario.
         Row(500, "InternalServerError", configured: { $0.scenario = try Scenario(text: internalError) }) {
-            Told(try $0.client().send($0.push()))
+            Received(try $0.client().send($0.push()))
         },
         Row(503, "ServiceUnavailable", configured: { $0.requestsPerSecond = 2 }) { test in
             let client = try test.client()
             for _ in 0..<2 { #expect(try client.send(test.push()).status == 200) }
-            return Told(try client.send(test.push()))
+            return Received(try client.send(test.push()))
         },
         Row(503, "Shutdown") { test in
             let (client, other) = (try test.client(), try test.client())
             for each in [client, other] { #expect(try each.send(test.push()).status == 200) }
-            // Submitted, and not written before the other one has been told: too late, for a client that knows nothing yet.
+            // The client submits the request and writes it only after the other client has the GOAWAY. That is too late, but this client
+            // does not know it yet.
             try client.run { $0.http2.canSubmit }
             let late = try client.submit(test.push())
             test.simulator.beginShutdown()
             try other.run { $0.goAways.first?.lastStream == .max }
             try client.run { $0.closed[late] != nil }
-            return Told(try #require(client.responses[late]))
+            return Received(try #require(client.responses[late]))
         },
     ]
 
@@ -175,14 +175,14 @@ struct ConformanceTests {
     @Test("The row", arguments: rows)
     func row(_ row: Row) async throws {
         try await withSimulator(row.change) { test in
-            let told = try row.cause(test)
-            var expected = Told(status: row.status, row.reason, timestamp: row.timestamp)
-            if told.status == 0 { expected.status = 0 }
-            #expect(told == expected)
+            let received = try row.cause(test)
+            var expected = Received(status: row.status, row.reason, timestamp: row.timestamp)
+            if received.status == 0 { expected.status = 0 }
+            #expect(received == expected)
         }
     }
 
-    @Test("The table is whole, and every reason has the status that it says")
+    @Test("The table is complete, and every reason has its status")
     func whole() {
         #expect(Set(Self.rows.map(\.reason)) == Set(RejectionReason.allCases.map(\.rawValue)))
         #expect(Self.rows.count == RejectionReason.allCases.count)
@@ -191,14 +191,14 @@ struct ConformanceTests {
         }
     }
 
-    @Test("What no row knows is said word for word, and the connection goes on")
+    @Test("The simulator sends an unknown reason word for word, and the connection goes on")
     func unknown() async throws {
         let rules = #"[{"positions":[1],"do":[{"action":"answer","status":418,"reason":"IAmATeapot"}]}]"#
         try await withSimulator {
             $0.scenario = try Scenario(text: #"{"v":1,"name":"odd","requests":\#(rules)}"#)
         } _: { test in
             let client = try test.client()
-            #expect(Told(try client.send(test.push())) == Told(status: 418, "IAmATeapot"))
+            #expect(Received(try client.send(test.push())) == Received(status: 418, "IAmATeapot"))
             #expect(try client.send(test.push()).status == 200)
         }
     }

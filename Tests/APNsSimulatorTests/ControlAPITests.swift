@@ -55,7 +55,7 @@ struct ControlAPITests {
         }
     }
 
-    @Test("A wait is answered by the push that ends it, and at its limit with what there is")
+    @Test("A push ends a wait, and at its limit the wait returns the entries so far")
     func longPoll() async throws {
         try await withControl { control in
             try await control.call("PUT", Self.device, #"{"environment":"production"}"#)
@@ -70,7 +70,7 @@ struct ControlAPITests {
         }
     }
 
-    @Test("A wait does not hold up the end of the simulator")
+    @Test("A wait does not delay the end of the simulator")
     func shutdownEndsWaits() async throws {
         try await withControl { control in
             try await control.call("PUT", Self.device, #"{"environment":"production"}"#)
@@ -101,7 +101,7 @@ struct ControlAPITests {
         }
     }
 
-    @Test("The journal tells every request, and the counters their sums")
+    @Test("The journal shows every request, and the counters show the sums")
     func journal() async throws {
         try await withControl { control in
             let client = try control.test.client()
@@ -148,7 +148,7 @@ struct ControlAPITests {
     }
 
     @Test(
-        "What is wrong with a request is told as a problem document",
+        "The API reports a wrong request as a problem document",
         arguments: [
             ("PUT", device, "{", 400, "malformed_json", ""),
             ("PUT", device, "{}", 400, "invalid_request", "/environment"),

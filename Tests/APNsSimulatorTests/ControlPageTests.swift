@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The control port's page", .timeLimit(.minutes(5)))
 struct ControlPageTests {
-    @Test("Everything that the page loads is this server's own, and the browser refuses anything else")
+    @Test("The page loads files of this server only, and the browser refuses any others")
     func page() async throws {
         try await withControl { control in
             var paths = ["/"], served: Set<String> = []
@@ -22,7 +22,7 @@ struct ControlPageTests {
                 #expect(!text.isEmpty, "\(path)")
                 paths += text.matches(of: /(?:src|href)="(page\/[^"]+)"/).map { "/" + $0.output.1 }
                 paths += text.matches(of: /from "\.\/([^"]+)"/).map { "/page/" + $0.output.1 }
-                // The policy forbids handlers and styles that stand in elements, and payloads are never read as HTML.
+                // The policy forbids inline handlers and styles, and the page never reads a payload as HTML.
                 #expect(text.firstMatch(of: /\son[a-z]+=|\sstyle=|innerHTML|insertAdjacentHTML|document\.write/) == nil, "\(path)")
                 #expect(text.matches(of: /https?:\/\/[^"]+/).allSatisfy { $0.output == "http://www.w3.org/2000/svg" }, "\(path)")
             }

@@ -4,7 +4,7 @@ import OpenSSL
 import StrictJSON
 import Testing
 
-@Suite("Keys and certificates come and go while the simulator runs", .timeLimit(.minutes(5)))
+@Suite("Keys and certificates change while the simulator runs", .timeLimit(.minutes(5)))
 struct CredentialControlTests {
     private func text(_ pem: String) -> String { pem.replacingOccurrences(of: "\n", with: "\\n") }
 
@@ -40,7 +40,7 @@ struct CredentialControlTests {
     }
 
     @Test(
-        "A key that is none is refused with the field at fault",
+        "The API refuses an invalid key and names the field at fault",
         arguments: [
             ("public_key", #"{"team_id":"TEAM000001","public_key":"-----BEGIN PUBLIC KEY-----"}"#),
             ("team_id", #"{"public_key":"x"}"#), ("environments", #"{"team_id":"T","public_key":"x","environments":["moon"]}"#),
@@ -64,12 +64,12 @@ struct CredentialControlTests {
         try PushClient(port: control.test.simulator.productionPort, certificate: certificate).send(TestPush()).body
     }
 
-    @Test("A certificate of nobody that is added is as good as a token, until it is revoked, on live connections too")
+    @Test("An added certificate of an unknown authority is as good as a token, until it is revoked, on live connections too")
     func certificates() async throws {
         let made = try ProviderCertificates()
         let (own, expired) = (try made.make("own", isSigned: false), try made.make("expired", days: -1, isSigned: false))
         try await withControl { control in
-            // Not asked for: its client needs a token.
+            // The simulator did not request a certificate here, so the client needs a token.
             #expect(try body(control, own) == #"{"reason":"MissingProviderToken"}"#)
             let path = "/v1/certificates/" + (try fingerprint(own))
             let added = try await control.call("PUT", path, #"{"state":"active"}"#)
@@ -90,12 +90,12 @@ struct CredentialControlTests {
             #expect(try await control.call("DELETE", path).status == 204)
             #expect(try await control.call("DELETE", path).status == 404)
             #expect(try await control.call("PUT", "/v1/certificates/abc", #"{"state":"active"}"#).status == 400)
-            // Tokens are as good as ever, whether or not clients are asked for certificates.
+            // Tokens stay good, whether or not the simulator requests certificates.
             #expect(try control.test.client().send(control.test.push()).status == 200)
         }
     }
 
-    @Test("A certificate of a good authority may be revoked, and is good again when nothing is said of it")
+    @Test("A certificate of a good authority may be revoked, and is good again when its entry is removed")
     func revoked() async throws {
         let made = try ProviderCertificates()
         let certificate = try made.make("one")

@@ -10,7 +10,7 @@ struct DescriptorTests {
         try TCPSocket.connect(to: SocketAddress.resolve(host: "127.0.0.1", port: port)[0], timeout: .seconds(5))
     }
 
-    /// A push over a new connection; nil while nobody serves there.
+    /// The status of a push over a new connection; nil while no server answers.
     private static func status(_ port: Int, _ push: TestPush) -> Int? {
         do {
             return try PushClient(port: port).send(push).status
@@ -19,7 +19,7 @@ struct DescriptorTests {
         }
     }
 
-    @Test("Clients that wait on both ports while there are none are served afterwards")
+    @Test("The simulator serves clients afterwards that waited on both ports without descriptors")
     func exhausted() async throws {
         let program = try RunningProgram(limits: "-n 64")
         let push = TestPush().with(
@@ -27,16 +27,18 @@ struct DescriptorTests {
         let ports = [program.port("production"), program.port("sandbox")]
         let patience = ContinuousClock.now + .seconds(60)
         #expect(Self.status(ports[0], push) == 200)
-        // More than it may have; the kernel keeps those that it cannot take in both listeners' queues.
+        // More connections than the simulator may have. The kernel keeps the others in the queues of both listeners.
         let clients = try (0..<100).map { try Self.connect(ports[$0 % 2]) }
         for client in clients { client.close() }
         for port in ports {
-            while Self.status(port, push) != 200 { try #require(ContinuousClock.now < patience, "nobody serves port \(port) any more") }
+            while Self.status(port, push) != 200 {
+                try #require(ContinuousClock.now < patience, "no server answers at port \(port) any more")
+            }
         }
         #expect(program.end().contains("Cannot accept connections"))
     }
 
-    @Test("One connection more than there may be is closed, and its place is free when another has ended")
+    @Test("The simulator closes a connection beyond its limit and accepts a new one when another has ended")
     func most() async throws {
         try await withSimulator {
             $0.connections = 3
@@ -52,7 +54,7 @@ struct DescriptorTests {
         }
     }
 
-    @Test("Where a loop has ended that was not told to, the simulator is not well")
+    @Test("The simulator is unhealthy if a loop ended by itself")
     func health() async throws {
         try await withControl { control in
             #expect(try await control.call("GET", "/healthz").status == 200)

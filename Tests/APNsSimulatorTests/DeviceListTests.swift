@@ -34,7 +34,7 @@ struct DeviceListTests {
         }
     }
 
-    @Test("Beside each device stand its newest groups, as the inbox has them")
+    @Test("The list shows the newest groups of each device, like the inbox")
     func groups() async throws {
         try await withControl { control in
             try await control.call("PUT", "/v1/devices/" + TestPush.token, #"{"environment":"production"}"#)

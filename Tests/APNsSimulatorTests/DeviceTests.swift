@@ -31,7 +31,7 @@ struct DeviceTests {
         }
     }
 
-    @Test("Unknown tokens are accepted, unless the simulator is told to reject them", arguments: UnknownDevices.allCases)
+    @Test("The simulator accepts unknown tokens unless it is configured to reject them", arguments: UnknownDevices.allCases)
     func unknown(_ policy: UnknownDevices) async throws {
         try await withSimulator {
             $0.unknownDevices = policy
@@ -42,7 +42,7 @@ struct DeviceTests {
         }
     }
 
-    @Test("A request that may not be sent does not learn what became of the device")
+    @Test("A request that may not be sent does not learn the state of the device")
     func credentialsFirst() async throws {
         try await withSimulator { test in
             try test.simulator.install(TestPush.token)
@@ -130,7 +130,7 @@ struct DeviceTests {
         }
     }
 
-    @Test("Who waits for an inbox is woken by the push that fills it")
+    @Test("A push that fills an inbox wakes the caller that waits for it")
     func waits() async throws {
         try await withSimulator { test in
             try test.simulator.install(TestPush.token)
@@ -177,7 +177,7 @@ struct DeviceTests {
         }
     }
 
-    @Test("What is not a token is refused at once")
+    @Test("The API refuses a text that is not a token at once")
     func badTokens() async throws {
         try await withSimulator { test in
             #expect(throws: SimulatorError.self) { try test.simulator.install("xyz") }

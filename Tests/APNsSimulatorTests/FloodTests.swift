@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-/// Frames that are each allowed, and too many of them.
+/// Too many frames, each of which is allowed.
 @Suite("A flood ends the connection that it came over, and no other", .timeLimit(.minutes(5)))
 struct FloodTests {
     private static let request = StrictnessTests.request
@@ -34,7 +34,7 @@ struct FloodTests {
         Flood("SETTINGS without end", (0..<20_000).flatMap { _ in RawFrame.setting(3, 100).bytes }),
     ]
 
-    @Test("Others are served during and after it", arguments: floods)
+    @Test("The simulator serves other clients during and after a flood", arguments: floods)
     func flood(_ flood: Flood) async throws {
         try await withSimulator { configuration in
             configuration.streamGate = false

@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-/// What `deploy/fuzz` has found or was given: replayed on every run, so that a change cannot bring an old crash back.
+/// Replays the inputs of `deploy/fuzz` on every run, so that a change cannot bring an old crash back.
 @Suite("The fuzzer's corpus does no harm", .timeLimit(.minutes(5)))
 struct FuzzCorpusTests {
-    @Test("Every input is survived", arguments: FuzzTarget.allCases)
+    @Test("The simulator survives every input", arguments: FuzzTarget.allCases)
     func replay(_ target: FuzzTarget) throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fuzzing/Corpus/\(target.rawValue)")
         let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)

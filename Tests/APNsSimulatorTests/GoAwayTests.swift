@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("What a GOAWAY declares unprocessed is not processed", .timeLimit(.minutes(5)))
+@Suite("The simulator does not process requests that a GOAWAY declares unprocessed", .timeLimit(.minutes(5)))
 struct GoAwayTests {
     private func with(_ body: (TestSimulator, PushClient) async throws -> Void) async throws {
         try await withSimulator {
@@ -13,12 +13,12 @@ struct GoAwayTests {
         }
     }
 
-    /// All in one TLS record.
+    /// All requests in one TLS record.
     private func send(_ test: TestSimulator, _ client: PushClient) throws -> [Int32] {
         try ["aa", "bb", "cc"].map { try client.submit(test.push().to($0)) }
     }
 
-    @Test("Requests that came with the one that a GOAWAY left leave no trace, so that sent again they show once", arguments: [0, 50])
+    @Test("Requests that came together with one that a GOAWAY refused leave no trace and show once when sent again", arguments: [0, 50])
     func batch(_ delay: Int) async throws {
         try await with { test, client in
             try test.simulator.script("aa", [.goAway(.shutdown).delayed(by: .milliseconds(delay))])

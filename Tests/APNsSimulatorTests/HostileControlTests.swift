@@ -11,7 +11,7 @@ struct HostileControlTests {
         "PUT \(device) HTTP/1.1\r\nHost: t\r\n\(fields)\r\n\(body)"
     }
 
-    /// What came, and the statuses of it.
+    /// The received text and its statuses.
     private static func exchange(_ bytes: [UInt8], _ control: TestControl) async throws -> (statuses: [Int], text: String) {
         try await RawConnection.open(control.port) { connection in
             await connection.send(bytes)
@@ -25,7 +25,8 @@ struct HostileControlTests {
     }
 
     private static let installed = #"{"environment":"sandbox"}"#
-    /// Each is followed by a whole request, which must not be answered: who cannot say where one ends cannot say where the next begins.
+    /// A whole request follows each, and the API must not answer it: without a clear end of one request there is no clear beginning of the
+    /// next.
     private static let torn: [String] = [
         put("Content-Length: 25\r\nTransfer-Encoding: chunked\r\n", installed),
         put("Content-Length: 2\r\nContent-Length: 25\r\n", installed),
@@ -38,7 +39,7 @@ struct HostileControlTests {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ]
 
-    @Test("A request that is no request, or two, is refused, and nothing after it is one", arguments: torn)
+    @Test("The API refuses a malformed or ambiguous request and reads nothing after it", arguments: torn)
     func smuggling(_ text: String) async throws {
         try await withControl { control in
             let (statuses, _) = try await Self.exchange(text + Self.follower, control)
@@ -48,7 +49,7 @@ struct HostileControlTests {
     }
 
     @Test(
-        "A head that floods is refused",
+        "The API refuses a head that is too large",
         arguments: [
             "X-Long: \(String(repeating: "x", count: 9000))\r\n", (0..<101).map { "X-\($0): 1\r\n" }.joined(),
             (0..<5).map { "X-\($0): \(String(repeating: "x", count: 4000))\r\n" }.joined(),
@@ -61,17 +62,17 @@ struct HostileControlTests {
         }
     }
 
-    @Test("Trailers without end are refused") func trailers() async throws {
+    @Test("The API refuses endless trailers") func trailers() async throws {
         try await withControl { control in
             let trailers = (0..<2000).map { "X-\($0): 12345678\r\n" }.joined()
             let (statuses, text) = try await Self.exchange(
                 Self.put("Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n" + trailers + "\r\n"), control)
-            // Closing while the client still writes can cost it the answer.
+            // If the simulator closes while the client still writes, the client can lose the answer.
             #expect(statuses == [400] || statuses.isEmpty, "\(text)")
         }
     }
 
-    @Test("A body that is too large is refused by its length, or where it gets too long", arguments: [true, false])
+    @Test("The API refuses a body that is too large by its length header or when it gets too long", arguments: [true, false])
     func oversizeBodies(isChunked: Bool) async throws {
         try await withControl { control in
             let answer = try await RawConnection.open(control.port) { connection in
@@ -90,7 +91,7 @@ struct HostileControlTests {
         }
     }
 
-    @Test("What stops coming is not waited for", arguments: ["", "PUT /v1/dev", put("Content-Length: 25\r\n", "{")])
+    @Test("The API does not wait for a request that stops midway", arguments: ["", "PUT /v1/dev", put("Content-Length: 25\r\n", "{")])
     func slowClients(_ start: String) async throws {
         try await withControl(idleTimeout: .seconds(1)) { control in
             let (statuses, _) = try await Self.exchange(start, control)
@@ -100,7 +101,7 @@ struct HostileControlTests {
     }
 
     @Test(
-        "What is not plainly JSON is a 400",
+        "A body that is not strict JSON is a 400",
         arguments: [
             "", "\u{feff}{}", "{\"environment\":'sandbox'}", "{\"environment\":\"sandbox\"}{}", "{\"environment\":\"sandbox\",}",
             "{\"environment\":\"sandbox\",\"environment\":\"production\"}", "{\"environment\":\"\\ud800\"}", "[]", "null",
@@ -123,7 +124,7 @@ struct HostileControlTests {
     }
 
     @Test(
-        "A path that does not exist is a 404, whatever it and the method say",
+        "A path that does not exist is a 404 with any method",
         arguments: [
             "GET /v1", "GET /v1/devices/x/y/z", "GET /..%2f..%2fetc/passwd",
             "GET /../../etc/passwd", "GET /v1/devices/\(String(repeating: "a", count: 4000))/none", "PROPFIND /none",
@@ -154,7 +155,7 @@ struct HostileControlTests {
         }
     }
 
-    @Test("Many that say nothing do not keep others away") func silentCrowd() async throws {
+    @Test("Many silent connections do not keep others away") func silentCrowd() async throws {
         try await withControl(idleTimeout: .seconds(1)) { control in
             try await withThrowingTaskGroup(of: [Int].self) { group in
                 for number in 0..<200 {

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A connection that says nothing ends, whatever keeps it", .timeLimit(.minutes(5)))
+@Suite("The simulator ends a silent connection in every state", .timeLimit(.minutes(5)))
 struct IdleTests {
     private func with(_ scenario: String = "", _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {
@@ -14,7 +14,7 @@ struct IdleTests {
         }
     }
 
-    @Test("A stream that is never answered keeps it past the GOAWAY, but not for ever")
+    @Test("A stream that is never answered keeps the connection past the GOAWAY, but not for ever")
     func silentStream() async throws {
         try await with { test in
             try test.simulator.script("aa", [.silence])
@@ -25,7 +25,7 @@ struct IdleTests {
         }
     }
 
-    @Test("One that is frozen, or was stalled in its handshake, ends too", arguments: ["freeze", "stall_tls"])
+    @Test("A connection that is frozen or stalled in its handshake ends too", arguments: ["freeze", "stall_tls"])
     func mute(_ action: String) async throws {
         try await with(#""connections":[{"positions":[1],"do":[{"action":"\#(action)"}]}]"#) { test in
             if action == "freeze" {

@@ -4,7 +4,7 @@ import OpenSSL
 import StrictJSON
 import Testing
 
-/// APNs clients and HTTP/2 stacks of other people, from the Python package index: what they take for APNs is what their users have seen.
+/// Foreign APNs clients and HTTP/2 stacks from the Python package index. Their view of APNs is proven by their users.
 @Suite("Independent client libraries are served, and read the documented errors", .timeLimit(.minutes(5)))
 struct IndependentClientTests {
     enum Client: String, CaseIterable {
@@ -35,7 +35,7 @@ struct IndependentClientTests {
     private static let other = String(repeating: "beef", count: 16)
     private static let busy = String(repeating: "b0b0", count: 16)
 
-    /// What is sent, and what must come back.
+    /// A request and its expected answer.
     private static let exchanges: [(request: String, answer: Answer)] = [
         (alert(#""token":"\#(TestPush.token)""#), Answer(200)),
         (alert(#""token":"\#(TestPush.token)","id":"0a1b2c3d-0000-4000-8000-000000000001","priority":5,"collapse_id":"x""#), Answer(200)),
@@ -57,7 +57,7 @@ struct IndependentClientTests {
 
     private static func alert(_ fields: String) -> String { #"{\#(fields),"payload":{"aps":{"alert":"Hello"}}}"# }
 
-    @Test("200s, and every error with its reason", arguments: Client.allCases)
+    @Test("Clients get 200s, and every error with its reason", arguments: Client.allCases)
     func served(_ client: Client) async throws {
         try await withSimulator { configuration in
             // aioapns 4.0 miscounts its free streams when the limit falls, and waits for ever.
@@ -76,7 +76,7 @@ struct IndependentClientTests {
         }
     }
 
-    @Test("A key that the server does not know", arguments: Client.allCases)
+    @Test("Clients report a key that the server does not know", arguments: Client.allCases)
     func unknownKey(_ client: Client) async throws {
         try await withSimulator { test in
             test.simulator.revoke(keyID: TestIdentity.keyID)
@@ -85,13 +85,13 @@ struct IndependentClientTests {
         }
     }
 
-    @Test("What only a bare HTTP client can get wrong")
+    @Test("A bare HTTP client gets the errors that a library prevents")
     func bareErrors() async throws {
         try await withSimulator { test in
             let requests = [
                 Self.alert(#""token":"\#(TestPush.token)","method":"PUT""#), Self.alert(#""path":"/3/devices/00""#),
                 Self.alert(#""path":"/3/device/""#), Self.alert(#""token":"\#(TestPush.token)","push_type":"loud""#),
-                // Not with aioapns: it breaks where the answer bears another apns-id than the request.
+                // Not with aioapns: it fails if the answer has another apns-id than the request.
                 Self.alert(#""token":"\#(TestPush.token)","id":"not-an-id""#),
                 Self.alert(#""token":"\#(TestPush.token)","headers":{"apns-expiration":"soon"}"#),
                 Self.alert(#""token":"\#(TestPush.token)","headers":{"authorization":""}"#),

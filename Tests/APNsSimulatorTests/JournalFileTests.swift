@@ -25,7 +25,7 @@ struct JournalFileTests {
         return entries
     }
 
-    @Test("What an answer has been seen for stands in the file, with every field as the journal in memory has it")
+    @Test("The file holds every answered request, with the same fields as the journal in memory")
     func fields() async throws {
         try await withJournalFile { test, path in
             try test.simulator.install(TestPush.token)
@@ -68,7 +68,7 @@ struct JournalFileTests {
         }
     }
 
-    @Test("A file that is being written is read as far as it goes, and on from there later")
+    @Test("A reader reads a growing file as far as it goes, and continues from there later")
     func growing() async throws {
         try await withJournalFile { test, path in
             for _ in 0..<3 { _ = try test.client().send(test.push()) }
@@ -87,7 +87,7 @@ struct JournalFileTests {
         }
     }
 
-    @Test("What is not a journal is refused")
+    @Test("A reader refuses a file that is not a journal")
     func foreign() throws {
         #expect(throws: SimulatorError.self) { try JournalFileReader(path: TestIdentity.shared.get().keyFile) }
         #expect(throws: (any Error).self) { try JournalFileReader(path: "/nowhere") }
@@ -97,11 +97,11 @@ struct JournalFileTests {
         #expect(throws: SimulatorError.self) { try APNsSimulator(configuration) }
     }
 
-    @Test("A disk that is full midway stops no answer; what was not written is counted, and what was can be read")
+    @Test("A disk that is full midway stops no answer; lost records are counted, and written ones can be read")
     func fullMidway() async throws {
         let identity = try TestIdentity.shared.get()
         let path = identity.directory + "/\(UUID().uuidString).journal"
-        // 4096 bytes: some thirty requests, the last one cut in the middle.
+        // 4096 bytes hold some thirty requests and cut the last one in the middle.
         let program = try RunningProgram(journalFile: path, limits: "-S -f 8")
         let bearer = try identity.key.bearer(issuedAt: WallClock.milliseconds() / 1000)
         let client = try PushClient(port: program.port("production"))
@@ -113,7 +113,7 @@ struct JournalFileTests {
         #expect(kept.count > 20 && lost > 20)
         #expect(try Data(contentsOf: URL(filePath: path)).count < 4096)
         #expect(try await program.control("/healthz")["status"]?.stringValue == "journal_file_incomplete")
-        // Room again: what comes now follows on the last whole record.
+        // There is room again. The next record follows the last whole one.
         try TestIdentity.run("prlimit", "--pid", "\(program.id)", "--fsize=unlimited:")
         for _ in 0..<5 { #expect(try client.send(TestPush().with("authorization", bearer)).status == 200) }
         #expect(try entries(path).map(\.sequence) == kept + Array(101...105))
@@ -121,7 +121,7 @@ struct JournalFileTests {
         #expect(log.components(separatedBy: "The journal's file takes nothing more").count == 2)
     }
 
-    @Test("A simulator that is started beside it by mistake does not take the file away")
+    @Test("A second simulator that starts by mistake does not take the file away")
     func held() async throws {
         try await withJournalFile { (test, path) async throws in
             #expect(try test.client().send(test.push()).status == 200)
@@ -131,7 +131,7 @@ struct JournalFileTests {
         }
     }
 
-    @Test("A disk that takes nothing is told at the start")
+    @Test("The simulator reports a disk that takes nothing at its start")
     func fullDisk() throws {
         let identity = try TestIdentity.shared.get()
         let path = identity.directory + "/\(UUID().uuidString).full"

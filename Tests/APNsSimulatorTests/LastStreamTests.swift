@@ -3,9 +3,9 @@ import HTTP2
 import StrictJSON
 import Testing
 
-@Suite("What a GOAWAY names as the last stream", .timeLimit(.minutes(5)))
+@Suite("The last stream of a GOAWAY", .timeLimit(.minutes(5)))
 struct LastStreamTests {
-    /// As a server that goes down begins (RFC 9113 section 6.8): nothing is refused yet.
+    /// The first GOAWAY of a server that stops (RFC 9113 section 6.8). It refuses nothing yet.
     private static let notice = #"{"v":1,"name":"test","events":[{"at_ms":0,"action":"goaway","last_stream":2147483647}]}"#
 
     private func push(_ test: TestSimulator) -> [RawFrame] {
@@ -16,7 +16,7 @@ struct LastStreamTests {
         return [RawFrame.headers(1, fields), RawFrame.data(1, TestPush.alert)]
     }
 
-    @Test("A notice, as a word or as its number, refuses nothing: requests on their way are answered")
+    @Test("A notice, as a word or as its number, refuses nothing, and requests in flight get their answers")
     func notice() async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -56,7 +56,7 @@ struct LastStreamTests {
         }
     }
 
-    @Test("The number of no client's stream means the one below it")
+    @Test("A number that no client stream has means the one below it")
     func even() async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -72,7 +72,7 @@ struct LastStreamTests {
         }
     }
 
-    @Test("Files and commands that name such a number are told so")
+    @Test("Files and commands that name such a number get an error")
     func refused() async throws {
         for field in ["2", "2147483646"] {
             let error = #expect(throws: SimulatorError.self) {

@@ -4,8 +4,8 @@ import Testing
 
 @testable import APNsSimulator
 
-/// A client notices a TCP reset at its next write, and then does not read what came before. These clients write twice before they read.
-@Suite("What was sent before a connection's end reaches its client", .timeLimit(.minutes(5)))
+/// A client notices a TCP reset at its next write and then does not read the bytes from before. These clients write twice before they read.
+@Suite("Bytes that were sent before a connection's end reach the client", .timeLimit(.minutes(5)))
 struct LingeringTests {
     /// Returns when the simulator has ended so many connections.
     private func waitForEnds(_ count: Int64, _ test: TestSimulator) async throws {
@@ -17,7 +17,7 @@ struct LingeringTests {
         }
     }
 
-    @Test("A client with a certificate for the other environment sees the GOAWAY, although it goes on sending")
+    @Test("A client with a certificate for the other environment sees the GOAWAY even if it goes on sending")
     func wrongEnvironment() async throws {
         let certificates = try ProviderCertificates()
         try await withSimulator {
@@ -33,7 +33,7 @@ struct LingeringTests {
         }
     }
 
-    @Test("Answers made before a connection is closed arrive, although the client goes on sending", arguments: [1, 200])
+    @Test("Answers from before the close arrive even if the client goes on sending", arguments: [1, 200])
     func answers(_ count: Int) async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -53,7 +53,7 @@ struct LingeringTests {
         }
     }
 
-    @Test("A client that never ends its side is let go when the time is up, or when it has sent too much", arguments: [true, false])
+    @Test("The simulator drops a client that never ends its side when the time is up or after too many bytes", arguments: [true, false])
     func bounded(_ isByTime: Bool) async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -72,7 +72,7 @@ struct LingeringTests {
         }
     }
 
-    @Test("Of more connections than may linger the oldest gives way")
+    @Test("If too many connections linger, the simulator closes the oldest")
     func number() async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -82,7 +82,7 @@ struct LingeringTests {
             for client in clients { #expect(try client.send(test.push()).status == 200) }
             for (index, client) in clients.enumerated() {
                 test.simulator.closeConnections(.connection(index + 1))
-                // Its end has come: the connections are over one after the other.
+                // The oldest connection ends, and then the others one after another.
                 try client.runToTheEnd()
             }
             let byte: [UInt8] = [0]
@@ -96,7 +96,7 @@ struct LingeringTests {
         }
     }
 
-    @Test("A reset that is asked for is one: what the client has not read is gone", arguments: [true, false])
+    @Test("A requested reset is a reset, and unread bytes are gone", arguments: [true, false])
     func abruptly(_ isAbrupt: Bool) async throws {
         try await withControl { control in
             let client = try control.test.client()

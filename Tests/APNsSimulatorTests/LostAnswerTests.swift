@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("The journal tells which requests were answered, and when", .timeLimit(.minutes(5)))
+@Suite("The journal shows which requests were answered, and when", .timeLimit(.minutes(5)))
 struct LostAnswerTests {
     private func with(_ path: String? = nil, _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {
@@ -34,7 +34,7 @@ struct LostAnswerTests {
         }
     }
 
-    @Test("A late answer whose connection ends before it is lost, and counted as that", arguments: ["client", "command", "scenario"])
+    @Test("A late answer is lost and counted as lost if its connection ends before", arguments: ["client", "command", "scenario"])
     func connection(_ end: String) async throws {
         let path = try TestIdentity.shared.get().directory + "/\(UUID().uuidString).journal"
         try await with(path) { test in
@@ -90,7 +90,7 @@ struct LostAnswerTests {
         }
     }
 
-    @Test("A late answer on a connection that has been frozen meanwhile is lost")
+    @Test("A late answer is lost if its connection was frozen meanwhile")
     func frozen() async throws {
         try await with { test in
             try test.simulator.play(
@@ -109,16 +109,16 @@ struct LostAnswerTests {
         }
     }
 
-    @Test("Answers that were made and never left, because their client read nothing, are lost; those that left are not")
+    @Test("Answers that never left because their client read nothing are lost; sent ones are not")
     func backlog() async throws {
         try await with { test in
-            // Far more than the kernel's buffers hold.
+            // More than the kernel's buffers hold.
             let large = String(repeating: "x", count: 400_000)
             try test.simulator.script("aa", [.answer(status: 400, reason: large)], then: .repeat)
             let client = try RawClient(port: test.simulator.productionPort)
             try client.send([RawFrame.setting(4, .max >> 1), RawFrame.windowUpdate(0, .max >> 1 - 65_535)])
             try client.send((0..<60).flatMap { BacklogTests.push(test, $0, "aa") })
-            // All of them are read, or so many that the backlog is full.
+            // The simulator reads all requests, or enough to fill the backlog.
             _ = await test.simulator.journal(reaching: 60, timeout: .seconds(1))
             try client.close(abruptly: true)
             try waitForEnds(1, test)
@@ -131,7 +131,7 @@ struct LostAnswerTests {
         }
     }
 
-    @Test("A notification's expiry cuts no answer: it comes when it comes, and the journal says when")
+    @Test("A notification's expiry does not shorten the wait for a late answer, and the journal shows its time")
     func expiry() async throws {
         let path = try TestIdentity.shared.get().directory + "/\(UUID().uuidString).journal"
         try await with(path) { test in

@@ -20,7 +20,7 @@ struct PlainPartsTests {
         #expect(heap.isEmpty)
     }
 
-    @Test("Timers that are taken out leave the others in their order")
+    @Test("Removed timers leave the others in their order")
     func timersTakenOut() {
         var heap = TimerHeap<Int>()
         let start = ContinuousClock.now
@@ -46,7 +46,7 @@ struct PlainPartsTests {
         #expect(left.isSuperset(of: 1...100))
     }
 
-    @Test("A scenario's events are gone with it")
+    @Test("The events of a scenario end with it")
     func deadEvents() throws {
         let identity = try TestIdentity.shared.get()
         let configuration = APNsSimulatorConfiguration(certificateFile: identity.certificateFile, keyFile: identity.keyFile, keys: [])
@@ -116,7 +116,7 @@ struct PlainPartsTests {
     }
 
     @Test(
-        "A payload is read as a device would",
+        "The simulator reads a payload like a device",
         arguments: [
             (#"{"aps":{"alert":"text"}}"#, nil, "text", true),
             (#"{"aps":{"alert":{"title-loc-key":"T","loc-key":"B"}}}"#, "T", "B", true),

@@ -22,7 +22,7 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test("A token from more than an hour ahead is a wrong clock, and expired too")
+    @Test("A token from more than an hour ahead counts as expired, because its clock is wrong")
     func future() async throws {
         try await withSimulator { test in
             let push = try TestPush().with("authorization", test.bearer(secondsAgo: -3700))
@@ -47,7 +47,7 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test("The updates are counted per connection")
+    @Test("The simulator counts updates per connection")
     func updatesPerConnection() async throws {
         try await withSimulator { test in
             let other = try TestPush().with("authorization", test.bearer(secondsAgo: 9))
@@ -62,7 +62,7 @@ struct ProviderTokenTests {
     }
 
     @Test(
-        "What is wrong with a token itself is InvalidProviderToken",
+        "A fault in the token itself is InvalidProviderToken",
         arguments: [
             BadToken(testDescription: "an unknown key id") { try $0.bearer(keyID: "KEY9999999") },
             BadToken(testDescription: "another team than the key's") { try $0.bearer(teamID: "TEAM999999") },

@@ -40,7 +40,7 @@ struct RejectionTests {
         Case("a topic with a blank in it", .badTopic) { $0.with("apns-topic", "com.example shop") },
         Case("a VoIP push to the plain topic", .badTopic) { $0.with("apns-push-type", "voip") },
         Case("two topics", .duplicateHeaders) { $0.adding("apns-topic", TestPush.topic) },
-        Case("a header that nobody reads, twice", .duplicateHeaders) {
+        Case("an unknown header, twice", .duplicateHeaders) {
             $0.adding("content-type", "application/json").adding("x-trace", "1").adding("content-type", "text/plain")
         },
         Case("two provider tokens", .duplicateHeaders) { $0.adding("authorization", "bearer x") },
@@ -89,7 +89,7 @@ struct RejectionTests {
     }
 
     @Test(
-        "What is just within a limit is accepted",
+        "The simulator accepts a value just within a limit",
         arguments: [
             Case("a collapse id of 64 bytes", .badCollapseID) { $0.with("apns-collapse-id", String(repeating: "x", count: 64)) },
             Case("a token of 256 bytes", .badDeviceToken) { $0.to(String(repeating: "AB", count: 256)) },
@@ -114,7 +114,7 @@ struct RejectionTests {
         }
     }
 
-    @Test("Where several things are wrong, the first in Apple's order is told")
+    @Test("If several things are wrong, the simulator reports the first in Apple's order")
     func order() async throws {
         try await withSimulator { test in
             let client = try test.client()

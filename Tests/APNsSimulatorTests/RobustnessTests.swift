@@ -4,7 +4,7 @@ import OpenSSL
 import SystemIO
 import Testing
 
-@Suite("A broken client harms nobody else", .timeLimit(.minutes(5)))
+@Suite("A broken client harms no other client", .timeLimit(.minutes(5)))
 struct RobustnessTests {
     /// A bare TCP connection.
     private func connect(_ test: TestSimulator) throws -> TCPSocket {
@@ -33,7 +33,7 @@ struct RobustnessTests {
         [UInt8](repeating: 0, count: 1000), [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28],
     ]
 
-    @Test("What is not TLS ends its own connection only", arguments: noise)
+    @Test("Bytes that are not TLS end only their own connection", arguments: noise)
     func notTLS(_ bytes: [UInt8]) async throws {
         try await withSimulator { test in
             let good = try test.client()
@@ -47,7 +47,7 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A client that offers no ALPN at all is served, as Apple does")
+    @Test("The simulator serves a client that offers no ALPN, as Apple does")
     func withoutALPN() async throws {
         try await withSimulator { test in
             let response = try PushClient(port: test.simulator.productionPort, alpn: []).send(test.push())
@@ -55,7 +55,7 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A client that speaks TLS but not h2 is let go", arguments: [["http/1.1"]])
+    @Test("The simulator drops a client that speaks TLS but not h2", arguments: [["http/1.1"]])
     func notHTTP2(_ alpn: [String]) async throws {
         try await withSimulator { test in
             #expect(throws: (any Error).self) {
@@ -112,7 +112,7 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A client that vanishes before its answer harms nobody")
+    @Test("A client that vanishes before its answer harms no other client")
     func vanishing() async throws {
         try await withSimulator { test in
             try test.simulator.script(TestPush.token, [.accept.delayed(by: .milliseconds(30))], then: .repeat)
@@ -123,7 +123,7 @@ struct RobustnessTests {
                 try client.socket.resetOnClose()
                 client.close()
             }
-            // The late answers for the twenty find their connections gone.
+            // The connections of the twenty are gone when their late answers are due.
             #expect(try test.client().send(test.push()).status == 200)
             let entries = await test.simulator.journal(reaching: 21)
             #expect(entries.count == 21)
@@ -131,7 +131,7 @@ struct RobustnessTests {
     }
 
     @Test(
-        "A body beyond all measure is answered as any that is too long, and the connection lives on",
+        "A huge body gets the same answer as any body that is too long, and the connection lives on",
         arguments: [65_536, 100_000, 3_000_000])
     func hugeBody(_ bytes: Int) async throws {
         try await withSimulator { test in
@@ -146,7 +146,7 @@ struct RobustnessTests {
         }
     }
 
-    @Test("Headers beyond all measure are reset, and the connection lives on")
+    @Test("The simulator resets a stream with huge headers, and the connection lives on")
     func hugeHeaders() async throws {
         try await withSimulator { test in
             let client = try test.client()

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A script decides what happens to a token's pushes", .timeLimit(.minutes(5)))
+@Suite("A script decides the answers to a token's pushes", .timeLimit(.minutes(5)))
 struct ScriptTests {
     @Test("Answers come in order, and then the device's own state")
     func order() async throws {
@@ -25,7 +25,7 @@ struct ScriptTests {
         }
     }
 
-    @Test("A repeating script begins again; taken away, it is over")
+    @Test("A repeating script begins again, and ends when it is removed")
     func repeats() async throws {
         try await withSimulator { test in
             try test.simulator.script(TestPush.token, [.reject(.serviceUnavailable), .accept], then: .repeat)
@@ -98,7 +98,7 @@ struct ScriptTests {
         }
     }
 
-    @Test("Reset ends the stream with the code asked for", arguments: [HTTP2ErrorCode.refusedStream, .internalError])
+    @Test("Reset ends the stream with the requested code", arguments: [HTTP2ErrorCode.refusedStream, .internalError])
     func reset(_ code: HTTP2ErrorCode) async throws {
         try await withSimulator { test in
             try test.simulator.script(TestPush.token, [.reset(code.rawValue)])

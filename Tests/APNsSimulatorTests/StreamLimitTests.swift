@@ -20,7 +20,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test("Streams beyond the first that come before the limit is known are refused, and safe to send again")
+    @Test("The simulator refuses streams beyond the first that come before the limit is known; they are safe to send again")
     func refused() async throws {
         try await withSimulator { test in
             let client = try test.client(streams: 100)
@@ -32,14 +32,14 @@ struct StreamLimitTests {
         }
     }
 
-    /// Headers only: the streams stay open.
+    /// Sends headers only, so that the streams stay open.
     private func open(_ streams: Range<UInt32>) -> [RawFrame] {
         streams.map { RawFrame.headers(2 * $0 + 1, StrictnessTests.request) }
     }
 
     private func isGoAway(_ frame: RawClient.Received) -> Bool { frame.kind == RawFrame.Kind.goAway.rawValue }
 
-    @Test("A client that opens more streams than it has agreed to is sent away as APNs does it, and what it began before is answered")
+    @Test("A client that opens more streams than it acknowledged gets APNs' GOAWAY, and its earlier streams get their answers")
     func violation() async throws {
         try await withSimulator {
             $0.streams = 3
@@ -99,7 +99,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test("A rejection narrows it to one until the next accepted push; a 410 does not", arguments: [true, false])
+    @Test("A rejection lowers the limit to one until the next accepted push; a 410 does not", arguments: [true, false])
     func penalty(_ isOn: Bool) async throws {
         try await withSimulator {
             $0.streamPenalty = isOn
@@ -113,7 +113,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test("The server's own failures narrow nothing, and any success widens it again")
+    @Test("The server's own failures do not lower the limit, and any success raises it again")
     func others() async throws {
         try await withSimulator { test in
             try test.simulator.install(TestPush.token)
@@ -130,7 +130,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test("So many 4xx in a row end the connection, if they are to; a success between them begins the count again")
+    @Test("A configured number of 4xx in a row ends the connection; a success between them restarts the count")
     func disconnect() async throws {
         try await withSimulator {
             $0.rejectionLimit = 3

@@ -3,7 +3,7 @@ import HTTP2
 import Testing
 
 /// RFC 9113 from the side of a client that breaks it. The frames are made by hand, see `RawFrame`.
-@Suite("A violation of HTTP/2 gets the error that RFC 9113 asks for, and harms nobody else", .timeLimit(.minutes(5)))
+@Suite("A violation of HTTP/2 gets the error of RFC 9113 and harms no other client", .timeLimit(.minutes(5)))
 struct StrictnessTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
@@ -64,7 +64,7 @@ struct StrictnessTests {
         Case("PING on a stream", .protocolError, [RawFrame(kind: .ping, stream: 1, payload: [UInt8](repeating: 0, count: 8))]),
         Case("GOAWAY on a stream", .protocolError, [RawFrame(kind: .goAway, stream: 1, payload: big(0) + big(0))]),
         Case("WINDOW_UPDATE of 0 for the connection", .protocolError, [.windowUpdate(0, 0)]),
-        // A stream error may be taken for the connection's (RFC 9113 section 5.4), and nghttp2 does here.
+        // An endpoint may treat a stream error as a connection error (RFC 9113 section 5.4), and nghttp2 does so here.
         Case("WINDOW_UPDATE of 0 for a stream", .protocolError, [.headers(1, request), .windowUpdate(1, 0)]),
         Case("WINDOW_UPDATE of three bytes", .frameSizeError, [RawFrame(kind: .windowUpdate, payload: [0, 0, 1])]),
         Case("WINDOW_UPDATE on an idle stream", .protocolError, [.windowUpdate(9, 1)]),
@@ -113,7 +113,7 @@ struct StrictnessTests {
         Case("a stream's window above 2^31 - 1", .flowControlError, [.headers(1, request), .windowUpdate(1, 0x7fff_ffff)]),
     ]
 
-    /// Breaks the rules on one connection while another is in use, and tells how it went.
+    /// Breaks the rules on one connection while another is in use, and returns the result.
     private func play(_ bytes: [UInt8], _ judge: (RawClient) throws -> Void) async throws {
         try await withSimulator { configuration in
             configuration.streamGate = false
@@ -148,7 +148,7 @@ struct StrictnessTests {
     }
 
     @Test(
-        "What RFC 9113 says to ignore is ignored",
+        "The simulator ignores the frames that RFC 9113 says to ignore",
         arguments: [
             Case("an unknown frame", .noError, [RawFrame(kind: .unknown, flags: 0xff, stream: 0, payload: [1, 2, 3])]),
             Case("an unknown setting", .noError, [.setting(0x7777, 1)]),
@@ -171,7 +171,7 @@ struct StrictnessTests {
         }
     }
 
-    @Test("What does not begin with the preface is closed")
+    @Test("The simulator closes a connection that does not begin with the preface")
     func preface() async throws {
         try await withSimulator { test in
             let bad = try RawClient(port: test.simulator.productionPort, greets: false)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Which acknowledgements are sent")
 struct AckBatcherTests {
-    @Test func coverTheFinishedFrontWithOne() {
+    @Test("One acknowledgement covers all finished deliveries at the front") func finishedFront() {
         var batcher = AckBatcher(prefetch: 1000, subscriptions: 1)
         var actions: [AckBatcher.Action] = []
         for _ in 1...10 { batcher.delivered(of: 0) }
@@ -22,7 +22,7 @@ struct AckBatcherTests {
         #expect(batcher.outstanding == 6)
     }
 
-    @Test func doNotKeepASmallPrefetchWaiting() {
+    @Test("A small prefetch does not wait for an acknowledgement") func smallPrefetch() {
         var batcher = AckBatcher(prefetch: 2, subscriptions: 1)
         var actions: [AckBatcher.Action] = []
         batcher.delivered(of: 0)
@@ -32,7 +32,7 @@ struct AckBatcherTests {
         #expect(actions == [.acknowledge(tag: 2, multiple: false)])
     }
 
-    @Test func satisfyAModelOfTheBrokerWhateverFinishesInWhateverOrder() {
+    @Test("The acknowledgements satisfy a model of the broker, in any order of finishing") func anyOrder() {
         let seed = UInt64.random(in: 1 ... .max)
         print("ack batcher seed \(seed)")
         for round in 0..<10_000 as Range<UInt64> {
@@ -44,7 +44,7 @@ struct AckBatcherTests {
         }
     }
 
-    /// The model is the broker's own rule: an answer must name a delivery that is open, and `multiple` answers all open ones up to it.
+    /// The model is the broker's rule: an answer names an open delivery, and `multiple` answers all open deliveries up to it.
     private func check(_ random: inout SplitMix) -> String? {
         var batcher = AckBatcher(prefetch: 1 + random.next(below: 600), subscriptions: 1)
         var open: Set<UInt64> = []

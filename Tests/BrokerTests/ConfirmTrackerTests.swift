@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Which publishes the broker has answered for")
 struct ConfirmTrackerTests {
-    @Test func agreesWithASimpleModelWhateverTheBrokerAnswersInWhateverOrder() {
+    @Test("The tracker agrees with a simple model for all answers in any order") func agreesWithModel() {
         let seed = UInt64.random(in: 1 ... .max)
         print("confirm tracker seed \(seed)")
         for round in 0..<10_000 as Range<UInt64> {
@@ -17,7 +17,7 @@ struct ConfirmTrackerTests {
         }
     }
 
-    /// The model: a dictionary of what is open, no windows, no positions.
+    /// The model: a dictionary of the open messages, without windows and positions.
     private func check(_ random: inout SplitMix) -> Bool {
         var tracker = ConfirmTracker<Int>()
         var open: [UInt64: (entry: Int, id: PushID, bytes: Int, wasReturned: Bool)] = [:]
@@ -28,7 +28,7 @@ struct ConfirmTrackerTests {
             case 0..<6:
                 lastTag += 1
                 lastEntry += 1
-                // Few ids, so that the same one is in flight twice.
+                // Few ids, so that the same id is in flight twice.
                 let id = PushID(high: 0, low: UInt64(random.next(below: 6)))
                 let bytes = random.next(below: 100)
                 tracker.published(lastEntry, id: id, bytes: bytes)
@@ -38,7 +38,7 @@ struct ConfirmTrackerTests {
                 tracker.returned(id)
                 if let tag = open.filter({ $0.value.id == id && !$0.value.wasReturned }).keys.min() { open[tag]?.wasReturned = true }
             case 7..<11:
-                // Now and then a tag that is answered already, or was never given.
+                // Sometimes the broker already answered the tag, or the tracker never gave it.
                 let tag = UInt64(random.next(below: Int(lastTag) + 3))
                 let multiple = random.next(below: 3) == 0
                 let isRefusal = random.next(below: 4) == 0

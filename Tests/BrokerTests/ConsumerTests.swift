@@ -15,7 +15,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func settlesWhatIsAcknowledgedInAnyOrder() async throws {
+    @Test("A consumer settles acknowledged messages in any order") func settlesInAnyOrder() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, (0..<300).map { [UInt8(truncatingIfNeeded: $0)] })
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 300)])
@@ -34,9 +34,9 @@ struct ConsumerTests {
         }
     }
 
-    /// With a gap after each no two of these acknowledgements are one. RabbitMQ holds back what it cannot pass on to the queue at once, and
-    /// forgets it when the connection is closed.
-    @Test func losesNoneOfManyAcknowledgementsWhenItEnds() async throws {
+    /// The gap after each message prevents that one acknowledgement covers two. RabbitMQ keeps acknowledgements that it cannot pass to the
+    /// queue at once, and forgets them when the connection closes.
+    @Test("A consumer that ends loses none of many acknowledgements") func keepsAcknowledgements() async throws {
         try await withTestBroker { configuration, topology in
             let queue = Subscription(queue: topology.jobQueue(.now), prefetch: 2000)
             try await fill(configuration, topology, .now, (0..<2000).map { $0.isMultiple(of: 2) ? [0] : [1] })
@@ -50,14 +50,15 @@ struct ConsumerTests {
                     try await group.waitForAll()
                 }
             }
-            // Whatever comes again comes in the order of the first time.
+            // Messages that come again come in their first order.
             let again = try Watching(configuration, topology, [queue])
             let left = try await whileRunning(again.consumer) { try await again.take(1000) }
             #expect(left.count { $0.body == [1] } == 0)
         }
     }
 
-    @Test func holdsNoMoreThanThePrefetchOfEachSubscription() async throws {
+    @Test("A consumer holds no more than the prefetch of each subscription")
+    func holdsNoMoreThanThePrefetchOfEachSubscription() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, (0..<20).map { [$0] })
             try await fill(configuration, topology, .bulk, (0..<20).map { [$0] })
@@ -77,7 +78,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func givesBackWhatIsNotWanted() async throws {
+    @Test("A consumer returns a message to its queue") func returnsMessage() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[1]])
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
@@ -92,7 +93,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func getsUnsettledMessagesAgainAfterACutAndIgnoresTheirOldReceipts() async throws {
+    @Test("After a cut a consumer gets unsettled messages again and ignores their old receipts") func ignoresOldReceipts() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             try await fill(direct, topology, .now, (0..<10).map { [$0] })
             let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 20)])
@@ -104,7 +105,7 @@ struct ConsumerTests {
                 #expect(try await watching.connections.next())
                 let again = try await watching.messages.next(10)
                 #expect(Set(again.map(\.body)) == Set(first.map(\.body)))
-                // These name deliveries of a connection that is gone: taken at their word they would settle the wrong messages.
+                // These receipts name deliveries of the old connection. On the new one they would settle the wrong messages.
                 watching.consumer.acknowledge(first.map(\.receipt))
                 watching.consumer.giveBack(first.map(\.receipt))
                 watching.consumer.acknowledge(again.prefix(4).map(\.receipt))
@@ -116,13 +117,13 @@ struct ConsumerTests {
         }
     }
 
-    @Test func comesBackFromANetworkThatIsGoneWithoutSayingSo() async throws {
+    @Test("A consumer reconnects after a network that vanished silently") func silentNetwork() async throws {
         try await withProxiedBroker(heartbeat: .seconds(2)) { direct, proxied, topology, proxy in
             let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 20)])
             try await whileRunning(watching.consumer) {
                 _ = try await watching.connections.first { $0 }
                 proxy.set(.deafClient)
-                // The broker sends this one into the void.
+                // The broker sends this message, and it never arrives.
                 try await fill(direct, topology, .now, [[1]])
                 _ = try await watching.connections.first { !$0 }
                 proxy.set(.forwarding)
@@ -134,7 +135,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func survivesASecondSettlement() async throws {
+    @Test("A consumer survives a second settlement of a message") func settlesTwice() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[1], [2]])
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 1)])
@@ -144,18 +145,18 @@ struct ConsumerTests {
                 watching.consumer.giveBack([first.receipt])
                 watching.consumer.discard([first.receipt])
                 #expect(try await watching.take().body == [2])
-                // A tag that is answered twice would have closed the channel.
+                // A second answer to a tag would have closed the channel.
                 #expect(try await watching.connections.next())
                 #expect(watching.connections.waiting.isEmpty)
             }
         }
     }
 
-    @Test func comesBackWhenItsQueueWasDeleted() async throws {
+    @Test("A consumer reconnects when an operator deleted its queue") func deletedQueue() async throws {
         try await withTestBroker { configuration, topology in
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
-            // Nobody else may be about to declare the queue: one that is there again within milliseconds was never gone for RabbitMQ 3.10, which
-            // tells its consumer nothing.
+            // No other client may declare the queue now. If the queue is back within milliseconds, RabbitMQ 3.10 does not notify the
+            // consumer.
             try await whileRunning(watching.consumer) {
                 #expect(try await watching.connections.next())
                 try await TestBroker.withConnection(configuration) { try $0.deleteQueue(topology.jobQueue(.now)) }
@@ -167,8 +168,8 @@ struct ConsumerTests {
         }
     }
 
-    /// RabbitMQ 3.10 mostly tells the consumer nothing then, and holds what comes for it.
-    @Test func comesBackWhenItsQueueWasDeletedAndDeclaredAgainAtOnce() async throws {
+    /// RabbitMQ 3.10 usually does not notify the consumer in this case, and holds its messages.
+    @Test("A consumer reads on when its queue was deleted and declared again at once") func redeclaredQueue() async throws {
         try await withTestBroker { configuration, topology in
             let watching = try Watching(
                 configuration, topology,
@@ -187,7 +188,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func takesNothingMoreOnceToldSoAndSettlesWhatItHas() async throws {
+    @Test("A consumer that stops taking takes no more messages and settles the ones it has") func stopsAndSettles() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, (0..<10).map { [$0] })
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 4)])
@@ -202,14 +203,15 @@ struct ConsumerTests {
                 }
             }
             #expect(watching.messages.waiting.isEmpty)
-            // What the broker had sent after the four was not taken; the broker makes it ready again once it has noticed that the channel is gone.
+            // The consumer did not take the messages after the four. The broker makes them ready again when it notices that the channel is
+            // closed.
             while try await TestBroker.messageCount(topology.jobQueue(.now), configuration) < 6 { await Task.yield() }
             let left = try await TestBroker.messageCount(topology.jobQueue(.now), configuration)
             #expect(left == 6)
         }
     }
 
-    @Test func tellsTheBrokerWhatIsSettledAfterAGracefulStopHasBegun() async throws {
+    @Test("A consumer acknowledges messages that are settled after a graceful stop began") func settlesDuringStop() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, (0..<4).map { [$0] })
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 10)])
@@ -220,7 +222,8 @@ struct ConsumerTests {
                         group.addTask { try await watching.consumer.run() }
                         let held = try await watching.messages.next(4)
                         trigger.triggerGracefulShutdown()
-                        // A round trip to the broker: by its end the consumer has cancelled its subscription, and waits for these.
+                        // A round trip to the broker. At its end the consumer has cancelled its subscription and waits for these
+                        // acknowledgements.
                         #expect(await publisher.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed])
                         watching.consumer.acknowledge(held.map(\.receipt))
                         try await group.waitForAll()
@@ -232,7 +235,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func makesNoTopologyOnceAStopWasAskedFor() async throws {
+    @Test("A consumer declares no topology after a stop request") func declaresNothing() async throws {
         try await withProxiedBroker { direct, proxied, _, proxy in
             let topology = Topology(prefix: TestBroker.uniquePrefix())
             let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
@@ -241,7 +244,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func waitsAtAGracefulStopForWhatIsUnsettledButNotForEver() async throws {
+    @Test("A graceful stop waits for unsettled messages, but not for ever") func waitsAtStop() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[1], [2]])
             let watching = try Watching(
@@ -262,7 +265,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func deadLettersAMessageThatIsTooLarge() async throws {
+    @Test("A consumer dead-letters a message that is too large") func deadLetters() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[UInt8](repeating: 1, count: 5000), [2]])
             var careful = configuration
@@ -272,13 +275,13 @@ struct ConsumerTests {
             try await whileRunning(watching.consumer, dead.consumer) {
                 let taken = try await watching.take()
                 #expect(taken.body == [2])
-                let parked = try await dead.take()
-                #expect(parked.body.count == 5000)
+                let letter = try await dead.take()
+                #expect(letter.body.count == 5000)
             }
         }
     }
 
-    @Test func readsAStreamOnOverAnotherConnectionWhenToldTo() async throws {
+    @Test("A consumer reads a stream on over another connection on request") func readsOn() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let watching = try Watching(configuration, topology, [.stream(topology.controlStream, prefetch: 100)])
@@ -300,7 +303,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func readsAStreamFromItsFirstMessageToAMarkerOfItsOwn() async throws {
+    @Test("A consumer reads a stream from its first message up to its own marker") func readsToMarker() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             try await whileRunning(publisher) {
@@ -322,7 +325,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test func goesOnInAStreamBehindTheLastMessageItGave() async throws {
+    @Test("After a cut a consumer continues a stream after the last message it delivered") func continuesStream() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             let publisher = try makePublisher(direct, topology)
             let watching = try Watching(proxied, topology, [.stream(topology.controlStream, prefetch: 50)])
@@ -342,7 +345,8 @@ struct ConsumerTests {
     }
 
     /// The new stream counts from 0 again.
-    @Test(arguments: [false, true]) func readsAStreamThatWasDeletedFromItsNewBeginning(isDeclaredAtOnce: Bool) async throws {
+    @Test("A consumer reads a deleted stream from its new beginning", arguments: [false, true])
+    func deletedStream(isDeclaredAtOnce: Bool) async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let watching = try Watching(
@@ -356,16 +360,16 @@ struct ConsumerTests {
                     try connection.deleteQueue(topology.controlStream)
                     if isDeclaredAtOnce { try topology.declare(on: connection) }
                 }
-                // Whoever relies on it is told.
+                // The consumer reports the lost connection to its user.
                 _ = try await watching.connections.first { !$0 }
                 _ = try await watching.connections.first { $0 }
                 #expect(await publisher.publish([.control(topology, body: [99])], deadline: nil) == [.confirmed])
-                // It is told that there is more, as often as it takes.
+                // The test asks for another reading until the message arrives.
                 while watching.messages.waiting.isEmpty {
                     watching.consumer.readAnew(because: "a test")
                     _ = try await watching.connections.first { !$0 }
                     _ = try await watching.connections.first { $0 }
-                    // A round trip to the broker, for what has been read to arrive.
+                    // A round trip to the broker, so that messages in flight arrive.
                     #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
                 }
                 #expect(try await watching.take().body == [99])

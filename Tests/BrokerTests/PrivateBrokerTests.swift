@@ -8,10 +8,11 @@ import TestBroker
 import TestSupport
 import Testing
 
-/// One private broker for all of them, because it takes ten seconds to start; one after another, because they freeze and starve it.
+/// All cases share one private broker, because it takes ten seconds to start. They run one after another, because they freeze and starve
+/// it.
 @Suite("With a broker that is frozen, starved or guarded", .serialized, .timeLimit(.minutes(5)))
 struct PrivateBrokerTests {
-    @Test func clientsKeepTheirPromises() async throws {
+    @Test("Clients keep their promises with a frozen, starved or guarded broker") func promises() async throws {
         let broker = try await PrivateBroker.start()
         let result: Result<Void, any Error>
         do {
@@ -59,7 +60,7 @@ struct PrivateBrokerTests {
             }
             #expect(count == 0)
         }
-        // Another authority; and a name that leads to the broker and is not in its certificate (an old spelling of 127.0.0.1).
+        // First another authority, then a name of the broker that is not in its certificate (an old spelling of 127.0.0.1).
         for (host, authority) in [("localhost", "\(broker.folder)/server.pem"), ("127.1", broker.authorityFile)] {
             let configuration = try RabbitMQConfiguration(uri: "amqps://guest:guest@\(host):\(broker.tlsPort)/", authorityFile: authority)
             await #expect {
@@ -70,7 +71,7 @@ struct PrivateBrokerTests {
         }
     }
 
-    /// A queue that stands still confirms nothing, while its node and the connection are well.
+    /// A suspended queue confirms nothing, while its node and the connection work.
     private func publishesAgainWhereAConfirmationIsOverdue(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
         let topology = Topology(prefix: "still")
@@ -87,7 +88,7 @@ struct PrivateBrokerTests {
         }
     }
 
-    /// Two queues, of which one stands still, confirm like a stream that got another leader.
+    /// One of the two queues is suspended, so the confirms come in the wrong order, as from a stream with a new leader.
     private func doesNotBelieveAConfirmationThatPassesOverAMessage(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
         let topology = Topology(prefix: "order")
@@ -111,7 +112,7 @@ struct PrivateBrokerTests {
         #expect(count == 3)
     }
 
-    /// The queue's record names a node that is away as its leader, as it does in the moment after that node was lost.
+    /// The queue's record names a missing node as its leader, as it does just after the loss of that node.
     private func looksAgainForTheLeaderOfAQueueThatRefuses(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
         let topology = Topology(prefix: "lost")
@@ -139,7 +140,8 @@ struct PrivateBrokerTests {
             }
             #expect(outcomes[.now]?.last == .confirmed)
             #expect(outcomes[.bulk]?.allSatisfy(\.isConfirmed) == true)
-            // What is confirmed is stored, whichever connection it went over. RabbitMQ counts none while the record is wrong.
+            // The broker stored every confirmed message, over either connection. RabbitMQ reports a count of zero while the record is
+            // wrong.
             let confirmed = outcomes[.now]?.count { $0.isConfirmed } ?? 0
             var taken = 0
             while taken < confirmed, .now < deadline {
@@ -179,12 +181,12 @@ struct PrivateBrokerTests {
             try await blocked.wait()
             #expect(publisher.state == .blocked)
             #expect(outcomes.waiting.isEmpty)
-            // What has been written by now; from here on nothing but a heartbeat is.
+            // After this the publisher writes only heartbeats.
             let written = proxy.bytesFromClients
             publisher.publish((0..<200).map { _ in .job(topology, .bulk, body: [UInt8](repeating: 1, count: 1000)) }) { _ in }
-            // A caller is not held longer than it asked for.
+            // A caller waits no longer than its deadline.
             #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
-            // The proxy may not have read all of what was written before; two hundred of these would be more than all of that.
+            // The proxy may not have read all earlier bytes. The two hundred messages would be more than those.
             #expect(proxy.bytesFromClients < written + 100_000)
             try await broker.control("set_vm_memory_high_watermark", "0.4")
             try await unblocked.wait()
@@ -209,7 +211,7 @@ struct PrivateBrokerTests {
             let outcomes = Signal<[PublishOutcome]>()
             publisher.publish((0..<300).map { _ in .job(topology) }) { outcomes.send($0) }
             #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
-            // Twice the heartbeat: the library's own publish would hang here for ever (#780).
+            // After two heartbeats. The library's own publish would hang here for ever (#780).
             try await away.wait()
             #expect(publisher.state == .connecting)
             #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
@@ -220,7 +222,7 @@ struct PrivateBrokerTests {
     }
 }
 
-/// Tells a test what is logged.
+/// Gives a test every logged message.
 struct LogWatcher: LogHandler {
     let onMessage: @Sendable (String) -> Void
     var metadata: Logger.Metadata = [:]

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A publisher whose connection breaks", .timeLimit(.minutes(5)))
 struct PublisherFaultTests {
-    @Test func losesNothingThroughManyCuts() async throws {
+    @Test("A publisher loses no message through many cuts") func manyCuts() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             let publisher = try makePublisher(proxied, topology)
             let outcomes = Signal<[PublishOutcome]>()
@@ -21,7 +21,7 @@ struct PublisherFaultTests {
                             outcomes.send($0)
                         }
                     }
-                    // In the middle of the confirms of this round.
+                    // The cut comes in the middle of this round's confirms.
                     let first = try await outcomes.next()
                     proxy.cut()
                     let others = try await outcomes.next(9)
@@ -29,12 +29,12 @@ struct PublisherFaultTests {
                     #expect(failed.isEmpty)
                 }
             }
-            #expect(proxy.accepted.waiting.count >= 4, "the cuts did not make it connect anew")
+            #expect(proxy.accepted.waiting.count >= 4, "the cuts did not make the publisher reconnect")
             #expect(try await stored(direct, topology, atLeast: ids) == ids)
         }
     }
 
-    @Test func publishesAgainWithTheSameIDWhatWasNotConfirmed() async throws {
+    @Test("A publisher publishes unconfirmed messages again with the same id") func sameID() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             let publisher = try makePublisher(proxied, topology)
             let watching = try Watching(direct, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 100)])
@@ -42,7 +42,7 @@ struct PublisherFaultTests {
             try await whileRunning(publisher, watching.consumer) {
                 #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
                 _ = try await watching.take()
-                // The broker hears us and stores; its confirms do not come back.
+                // The broker gets and stores the messages, but its confirms do not arrive.
                 proxy.set(.deafClient)
                 let ids = (0..<50).map { _ in PushID.random() }
                 publisher.publish(ids.map { .job(topology, id: $0) }) { outcomes.send($0) }
@@ -57,7 +57,7 @@ struct PublisherFaultTests {
         }
     }
 
-    @Test func noticesANetworkThatIsGoneWithoutSayingSo() async throws {
+    @Test("A publisher notices a network that vanished silently") func silentNetwork() async throws {
         try await withProxiedBroker(heartbeat: .seconds(2)) { direct, proxied, topology, proxy in
             let publisher = try makePublisher(proxied, topology)
             let ids = (0..<20).map { _ in PushID.random() }
@@ -67,7 +67,7 @@ struct PublisherFaultTests {
                 proxy.set(.blackHole)
                 let outcomes = Signal<[PublishOutcome]>()
                 publisher.publish(ids.dropFirst().map { .job(topology, id: $0) }) { outcomes.send($0) }
-                // A second connection means that the first one was given up: two heartbeats without a sign of life.
+                // A second connection means that the publisher gave up the first one after two silent heartbeats.
                 _ = try await proxy.accepted.next()
                 #expect(publisher.state == .connecting)
                 #expect(outcomes.waiting.isEmpty)
@@ -78,10 +78,10 @@ struct PublisherFaultTests {
         }
     }
 
-    @Test func isFreedByItsWatchdogFromAWriteThatHangs() async throws {
+    @Test("The watchdog frees a publisher from a write that hangs") func hangingWrite() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             var patient = proxied
-            // The heartbeat must not be what ends the hanging.
+            // The heartbeat must not end the hanging write.
             patient.heartbeat = .seconds(60)
             let publisher = try makePublisher(patient, topology, watchdogLimit: .seconds(1))
             let outcomes = Signal<[PublishOutcome]>()
@@ -91,7 +91,7 @@ struct PublisherFaultTests {
                 proxy.set(.paused)
                 // More than the socket buffers of both hops hold together.
                 publisher.publish([.job(topology, .bulk, body: [UInt8](repeating: 1, count: 48 << 20))]) { outcomes.send($0) }
-                // The watchdog cuts, and the publisher comes again. TCP_USER_TIMEOUT would have taken fifteen seconds.
+                // The watchdog cuts the connection, and the publisher reconnects. TCP_USER_TIMEOUT would have taken fifteen seconds.
                 let start = ContinuousClock.now
                 _ = try await proxy.accepted.next()
                 #expect(start.duration(to: .now) < .seconds(14))
@@ -100,7 +100,7 @@ struct PublisherFaultTests {
         }
     }
 
-    /// Everything in the `now` lane: taken until all of `ids` are there and nothing is left.
+    /// Takes the messages of the lane `now` until all of `ids` are there and the queue is empty.
     private func stored(_ configuration: RabbitMQConfiguration, _ topology: Topology, atLeast ids: Set<PushID>) async throws -> Set<PushID>
     {
         let ready = try await TestBroker.messageCount(topology.jobQueue(.now), configuration)

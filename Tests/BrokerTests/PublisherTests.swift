@@ -10,7 +10,7 @@ import Testing
 
 @Suite("A publisher", .timeLimit(.minutes(5)))
 struct PublisherTests {
-    @Test func storesEveryMessageAndSaysSoInOrder() async throws {
+    @Test("A publisher stores every message and confirms in order") func storesInOrder() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let ids = (0..<3000).map { _ in PushID.random() }
@@ -28,7 +28,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func tellsAnUnroutableMessageFromItsNeighbours() async throws {
+    @Test("A publisher reports only the unroutable messages of a batch") func reportsUnroutable() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             try await whileRunning(publisher) {
@@ -40,7 +40,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func tellsThatAQueueIsFull() async throws {
+    @Test("A publisher reports a full queue") func fullQueue() async throws {
         try await withTestBroker { configuration, topology in
             let queue = "\(topology.prefix).small"
             try await TestBroker.withConnection(configuration) {
@@ -60,7 +60,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func publishesElsewhereWhatItsExchangeRefuses() async throws {
+    @Test("A publisher sends a refused message to its fallback exchange") func fallback() async throws {
         try await withTestBroker { configuration, topology in
             let queue = "\(topology.prefix).small"
             try await TestBroker.withConnection(configuration) {
@@ -91,7 +91,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func refusesOnlyTheMessageThatCannotBeEncoded() async throws {
+    @Test("A publisher refuses only the message that it cannot encode") func cannotEncode() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             try await whileRunning(publisher) {
@@ -103,19 +103,19 @@ struct PublisherTests {
         }
     }
 
-    @Test func takesNoMoreThanItsBoundWhileTheBrokerIsAway() async throws {
+    @Test("A publisher without a broker takes no more than its bound") func boundedPending() async throws {
         let configuration = try TestBroker.configuration()
         let publisher = try makePublisher(configuration, Topology(prefix: "test-never"), maximumPending: 10)
         let topology = Topology(prefix: "test-never")
         let outcomes = Signal<[PublishOutcome]>()
-        // It does not run yet: nothing can leave it.
+        // The publisher does not run yet, so no message can leave it.
         publisher.publish((0..<10).map { _ in .job(topology) }) { outcomes.send($0) }
         publisher.publish([.job(topology)]) { outcomes.send($0) }
         #expect(try await outcomes.next() == [.failed(.full)])
         #expect(publisher.pending == 10)
     }
 
-    @Test func letsACallerGoAtItsDeadlineAndWhenItIsCancelled() async throws {
+    @Test("A publisher returns to its caller at the deadline and on cancellation") func callerDeadline() async throws {
         let topology = Topology(prefix: "test-never")
         let publisher = try makePublisher(TestBroker.configuration(), topology)
         #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(10)) == [.failed(.deadlineExceeded)])
@@ -124,7 +124,7 @@ struct PublisherTests {
         #expect(await task.value == [.failed(.deadlineExceeded)])
     }
 
-    @Test func finishesWhatItHasBeforeAGracefulStopAndTakesNothingAfter() async throws {
+    @Test("A graceful stop finishes pending messages and takes no new ones") func gracefulStop() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let outcomes = Signal<[PublishOutcome]>()
@@ -144,7 +144,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func makesNoTopologyOnceAStopWasAskedForWhereNothingWaits() async throws {
+    @Test("A publisher without pending messages declares no topology after a stop request") func declaresNothing() async throws {
         try await withProxiedBroker { direct, proxied, _, proxy in
             let topology = Topology(prefix: TestBroker.uniquePrefix())
             let publisher = try makePublisher(proxied, topology)
@@ -153,7 +153,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func stopsWithinItsBoundThoughNothingIsConfirmed() async throws {
+    @Test("A publisher stops within its bound even if the broker confirms nothing") func boundedStop() async throws {
         try await withProxiedBroker { _, configuration, topology, proxy in
             let publisher = try makePublisher(configuration, topology, drainTimeout: .milliseconds(200))
             let outcomes = Signal<[PublishOutcome]>()
@@ -171,7 +171,7 @@ struct PublisherTests {
         }
     }
 
-    @Test func answersEveryOneOfManyConcurrentCallers() async throws {
+    @Test("A publisher answers each of many concurrent callers") func manyCallers() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             try await whileRunning(publisher) {

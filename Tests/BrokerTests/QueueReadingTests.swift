@@ -30,19 +30,19 @@ struct QueueReadingTests {
         try await reading(configuration, topology).read(wanting: { _ in true }) { ($0.messages.map(number), []) }
     }
 
-    @Test func everythingStaysInItsOrderHoweverOftenItIsRead() async throws {
+    @Test("Every message stays in its order after many readings") func staysInOrder() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, 300)
             for _ in 0..<4 { #expect(try await numbers(configuration, topology) == Array(0..<300)) }
         }
     }
 
-    @Test func whatIsTakenIsGoneAndTheRestStaysInItsOrder() async throws {
+    @Test("A reading removes the taken messages and keeps the order of the others") func takesSome() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, 200)
-            let taken = try await reading(configuration, topology).read(wanting: { number($0).isMultiple(of: 3) }) { sight in
-                #expect(sight.seen == 200 && sight.isComplete)
-                return (sight.messages.map(number), sight.messages.map(\.receipt))
+            let taken = try await reading(configuration, topology).read(wanting: { number($0).isMultiple(of: 3) }) { snapshot in
+                #expect(snapshot.seen == 200 && snapshot.isComplete)
+                return (snapshot.messages.map(number), snapshot.messages.map(\.receipt))
             }
             #expect(taken == (0..<200).filter { $0.isMultiple(of: 3) })
             let left = try await numbers(configuration, topology)
@@ -52,7 +52,7 @@ struct QueueReadingTests {
 
     struct Failure: Error {}
 
-    @Test func aReaderThatFailsTakesNothing() async throws {
+    @Test("A reader that fails takes nothing") func failingReader() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, 100)
             await #expect(throws: Failure.self) {
@@ -62,18 +62,18 @@ struct QueueReadingTests {
         }
     }
 
-    @Test(arguments: [0, 37, 99])
-    func aReaderWhoseConnectionDiesMidwayLosesAndReordersNothing(at moment: Int) async throws {
+    @Test("A reader whose connection dies midway loses and reorders nothing", arguments: [0, 37, 99])
+    func cutMidway(at moment: Int) async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             try await fill(direct, topology, 100)
             await #expect(throws: (any Error).self) {
                 try await reading(proxied, topology).read(wanting: { message in
                     if number(message) == moment { proxy.cut() }
                     return true
-                }) { sight in
-                    // If it got so far, it says that it takes all; but nobody hears it.
+                }) { snapshot in
+                    // If the reader gets so far, it takes all messages, but its acknowledgements do not arrive.
                     proxy.cut()
-                    return ((), sight.messages.map(\.receipt))
+                    return ((), snapshot.messages.map(\.receipt))
                 }
             }
             let left = try await eventuallyEqual(Array(0..<100)) { try await numbers(direct, topology) }
@@ -81,7 +81,7 @@ struct QueueReadingTests {
         }
     }
 
-    /// The broker notices the dead connection a moment later; until then somebody seems to be reading.
+    /// The broker notices the dead connection a moment later. Until then it refuses another reader.
     private func eventuallyEqual(_ wanted: [Int], _ read: () async throws -> [Int]) async throws -> [Int] {
         while true {
             do {
@@ -92,11 +92,11 @@ struct QueueReadingTests {
         }
     }
 
-    @Test func aSecondReaderIsTurnedAwayAndDisturbsNothing() async throws {
+    @Test("The queue refuses a second reader, which disturbs nothing") func secondReader() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, 50)
-            try await reading(configuration, topology).read(wanting: { _ in true }) { sight in
-                #expect(sight.messages.count == 50)
+            try await reading(configuration, topology).read(wanting: { _ in true }) { snapshot in
+                #expect(snapshot.messages.count == 50)
                 await #expect(throws: QueueIsBeingRead.self) { try await numbers(configuration, topology) }
                 return ((), [])
             }
@@ -104,20 +104,20 @@ struct QueueReadingTests {
         }
     }
 
-    @Test func theLimitBoundsWhatIsLookedAt() async throws {
+    @Test("The limit bounds the number of messages that a reader sees") func seenLimit() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, 60)
-            let seen = try await reading(configuration, topology, limit: 40).read(wanting: { number($0) < 10 }) { sight in
-                #expect(!sight.isComplete)
-                #expect(sight.messages.count == 10)
-                return (sight.seen, [])
+            let seen = try await reading(configuration, topology, limit: 40).read(wanting: { number($0) < 10 }) { snapshot in
+                #expect(!snapshot.isComplete)
+                #expect(snapshot.messages.count == 10)
+                return (snapshot.seen, [])
             }
             #expect(seen == 40)
             #expect(try await numbers(configuration, topology) == Array(0..<60))
         }
     }
 
-    @Test func anEmptyQueueIsReadAtOnce() async throws {
+    @Test("Reading an empty queue returns at once") func emptyQueue() async throws {
         try await withTestBroker { configuration, topology in
             let found = try await numbers(configuration, topology)
             #expect(found.isEmpty)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The pause before the next attempt to connect")
 struct ReconnectDelayTests {
-    @Test func growsToTwoSecondsIsNeverUnderATenthAndNeverTheSameForAll() {
+    @Test("The pause grows to two seconds, is never under a tenth, and differs between clients") func pauses() {
         var longest = Duration.zero
         var seen: Set<Duration> = []
         for _ in 0..<500 {
@@ -22,7 +22,7 @@ struct ReconnectDelayTests {
         #expect(seen.count > 5000)
     }
 
-    @Test func saysHowManyAttemptsFailedAndHowLongItTook() {
+    @Test("The delay reports how many attempts failed and how long the outage took") func reportsOutage() {
         var delay = ReconnectDelay()
         let start = ContinuousClock.now
         #expect(delay.reset(now: start) == nil)

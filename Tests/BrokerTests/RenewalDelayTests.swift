@@ -2,8 +2,9 @@ import Testing
 
 @testable import Broker
 
-@Suite struct RenewalDelayTests {
-    @Test func triesAtOnceAndThenMoreAndMoreSeldom() {
+@Suite("When a publisher renews a connection after refusals")
+struct RenewalDelayTests {
+    @Test("The first renewal is due at once, and later ones less and less often") func lessOften() {
         var delay = RenewalDelay()
         var now = ContinuousClock.now
         let begin = now
@@ -19,7 +20,7 @@ import Testing
         #expect(tried == [0, 1, 3, 7, 15, 31, 61, 91, 121].map { .seconds($0) })
     }
 
-    @Test func beginsAnewAfterAMinuteWithoutARefusal() {
+    @Test("The delay starts again after a minute without a refusal") func startsAgain() {
         var delay = RenewalDelay()
         let begin = ContinuousClock.now
         delay.refused(now: begin)
@@ -32,7 +33,7 @@ import Testing
         #expect(delay.isDue)
     }
 
-    @Test func staysDueUntilItIsDone() {
+    @Test("A renewal stays due until it is done") func staysDue() {
         var delay = RenewalDelay()
         delay.refused()
         delay.refused()

@@ -22,7 +22,7 @@ func whileRunning<R: Sendable>(_ services: any Service..., body: () async throws
 }
 
 extension OutgoingMessage {
-    /// To a lane's queue.
+    /// A message to the queue of a lane.
     static func job(
         _ topology: Topology, _ lane: Lane = .now, id: PushID = .random(), headers: [String: String] = [:], body: [UInt8] = [1]
     ) -> Self {
@@ -81,7 +81,7 @@ func makePublisher(
 }
 
 /// Gives a test a topology on the real broker and a fault proxy on the way to it.
-/// - Parameter heartbeat: Silence is noticed after two of them, also that of a busy machine.
+/// - Parameter heartbeat: Clients notice silence after two heartbeats, even the silence of a busy machine.
 func withProxiedBroker(
     heartbeat: Duration = .seconds(10),
     _ body: (_ direct: RabbitMQConfiguration, _ proxied: RabbitMQConfiguration, Topology, FaultProxy) async throws -> Void
@@ -96,7 +96,7 @@ func withProxiedBroker(
     }
 }
 
-/// Asks for the stop while the service waits for the broker's first words, and lets these come then.
+/// Requests the stop while the service waits for the broker's first bytes, and then lets them through.
 func stopWhileConnecting(_ service: some Service, through proxy: FaultProxy) async throws {
     proxy.set(.paused)
     try await testGracefulShutdown { trigger in

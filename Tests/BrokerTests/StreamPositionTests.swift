@@ -4,12 +4,12 @@ import Testing
 
 @Suite("How far a stream was read")
 struct StreamPositionTests {
-    /// Messages whose ID is their offset.
+    /// Gives the position messages whose id is their offset.
     private func arrive(_ offsets: ClosedRange<Int64>, _ position: inout StreamPosition) -> [Bool] {
         offsets.map { position.arrived($0, messageID: "\($0)") }
     }
 
-    /// Read up to offset 21, and begun anew.
+    /// A position that was read up to offset 21 and then began again.
     private func begunAnew() -> StreamPosition {
         var position = StreamPosition()
         let start = position.begin()
@@ -19,7 +19,7 @@ struct StreamPositionTests {
         return position
     }
 
-    @Test func goesOnAtItsLastMessage() {
+    @Test("The position continues after its last message") func continues() {
         var position = begunAnew()
         // The chunk of 21 begins at 19.
         #expect(arrive(19...21, &position) == [false, false, false])
@@ -27,8 +27,10 @@ struct StreamPositionTests {
         #expect(arrive(22...23, &position) == [true, true])
     }
 
-    @Test(arguments: [(21, "other"), (22, "22"), (500, "500")] as [(Int64, String)])
-    func isLostWhenSomethingElseComesInItsPlace(offset: Int64, messageID: String) {
+    @Test(
+        "The position is lost when another message comes in its place",
+        arguments: [(21, "other"), (22, "22"), (500, "500")] as [(Int64, String)])
+    func otherMessage(offset: Int64, messageID: String) {
         var position = begunAnew()
         let isNew = position.arrived(offset, messageID: messageID)
         #expect(!isNew && position.standing == .lost)
@@ -39,7 +41,7 @@ struct StreamPositionTests {
         #expect(arrive(0...1, &position) == [true, true])
     }
 
-    @Test func isLostWhenSeveralReadersInARowGetNothingThoughThereIsMore() {
+    @Test("The position is lost when several readers in a row get nothing although there is more") func silentReaders() {
         var position = begunAnew()
         for _ in 0..<2 {
             position.gaveNothing()
@@ -47,7 +49,7 @@ struct StreamPositionTests {
             let start = position.begin()
             #expect(start == 21)
         }
-        // The second reader's silence is forgiven once the third gets something.
+        // A message to the third reader resets the count of silent readers.
         #expect(arrive(21...22, &position) == [false, true])
         position.gaveNothing()
         for round in 0..<3 {
@@ -61,7 +63,7 @@ struct StreamPositionTests {
         #expect(start == nil && position.standing == .certain)
     }
 
-    @Test func isCertainOfAStreamOfWhichNothingWasRead() {
+    @Test("The position of a stream that was never read is certain") func unreadStream() {
         var position = StreamPosition()
         let start = position.begin()
         #expect(start == nil && position.standing == .certain)

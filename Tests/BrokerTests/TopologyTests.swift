@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The broker's topology", .timeLimit(.minutes(5)))
 struct TopologyTests {
-    @Test func isDeclaredAsOftenAsOneLikes() async throws {
+    @Test("A client may declare the topology any number of times") func declaredTwice() async throws {
         try await withTestBroker { configuration, topology in
             try await TestBroker.withConnection(configuration) { connection in
                 try topology.declare(on: connection)
@@ -18,14 +18,14 @@ struct TopologyTests {
         }
     }
 
-    /// A classic queue lives on one node: while that is away, it can be neither declared nor checked, and no connection comes up.
-    @Test func everyQueueIsReplicated() {
+    /// A classic queue lives on one node. While that node is away, no client can declare or check the queue, so no connection comes up.
+    @Test("Every queue is replicated") func replicated() {
         for queue in Topology().queues {
             #expect([RabbitMQValue.string("quorum"), .string("stream")].contains(queue.arguments["x-queue-type"]), "\(queue.name)")
         }
     }
 
-    @Test func heartbeatsAreConfirmedAndDoNotPileUp() async throws {
+    @Test("The broker confirms heartbeats and keeps at most one") func confirmsHeartbeats() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             try await whileRunning(publisher) {
@@ -40,7 +40,7 @@ struct TopologyTests {
         }
     }
 
-    @Test func isMissedByServicesThatMayNotDeclareIt() async throws {
+    @Test("Services that may not declare the topology report that it is missing") func missingTopology() async throws {
         let topology = Topology(prefix: TestBroker.uniquePrefix(), ownership: .operators)
         let configuration = try TestBroker.configuration()
         await #expect {
@@ -50,7 +50,7 @@ struct TopologyTests {
         }
     }
 
-    @Test func leadsEveryLaneToItsOwnQueue() async throws {
+    @Test("The topology routes every lane to its own queue") func laneQueues() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let watching = try Watching(
@@ -66,7 +66,7 @@ struct TopologyTests {
         }
     }
 
-    @Test func bringsARetriedJobBackToItsOwnLaneAndHoldsAShortDelayBehindNoLongerOne() async throws {
+    @Test("A retried job comes back to its own lane, and a short delay never waits behind a longer one") func retries() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let watching = try Watching(
@@ -82,7 +82,7 @@ struct TopologyTests {
                     [retry(.bulk, .fiveSeconds), retry(.soon, .oneSecond), retry(.now, .oneSecond)], deadline: nil)
                 #expect(outcomes == [.confirmed, .confirmed, .confirmed])
                 let first = try await watching.take(2)
-                // The broker's own clock measures the delay; ours may have begun a little later.
+                // The broker's clock measures the delay; the test's clock may start a little later.
                 #expect(start.duration(to: .now) >= .milliseconds(900))
                 #expect(Set(first.map(\.queue)) == [topology.jobQueue(.soon), topology.jobQueue(.now)])
                 let last = try await watching.take()
@@ -96,7 +96,7 @@ struct TopologyTests {
         }
     }
 
-    @Test func parksWhatIsDiscardedWithItsRoutingKey() async throws {
+    @Test("A discarded job goes to the dead letters with its routing key") func discardedJob() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let lanes = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.soon), prefetch: 10)])
@@ -105,14 +105,14 @@ struct TopologyTests {
                 let id = PushID.random()
                 #expect(await publisher.publish([.job(topology, .soon, id: id)], deadline: nil) == [.confirmed])
                 lanes.consumer.discard([try await lanes.messages.next().receipt])
-                let parked = try await dead.take()
-                #expect(parked.messageID == id)
-                #expect(parked.routingKey == "soon")
+                let letter = try await dead.take()
+                #expect(letter.messageID == id)
+                #expect(letter.routingKey == "soon")
             }
         }
     }
 
-    @Test func carriesOutcomesOfEveryAppToTheTokenService() async throws {
+    @Test("The topology routes the outcomes of every app to the token service") func routesOutcomes() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.tokenServiceOutcomesQueue, prefetch: 10)])
@@ -126,16 +126,16 @@ struct TopologyTests {
         }
     }
 
-    @Test func neverLosesADeadLetterAndLimitsWhatMayComeBack() throws {
+    @Test("The topology never loses a dead letter and limits how often a job comes back") func deadLetters() throws {
         let topology = Topology(prefix: "p")
-        // Heartbeats are nobody's: they may be dropped.
+        // The broker may drop heartbeats, because no service reads them.
         for queue in topology.queues where queue.arguments["x-queue-type"] == "quorum" && queue.name != topology.heartbeatQueue {
             // Without reject-publish the broker falls back to at-most-once and says nothing.
             #expect(queue.arguments["x-overflow"] == "reject-publish", "\(queue.name)")
             #expect(queue.arguments["x-max-length-bytes"] != nil, "\(queue.name)")
             #expect(queue.arguments["x-dead-letter-routing-key"] == nil, "\(queue.name)")
             if queue.name == topology.deadQueue {
-                // Nothing follows the parking lot: a limit that is reached there would lose the job.
+                // No queue follows the dead letters, so a delivery limit there would lose the job.
                 #expect(queue.arguments["x-dead-letter-exchange"] == nil)
                 #expect(try #require(queue.arguments["x-delivery-limit"]?.integer) > 1_000_000)
             } else {
@@ -150,11 +150,11 @@ struct TopologyTests {
         }
         let streams = topology.queues.filter { $0.arguments["x-queue-type"] == "stream" }
         #expect(streams.map(\.name) == ["p.control"])
-        // Older fences must not go because there are many.
+        // The stream must not drop older fences because there are many.
         #expect(streams.first?.arguments["x-max-length-bytes"] == nil)
     }
 
-    @Test func definitionsAreJSONThatNamesEverything() throws {
+    @Test("The definitions are JSON that names every exchange and queue") func definitionsFile() throws {
         let topology = Topology(prefix: "push")
         let json = try JSONValue.parse(topology.definitions(virtualHost: "shop"))
         func names(_ key: String) -> Set<String> {
@@ -178,12 +178,15 @@ struct TopologyTests {
 
 @Suite("A wanted delay")
 struct RetryDelayTests {
-    @Test(arguments: [
-        (Duration.zero, RetryDelay.oneSecond), (.milliseconds(1000), .oneSecond), (.milliseconds(1001), .fiveSeconds),
-        (.seconds(30), .thirtySeconds),
-        (.seconds(31), .twoMinutes), (.seconds(121), .tenMinutes), (.seconds(601), .fifteenMinutes), (.seconds(86_400), .fifteenMinutes),
-    ])
-    func isRoundedUpToAQueue(wanted: Duration, delay: RetryDelay) {
+    @Test(
+        "A wanted delay is rounded up to the next retry queue",
+        arguments: [
+            (Duration.zero, RetryDelay.oneSecond), (.milliseconds(1000), .oneSecond), (.milliseconds(1001), .fiveSeconds),
+            (.seconds(30), .thirtySeconds),
+            (.seconds(31), .twoMinutes), (.seconds(121), .tenMinutes), (.seconds(601), .fifteenMinutes),
+            (.seconds(86_400), .fifteenMinutes),
+        ])
+    func roundedUp(wanted: Duration, delay: RetryDelay) {
         #expect(RetryDelay.atLeast(wanted) == delay)
     }
 }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("A run's folder is judged like the same ledgers in memory, and told without a whole token", .timeLimit(.minutes(5)))
+@Suite("The checker judges a run's folder like the same ledgers in memory, and reports no whole token", .timeLimit(.minutes(5)))
 struct FolderTests {
     private func withFolder(_ body: (RunFolder) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "chaos-" + PushID.random().description)
@@ -23,7 +23,7 @@ struct FolderTests {
         try LedgerWriter<ClientRecord>(path: folder.clients).append(story.clientList)
         try LedgerWriter<ReportedRecord>(path: folder.reported).append(story.reportedList)
         try LedgerWriter<SampleRecord>(path: folder.samples).append(story.sampleList)
-        // As the simulator itself writes it.
+        // Written by the simulator itself.
         let journal = try JournalFile(path: folder.journal)
         var sequence: Int64 = 0
         story.pushes { push in
@@ -54,10 +54,10 @@ struct FolderTests {
             marker: push.marker)
     }
 
-    @Test("The verdict on a folder is that on the same ledgers in memory") func theSameVerdict() throws {
+    @Test("The verdict on a folder equals the verdict on the same ledgers in memory") func theSameVerdict() throws {
         for seed in 0..<5 as Range<UInt64> {
             var story = PerfectPlatform(seed: seed, isFaulty: true).story
-            // Something of everything to be told.
+            // One finding of each kind for the report.
             story.push(99, 1, at: 9000)
             story.register("ada", 1, at: 250_000)
             try withFolder { folder in
@@ -71,7 +71,7 @@ struct FolderTests {
         }
     }
 
-    @Test("A journal with a gap cannot be judged") func aGapInTheJournal() throws {
+    @Test("A journal with a gap cannot be judged") func journalGap() throws {
         try withFolder { folder in
             try write(.ordinary, to: folder, leavingOut: 1)
             let error = #expect(throws: LedgerError.self) { try Checker.judge(FolderSource(folder)) }

@@ -3,18 +3,18 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("A clock that was set excuses as much as it was set by, and only while it was", .timeLimit(.minutes(5)))
+@Suite("A clock that was set excuses at most its step, and only while it is wrong", .timeLimit(.minutes(5)))
 struct ClockJudgementTests {
     /// A clock is wrong from 20 to 40 s, by so many milliseconds.
-    private func judge(step: Int64, _ tell: (inout Story) -> Void) throws -> [Promise: Int] {
+    private func judge(step: Int64, _ write: (inout Story) -> Void) throws -> [Promise: Int] {
         var story = Story.ordinary
         story.fault(.clock, "token-service-1", from: 20_000, to: 40_000)
         story.faultList[0].step = step * 1000
-        tell(&story)
+        write(&story)
         return try story.judge().counts
     }
 
-    /// To be sent from `due` on, and sent at `time`.
+    /// A notification that is due at `due` and sent at `time`.
     private func early(step: Int64, due: Int64, at time: Int64) throws -> [Promise: Int] {
         try judge(step: step) { story in
             story.send(3, to: "ada", at: 10_000) { $0.notBefore = Story.moment(due) }
@@ -23,7 +23,7 @@ struct ClockJudgementTests {
         }
     }
 
-    @Test("Whoever believes that it is later sends before the time, by no more than that") func beforeItsTime() throws {
+    @Test("A process whose clock is ahead sends too early, by at most its step") func beforeItsTime() throws {
         #expect(try early(step: 60_000, due: 80_000, at: 25_000) == [:])
         #expect(try early(step: 60_000, due: 90_000, at: 25_000) == [.early: 1])
         #expect(try early(step: -60_000, due: 80_000, at: 25_000) == [.early: 1])
@@ -39,14 +39,14 @@ struct ClockJudgementTests {
         }
     }
 
-    @Test("Whoever believes that it is earlier sends after the expiry, by no more than that") func afterItsExpiry() throws {
+    @Test("A process whose clock is behind sends after the expiry, by at most its step") func afterItsExpiry() throws {
         #expect(try late(step: -30_000, expiry: 12_000, at: 30_000) == [:])
         #expect(try late(step: -10_000, expiry: 12_000, at: 30_000) == [.afterExpiry: 1])
         #expect(try late(step: 30_000, expiry: 12_000, at: 30_000) == [.afterExpiry: 1])
         #expect(try late(step: -60_000, expiry: 12_000, at: 50_000) == [.afterExpiry: 1])
     }
 
-    @Test("Whoever believes that it is later lets a notification expire, by no more than that") func expiredTooSoon() throws {
+    @Test("A process whose clock is ahead lets a notification expire too early, by at most its step") func expiredTooSoon() throws {
         func expired(step: Int64, expiry: Int64, sent: Int64 = 25_000) throws -> [Promise: Int] {
             try judge(step: step) { story in
                 story.send(3, to: "ada", at: sent) { $0.expiresAt = Story.moment(expiry) }
@@ -58,7 +58,7 @@ struct ClockJudgementTests {
         #expect(try expired(step: 400_000, expiry: 440_000, sent: 50_000) == [.lost: 1])
     }
 
-    @Test("A hold ends too soon for whoever believes that it is later, by no more than that") func endsOfHolds() throws {
+    @Test("A hold ends too early for a process whose clock is ahead, by at most its step") func endsOfHolds() throws {
         func held(step: Int64, until end: Int64) throws -> [Promise: Int] {
             try judge(step: step) { story in
                 story.ask(.hold, at: 12_000) { record in
@@ -74,7 +74,7 @@ struct ClockJudgementTests {
         #expect(try held(step: -60_000, until: 70_000) == [.afterHold: 1])
     }
 
-    @Test("What a token service took while its clock was wrong does not wait for it") func waits() throws {
+    @Test("A notification that a token service accepted with a wrong clock does not wait for the clock") func waits() throws {
         for step in [3_600_000, -3_600_000] as [Int64] {
             let waiting = try judge(step: step) { story in
                 story.send(3, to: "ada", at: 25_000)
@@ -84,7 +84,7 @@ struct ClockJudgementTests {
         }
     }
 
-    @Test("It excuses no second push and no push for somebody who left") func nothingElse() throws {
+    @Test("A wrong clock excuses no second push and no push for a user who left") func nothingElse() throws {
         let twice = try judge(step: 60_000) { story in
             story.send(3, to: "ada", at: 24_000)
             story.push(3, 1, at: 25_000)
@@ -102,9 +102,9 @@ struct ClockJudgementTests {
     }
 }
 
-@Suite("What must be spoken in TLS is spoken in nothing else", .timeLimit(.minutes(5)))
+@Suite("A link that needs TLS carries nothing else", .timeLimit(.minutes(5)))
 struct WireJudgementTests {
-    @Test("One connection in the clear is found; a run without TLS shows nothing") func inTheClear() throws {
+    @Test("The checker finds one connection without TLS; a run without TLS shows nothing") func inTheClear() throws {
         func judge(_ inClear: Int?) throws -> Verdict {
             var story = Story.ordinary
             if let inClear {

@@ -46,7 +46,8 @@ struct ClusterJudgementTests {
         #expect(try story.judge().isKept)
     }
 
-    @Test("What is meant to wait is not waited for: later, held, or left when clients have ended") func meantToWait() throws {
+    @Test("A notification that is meant to wait is no standstill: scheduled, held, or left when clients have ended")
+    func meantToWait() throws {
         #expect(try story(pushed: 40_000) { $0.notBefore = Story.moment(35_000) }.judge().isKept)
         var ended = story(pushed: 40_000)
         ended.clientList.removeLast(2)
@@ -55,7 +56,7 @@ struct ClusterJudgementTests {
         #expect(try ended.judge().isKept)
     }
 
-    @Test("A hold excuses what it may have kept waiting, and nothing before it was set") func holds() throws {
+    @Test("A hold excuses notifications that it may have kept waiting, and nothing before it was set") func holds() throws {
         for (moment, isFine) in [(8_000, true), (45_000, false)] as [(Int64, Bool)] {
             var story = story(pushed: 40_000)
             story.ask(.hold, at: moment) { $0.hold = Story.notification(50) }
@@ -64,7 +65,7 @@ struct ClusterJudgementTests {
         }
     }
 
-    @Test("While RabbitMQ itself refuses every publisher nothing is expected; afterwards it is") func alarm() throws {
+    @Test("The checker expects no push while RabbitMQ refuses every publisher, and expects one afterwards") func alarm() throws {
         for (pushed, isFine) in [(39_000, true), (41_000, false)] as [(Int64, Bool)] {
             var story = story(pushed: pushed)
             story.fault(.disk, "rabbitmq-3", from: 9_000, to: 25_000, recovered: 30_000)
@@ -72,19 +73,19 @@ struct ClusterJudgementTests {
         }
     }
 
-    @Test("The longest time without a 202 is told") func withoutAcceptance() throws {
+    @Test("The report names the longest time without a 202") func withoutAcceptance() throws {
         // From notification 6 to notification 7.
         #expect(try story(pushed: 12_000).judge().figures.longestWithoutAcceptance == 48_060_000)
     }
 
     @Test(
-        "A cut between servers explains what the loss of one would",
+        "A cut between servers excuses the effects of a lost server",
         arguments: [("rabbitmq>rabbitmq", true), ("dispatcher>rabbitmq", true), ("postgres>standby", false)])
     func separation(link: String, explains: Bool) throws {
         var story = Story.ordinary
         story.push(1, 1, at: 20_000)
         story.fault(.blackHole, link, from: 11_000, to: 19_000)
-        // The other standby confirms what is committed.
+        // The other standby confirms commits.
         #expect(try story.judge().counts[.duplicated] == (explains ? nil : 1))
     }
 

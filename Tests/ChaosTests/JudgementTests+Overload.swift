@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("Under overload what can be done is done, and the rest is told when to come back", .timeLimit(.minutes(5)))
+@Suite("Under overload the platform works at its capacity and refuses the rest with Retry-After", .timeLimit(.minutes(5)))
 struct OverloadJudgementTests {
     /// Ten requests a second are accepted while it is saturated, from 10 to 20 s; `goodput` a second under an overload from 30 to 40 s.
     private func story(goodput: Int, shed: Int = 30, unsent: Int = 0) -> Story {
@@ -26,14 +26,14 @@ struct OverloadJudgementTests {
         return story
     }
 
-    @Test("Four fifths of what it can do are enough, less is not") func goodput() throws {
+    @Test("Four fifths of the capacity are enough, less is not") func goodput() throws {
         let verdict = try story(goodput: 8).judge()
         #expect(verdict.isKept, "\(verdict.examples)")
         #expect(verdict.figures.overloads == [Overload(capacity: 10, sent: 38, goodput: 8, shed: 30, unsent: 0)])
         #expect(try story(goodput: 7).judge().counts == [.goodput: 1])
     }
 
-    @Test("What is no overload, or was never measured, shows nothing and is not judged") func noOverload() throws {
+    @Test("A load that is no overload, or was never measured, is not judged") func noOverload() throws {
         #expect(throws: LedgerError.self) { try story(goodput: 10, shed: 10).judge() }
         #expect(throws: LedgerError.self) { try story(goodput: 9, shed: 9, unsent: 30).judge() }
         #expect(try story(goodput: 9, shed: 12, unsent: 10).judge().isKept)
@@ -53,7 +53,7 @@ struct OverloadJudgementTests {
         #expect(try silent.judge().counts == [.unkindRefusals: 1])
     }
 
-    @Test("Five seconds after it nobody is refused any more") func backToNormal() throws {
+    @Test("Five seconds after the overload the platform refuses no request") func backToNormal() throws {
         for (moment, isFine) in [(44_000, true), (46_000, false)] as [(Int64, Bool)] {
             var one = story(goodput: 9)
             one.send(9999, to: "ada", at: moment, status: 503)
@@ -64,7 +64,7 @@ struct OverloadJudgementTests {
         }
     }
 
-    @Test("A refusal that takes too long is found too, where only its second was written down") func lateRefusals() throws {
+    @Test("The checker also finds a slow refusal that only its second records") func lateRefusals() throws {
         var story = story(goodput: 9)
         story.flood(at: 39_500, shed: 1, longest: 5001)
         #expect(try story.judge().counts == [.slowAnswers: 1])

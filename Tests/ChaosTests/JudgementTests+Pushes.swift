@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("Pushes that nobody may get are found, and what only looks like them is not", .timeLimit(.minutes(5)))
+@Suite("The checker finds forbidden pushes, and not those that only look like them", .timeLimit(.minutes(5)))
 struct PushJudgementTests {
     private func judge(_ change: (inout Story) -> Void) throws -> [Promise: Int] {
         var story = Story.ordinary
@@ -12,21 +12,21 @@ struct PushJudgementTests {
     }
 
     @Test("A push needs a request that may have been accepted") func phantoms() throws {
-        func tell(_ status: Int?) throws -> [Promise: Int] {
+        func findings(_ status: Int?) throws -> [Promise: Int] {
             try judge { story in
                 story.send(3, to: "ada", at: 7000, status: status)
                 story.push(3, 1, at: 7100)
             }
         }
-        #expect(try tell(400) == [.phantom: 1])
-        #expect(try tell(503) == [:])
-        #expect(try tell(nil) == [:])
+        #expect(try findings(400) == [.phantom: 1])
+        #expect(try findings(503) == [:])
+        #expect(try findings(nil) == [:])
         #expect(try judge { $0.push(9, 1, at: 7100) } == [.phantom: 1])
         // Before it was asked for.
         #expect(try judge { $0.pushList[0].time = Story.moment(4000) } == [.phantom: 1])
     }
 
-    @Test("What was accepted without an answer is recovered") func recovered() throws {
+    @Test("A notification that was accepted without an answer counts as recovered") func recovered() throws {
         var story = Story.ordinary
         story.send(3, to: "ada", at: 7000, status: nil)
         story.push(3, 1, at: 7100)
@@ -34,15 +34,15 @@ struct PushJudgementTests {
     }
 
     @Test("A push before its time is found") func early() throws {
-        func tell(_ time: Int64) throws -> [Promise: Int] {
+        func findings(_ time: Int64) throws -> [Promise: Int] {
             try judge { story in
                 story.send(3, to: "ada", at: 7000) { $0.notBefore = Story.moment(9000) }
                 story.push(3, 1, at: time)
                 story.report(3, [(1, .accepted)])
             }
         }
-        #expect(try tell(8990) == [.early: 1])
-        #expect(try tell(9000) == [:])
+        #expect(try findings(8990) == [.early: 1])
+        #expect(try findings(9000) == [:])
     }
 
     @Test("Another app's topic or device is found") func crossApp() throws {
@@ -50,8 +50,8 @@ struct PushJudgementTests {
         #expect(try judge { $0.pushList[0].token = Story.token(1, "bank") }[.crossApp] == 1)
     }
 
-    @Test("Nothing comes after the expiry, but for what stood still in between") func afterExpiry() throws {
-        func tell(_ time: Int64, frozen: Bool = false) throws -> [Promise: Int] {
+    @Test("No push comes after the expiry, except after a standstill in between") func afterExpiry() throws {
+        func findings(_ time: Int64, frozen: Bool = false) throws -> [Promise: Int] {
             try judge { story in
                 if frozen { story.fault(.freeze, "dispatcher-1", from: 7900, to: 14_900) }
                 story.send(3, to: "ada", at: 7000) { $0.expiresAt = Story.moment(8000) }
@@ -59,14 +59,14 @@ struct PushJudgementTests {
                 story.report(3, [(1, .accepted)])
             }
         }
-        #expect(try tell(9001) == [.afterExpiry: 1])
-        #expect(try tell(8900) == [:])
-        #expect(try tell(15_000, frozen: true) == [:])
-        #expect(try tell(17_000, frozen: true) == [.afterExpiry: 1])
+        #expect(try findings(9001) == [.afterExpiry: 1])
+        #expect(try findings(8900) == [:])
+        #expect(try findings(15_000, frozen: true) == [:])
+        #expect(try findings(17_000, frozen: true) == [.afterExpiry: 1])
     }
 
-    @Test("Nothing comes a second after a cancellation was answered; a refused one stops nothing") func afterCancel() throws {
-        func tell(_ time: Int64, status: Int? = 200, fence: ClientRecord.Fence = .effective) throws -> [Promise: Int] {
+    @Test("No push comes a second after the answer to a cancellation; a refused one stops nothing") func afterCancel() throws {
+        func findings(_ time: Int64, status: Int? = 200, fence: ClientRecord.Fence = .effective) throws -> [Promise: Int] {
             try judge { story in
                 story.send(3, to: "ada", at: 7000)
                 story.cancel(3, at: 8000, status: status, fence: fence)
@@ -74,17 +74,17 @@ struct PushJudgementTests {
                 story.report(3, [(1, .accepted)])
             }
         }
-        #expect(try tell(9011) == [.afterCancel: 1])
-        #expect(try tell(9010) == [:])
-        #expect(try tell(9500, status: 404) == [:])
-        #expect(try tell(9500, status: nil) == [:])
-        #expect(try tell(9500, fence: .pending) == [:])
-        #expect(try tell(15_000, fence: .pending) == [.afterCancel: 1])
-        #expect(try tell(15_000, fence: ClientRecord.Fence.none) == [:], "it was too late, and said so")
+        #expect(try findings(9011) == [.afterCancel: 1])
+        #expect(try findings(9010) == [:])
+        #expect(try findings(9500, status: 404) == [:])
+        #expect(try findings(9500, status: nil) == [:])
+        #expect(try findings(9500, fence: .pending) == [:])
+        #expect(try findings(15_000, fence: .pending) == [.afterCancel: 1])
+        #expect(try findings(15_000, fence: ClientRecord.Fence.none) == [:], "it was too late, and said so")
     }
 
-    @Test("Nothing comes during a hold, and everything after it") func duringAHold() throws {
-        func tell(_ time: Int64, lane: Lane? = nil) throws -> [Promise: Int] {
+    @Test("No push comes during a hold, and all come after it") func duringAHold() throws {
+        func findings(_ time: Int64, lane: Lane? = nil) throws -> [Promise: Int] {
             try judge { story in
                 story.send(3, to: "ada", at: 7000) { $0.lane = .now }
                 story.ask(.hold, at: 8000) { record in (record.hold, record.lane) = (Story.notification(50), lane) }
@@ -93,11 +93,11 @@ struct PushJudgementTests {
                 story.report(3, [(1, .accepted)])
             }
         }
-        #expect(try tell(9500) == [.afterHold: 1])
-        #expect(try tell(9500, lane: .now) == [.afterHold: 1])
-        #expect(try tell(9500, lane: .bulk) == [:])
-        #expect(try tell(8900) == [:])
-        #expect(try tell(20_000) == [:])
+        #expect(try findings(9500) == [.afterHold: 1])
+        #expect(try findings(9500, lane: .now) == [.afterHold: 1])
+        #expect(try findings(9500, lane: .bulk) == [:])
+        #expect(try findings(8900) == [:])
+        #expect(try findings(20_000) == [:])
     }
 
     // MARK: Owners
@@ -110,21 +110,21 @@ struct PushJudgementTests {
             change(&story)
             story.push(3, 7, at: time, app: app)
             story.report(3, app == "shop" ? [(1, .fenced), (7, .accepted)] : [(7, .accepted)], app: app)
-            // So that device 1, which is Ada's as well, explains itself.
+            // A reason for the outcome of device 1, which is Ada's too.
             if app == "shop" { story.logout(1, at: 6950) }
         }
     }
 
     @Test(
-        "Whoever left a device a second ago gets nothing there",
-        arguments: ["logout", "deregister", "other user", "nobody", "token", "everywhere"])
+        "A user who left a device a second ago gets nothing there",
+        arguments: ["logout", "deregister", "other user", "no user", "token", "everywhere"])
     func afterLogout(way: String) throws {
         func leave(_ story: inout Story) {
             switch way {
             case "logout": story.logout(7, at: 8000)
             case "deregister": story.ask(.deregister, at: 8000, status: 204) { $0.installation = Story.installation(7) }
             case "other user": story.register("eve", 7, at: 8000)
-            case "nobody": story.register(nil, 7, at: 8000)
+            case "no user": story.register(nil, 7, at: 8000)
             case "token": story.register("eve", 8, token: 7, at: 8000)
             default: story.ask(.logout, at: 8000) { $0.user = "ada" }
             }
@@ -173,9 +173,7 @@ struct PushJudgementTests {
         #expect(try pushed(at: 22_000) { leave(&$0) } == [.afterLogout: 1])
     }
 
-    @Test("A registration that repeats the one that took the token tells nothing of the fence at the device before") func repeatedMove()
-        throws
-    {
+    @Test("A repeated registration that took the token says nothing about the fence at the device before") func repeatedMove() throws {
         func move(_ story: inout Story, fence: ClientRecord.Fence) {
             story.fault(.freeze, "rabbitmq", from: 7500, to: 15_000)
             story.register("bob", 8, token: 7, at: 8000, fence: fence)
@@ -191,7 +189,7 @@ struct PushJudgementTests {
         #expect(try pushed(at: 12_000) { $0.register("ada", 8, at: 8000) } == [:])
     }
 
-    @Test("What a frozen dispatcher had decided comes when it thaws, and nothing later") func frozenDispatcher() throws {
+    @Test("Pushes that a frozen dispatcher had decided come when it thaws, and no later ones") func frozenDispatcher() throws {
         func leave(_ story: inout Story) {
             story.fault(.freeze, "dispatcher-1", from: 7900, to: 15_000)
             story.logout(7, at: 8000)
@@ -205,8 +203,8 @@ struct PushJudgementTests {
             } == [.afterLogout: 1])
     }
 
-    @Test("What names a device and no user goes there whoever is signed in, until it is deregistered") func toADevice() throws {
-        func tell(_ kind: ClientRecord.Kind, _ time: Int64) throws -> [Promise: Int] {
+    @Test("A notification to a device goes there for any user until the device is deregistered") func toADevice() throws {
+        func findings(_ kind: ClientRecord.Kind, _ time: Int64) throws -> [Promise: Int] {
             try judge { story in
                 story.send(3, to: "", at: 7000) { record in
                     (record.target, record.user, record.installation) = (.installation, nil, Story.installation(1))
@@ -216,9 +214,9 @@ struct PushJudgementTests {
                 story.report(3, [(1, .accepted)])
             }
         }
-        #expect(try tell(.logout, 20_000) == [:])
-        #expect(try tell(.deregister, 9010) == [:])
-        #expect(try tell(.deregister, 9011) == [.afterLogout: 1])
+        #expect(try findings(.logout, 20_000) == [:])
+        #expect(try findings(.deregister, 9010) == [:])
+        #expect(try findings(.deregister, 9011) == [.afterLogout: 1])
     }
 
     @Test("A push to a device that never was the user's is found") func aStrangersDevice() throws {

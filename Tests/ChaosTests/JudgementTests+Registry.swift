@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("What the API says in the end is held against everything else", .timeLimit(.minutes(5)))
+@Suite("The checker compares the API's final answers with everything else", .timeLimit(.minutes(5)))
 struct ReportedJudgementTests {
     private func judge(_ change: (inout Story) -> Void) throws -> [Promise: Int] {
         var story = Story.ordinary
@@ -24,7 +24,7 @@ struct ReportedJudgementTests {
         #expect(try change { $0.counts = [.init(.tokenGone, 1)] }[.counters] != nil)
         #expect(try change { $0.deliveries = [] }[.counters] != nil)
         #expect(try change { $0.isComplete = false } == [:])
-        // APNs accepted what is reported otherwise.
+        // APNs accepted a push that the API reports with another outcome.
         #expect(
             try change { reported in
                 reported.counts = [.init(.unknown, 1)]
@@ -46,18 +46,18 @@ struct ReportedJudgementTests {
 
     /// Device 1 was uninstalled at one moment, and APNs said so at another.
     private func retired(
-        _ story: inout Story, uninstalled: Int64 = 6500, told: Int64 = 7050, reason: String = "Unregistered", status: Int? = 410
+        _ story: inout Story, uninstalled: Int64 = 6500, answered: Int64 = 7050, reason: String = "Unregistered", status: Int? = 410
     ) {
         story.deviceList.append(DeviceRecord(token: Story.token(1), event: .uninstall, at: Story.moment(uninstalled)))
         story.send(3, to: "ada", at: 7000)
-        story.push(3, 1, at: told, fate: .refused(410), timestamp: uninstalled)
+        story.push(3, 1, at: answered, fate: .refused(410), timestamp: uninstalled)
         story.report(3, [(1, .tokenGone)])
         story.reportedList.append(
             .retirement(
                 ReportedRetirement(
                     app: "shop", installation: Story.installation(1), hint: Story.token(1).hint, reason: reason, status: status,
                     apnsTimestamp: status == 410 ? Story.moment(uninstalled) : nil, delivery: Story.delivery(3, 1),
-                    at: Story.moment(told + 100))))
+                    at: Story.moment(answered + 100))))
     }
 
     private func end(_ story: inout Story, isActive: Bool, reason: String? = "gone") {
@@ -68,7 +68,7 @@ struct ReportedJudgementTests {
                     tokens: [ReportedToken(token: Story.token(1), isActive: isActive, reason: isActive ? nil : reason)])))
     }
 
-    @Test("A token is retired by APNs' word about this registration, and by no other") func retirements() throws {
+    @Test("Only APNs' answer about this registration retires a token") func retirements() throws {
         #expect(
             try judge {
                 retired(&$0); end(&$0, isActive: false)
@@ -108,32 +108,32 @@ struct ReportedJudgementTests {
 
     // MARK: Owners
 
-    @Test("One token is at one installation, and ends with an owner that somebody named") func ownership() throws {
-        func tell(_ device: Int, _ user: String?) -> ReportedRecord {
+    @Test("A token is at one installation and ends with an owner that a request named") func ownership() throws {
+        func reported(_ device: Int, _ user: String?) -> ReportedRecord {
             .installation(
                 ReportedInstallation(
                     app: "shop", id: Story.installation(device), isRegistered: true, user: user, epoch: 1,
                     tokens: [ReportedToken(token: Story.token(1), isActive: true)]))
         }
-        #expect(try judge { $0.reportedList.append(tell(1, "ada")) } == [:])
-        #expect(try judge { $0.reportedList += [tell(1, "ada"), tell(2, "bob")] } == [.ownership: 1])
-        #expect(try judge { $0.reportedList.append(tell(1, "bob")) } == [.ownership: 1])
+        #expect(try judge { $0.reportedList.append(reported(1, "ada")) } == [:])
+        #expect(try judge { $0.reportedList += [reported(1, "ada"), reported(2, "bob")] } == [.ownership: 1])
+        #expect(try judge { $0.reportedList.append(reported(1, "bob")) } == [.ownership: 1])
         #expect(
             try judge {
-                $0.logout(1, at: 7000); $0.reportedList.append(tell(1, "ada"))
+                $0.logout(1, at: 7000); $0.reportedList.append(reported(1, "ada"))
             } == [.ownership: 1])
         #expect(
             try judge {
-                $0.logout(1, at: 7000, status: nil); $0.reportedList.append(tell(1, "ada"))
+                $0.logout(1, at: 7000, status: nil); $0.reportedList.append(reported(1, "ada"))
             } == [:])
         #expect(
             try judge {
-                $0.logout(1, at: 7000); $0.reportedList.append(tell(1, nil))
+                $0.logout(1, at: 7000); $0.reportedList.append(reported(1, nil))
             } == [:])
     }
 
     @Test("Epochs never go down") func epochs() throws {
-        func tell(_ first: Int64, _ second: Int64, gap: Int64) throws -> [Promise: Int] {
+        func findings(_ first: Int64, _ second: Int64, gap: Int64) throws -> [Promise: Int] {
             try judge { story in
                 for (number, epoch) in [first, second].enumerated() {
                     story.register("ada", 1, at: 7000 + Int64(number) * gap)
@@ -141,29 +141,29 @@ struct ReportedJudgementTests {
                 }
             }
         }
-        #expect(try tell(3, 4, gap: 100) == [:])
-        #expect(try tell(4, 4, gap: 100) == [:])
-        #expect(try tell(4, 3, gap: 100) == [.ownership: 1])
+        #expect(try findings(3, 4, gap: 100) == [:])
+        #expect(try findings(4, 4, gap: 100) == [:])
+        #expect(try findings(4, 3, gap: 100) == [.ownership: 1])
         // At the same time.
-        #expect(try tell(4, 3, gap: 5) == [:])
+        #expect(try findings(4, 3, gap: 5) == [:])
     }
 
     // MARK: Processes
 
-    @Test("A process above its limit is found") func memory() throws {
-        func tell(_ name: String, _ bytes: Int64) throws -> [Promise: Int] {
+    @Test("The checker finds a process above its limit") func memory() throws {
+        func findings(_ name: String, _ bytes: Int64) throws -> [Promise: Int] {
             try judge { story in
                 story.sampleList.append(
                     .process(.init(at: Story.moment(1), name: name, id: 1, memory: bytes, descriptors: 1, threads: 1, isReady: true)))
             }
         }
-        #expect(try tell("dispatcher-2", 101 << 20) == [.memory: 1])
-        #expect(try tell("dispatcher-2", 100 << 20) == [:])
-        #expect(try tell("postgres", 101 << 20) == [:])
+        #expect(try findings("dispatcher-2", 101 << 20) == [.memory: 1])
+        #expect(try findings("dispatcher-2", 100 << 20) == [:])
+        #expect(try findings("postgres", 101 << 20) == [:])
     }
 
-    @Test("A process that grows over a quarter of an hour is found; one that is busy now and then is not") func growth() throws {
-        func tell(
+    @Test("The checker finds a process that grows over a quarter of an hour, and not one that is sometimes busy") func growth() throws {
+        func findings(
             _ memory: (Int64) -> Int64 = { _ in 20 << 20 }, descriptors: (Int64) -> Int = { _ in 30 }, clients: (Int64) -> Int = { _ in 0 },
             threads: (Int64) -> Int = { _ in 20 }
         ) throws -> [Promise: Int] {
@@ -177,18 +177,18 @@ struct ReportedJudgementTests {
                 }
             }
         }
-        #expect(try tell { (20 << 20) + $0 * (2 << 20) / 60 } == [.growth: 1])
-        #expect(try tell { (20 << 20) + $0 * (1 << 19) / 60 } == [:])
-        #expect(try tell { $0.isMultiple(of: 15) ? 60 << 20 : 20 << 20 } == [:])
-        #expect(try tell(threads: { 20 + Int($0) / 100 }) == [.growth: 1])
-        #expect(try tell(threads: { 20 + Int($0) / 300 }).isEmpty)
-        #expect(try tell(descriptors: { 30 + Int($0) / 20 }) == [.growth: 1])
-        // What clients have open is their affair.
-        #expect(try tell(descriptors: { 30 + Int($0) / 20 }, clients: { Int($0) / 20 }) == [:])
+        #expect(try findings { (20 << 20) + $0 * (2 << 20) / 60 } == [.growth: 1])
+        #expect(try findings { (20 << 20) + $0 * (1 << 19) / 60 } == [:])
+        #expect(try findings { $0.isMultiple(of: 15) ? 60 << 20 : 20 << 20 } == [:])
+        #expect(try findings(threads: { 20 + Int($0) / 100 }) == [.growth: 1])
+        #expect(try findings(threads: { 20 + Int($0) / 300 }).isEmpty)
+        #expect(try findings(descriptors: { 30 + Int($0) / 20 }) == [.growth: 1])
+        // Clients decide about their open connections.
+        #expect(try findings(descriptors: { 30 + Int($0) / 20 }, clients: { Int($0) / 20 }) == [:])
     }
 
-    @Test("A table that grows without rows is found, and one that keeps what is done; rows may take their room") func tables() throws {
-        func tell(rows: (Int64) -> Int64, bytes: (Int64) -> Int64) throws -> [Promise: Int] {
+    @Test("The checker finds a table that grows without rows or keeps finished work; rows may take their space") func tables() throws {
+        func findings(rows: (Int64) -> Int64, bytes: (Int64) -> Int64) throws -> [Promise: Int] {
             try judge { story in
                 for minute in Int64(0)..<16 {
                     story.sampleList.append(
@@ -196,14 +196,14 @@ struct ReportedJudgementTests {
                 }
             }
         }
-        #expect(try tell(rows: { 1000 * ($0 + 1) }, bytes: { (1 << 20) * ($0 + 1) }) == [:])
-        #expect(try tell(rows: { _ in 1000 }, bytes: { (4 << 20) * ($0 + 1) }) == [.tables: 1])
-        #expect(try tell(rows: { 1000 + $0 }, bytes: { (1 << 20) * (1 << min($0, 12)) }) == [.tables: 1])
-        #expect(try tell(rows: { $0 % 2 * 50 }, bytes: { _ in 6 << 20 }) == [:])
+        #expect(try findings(rows: { 1000 * ($0 + 1) }, bytes: { (1 << 20) * ($0 + 1) }) == [:])
+        #expect(try findings(rows: { _ in 1000 }, bytes: { (4 << 20) * ($0 + 1) }) == [.tables: 1])
+        #expect(try findings(rows: { 1000 + $0 }, bytes: { (1 << 20) * (1 << min($0, 12)) }) == [.tables: 1])
+        #expect(try findings(rows: { $0 % 2 * 50 }, bytes: { _ in 6 << 20 }) == [:])
     }
 
     @Test("No job is unpublished in the end") func emptyAtRest() throws {
-        func tell(_ rows: Int64, at moment: Int64) throws -> [Promise: Int] {
+        func findings(_ rows: Int64, at moment: Int64) throws -> [Promise: Int] {
             try judge { story in
                 story.record.emptyAtRest = ["unpublished jobs"]
                 story.record.drainedAt = Story.moment(90_000)
@@ -211,46 +211,46 @@ struct ReportedJudgementTests {
                 story.sampleList.append(.table(.init(at: Story.moment(moment), name: "notifications", rows: 7, bytes: 1)))
             }
         }
-        #expect(try tell(1, at: 95_000) == [.tables: 1])
-        #expect(try tell(0, at: 95_000) == [:])
-        #expect(try tell(1, at: 80_000) == [:])
+        #expect(try findings(1, at: 95_000) == [.tables: 1])
+        #expect(try findings(0, at: 95_000) == [:])
+        #expect(try findings(1, at: 80_000) == [:])
     }
 
-    @Test("A storm of connections is found where it is judged") func connections() throws {
-        func tell(limit: Int?) throws -> [Promise: Int] {
+    @Test("The checker finds a storm of connections if the run judges it") func connections() throws {
+        func findings(limit: Int?) throws -> [Promise: Int] {
             try judge { story in
                 story.record.connectionsPerSecond = limit
                 story.pushList[1].connection = 12
             }
         }
-        #expect(try tell(limit: 10) == [.connections: 1])
-        #expect(try tell(limit: 11) == [:])
-        #expect(try tell(limit: nil) == [:])
+        #expect(try findings(limit: 10) == [.connections: 1])
+        #expect(try findings(limit: 11) == [:])
+        #expect(try findings(limit: nil) == [:])
     }
 
-    @Test("An internal error is found whatever the faults are") func internalErrors() throws {
-        func tell(_ status: Int) throws -> [Promise: Int] {
+    @Test("The checker finds an internal error during any fault") func internalErrors() throws {
+        func findings(_ status: Int) throws -> [Promise: Int] {
             try judge { story in
                 story.fault(.kill, "postgres", from: 49_000, to: 49_000, recovered: 51_000)
                 story.ask(.read, at: 50_000, status: status) { _ in }
             }
         }
-        #expect(try tell(500) == [.internalErrors: 1])
-        #expect(try tell(503) == [:])
+        #expect(try findings(500) == [.internalErrors: 1])
+        #expect(try findings(503) == [:])
     }
 
-    @Test("Refusals outside faults, and slow answers, are found where they are judged") func refusals() throws {
-        func tell(judged: Bool, fault: Int64) throws -> [Promise: Int] {
+    @Test("The checker finds refusals outside faults, and slow answers, if the run judges them") func refusals() throws {
+        func findings(judged: Bool, fault: Int64) throws -> [Promise: Int] {
             try judge { story in
                 story.record.judgesRefusals = judged
                 story.fault(.kill, "postgres", from: fault, to: fault, recovered: fault + 1000)
                 story.ask(.read, at: 50_000, status: 503) { _ in }
             }
         }
-        #expect(try tell(judged: true, fault: 20_000) == [.refusals: 1])
-        #expect(try tell(judged: true, fault: 44_500) == [:])
-        #expect(try tell(judged: true, fault: 50_020) == [.refusals: 1])
-        #expect(try tell(judged: false, fault: 20_000) == [:])
+        #expect(try findings(judged: true, fault: 20_000) == [.refusals: 1])
+        #expect(try findings(judged: true, fault: 44_500) == [:])
+        #expect(try findings(judged: true, fault: 50_020) == [.refusals: 1])
+        #expect(try findings(judged: false, fault: 20_000) == [:])
         #expect(
             try judge { story in
                 story.record.answerWithin = 20_000_000

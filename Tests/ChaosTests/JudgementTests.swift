@@ -18,16 +18,16 @@ private func expect(
     #expect(twinVerdict.isKept, "\(twinVerdict.examples)", sourceLocation: sourceLocation)
 }
 
-@Suite("Each fault alone is found, and what only looks like it is not", .timeLimit(.minutes(5)))
+@Suite("The checker finds each fault alone, and not its innocent twin", .timeLimit(.minutes(5)))
 struct JudgementTests {
-    @Test("What is in order passes") func whatIsInOrderPasses() throws {
+    @Test("A correct run passes") func correctRun() throws {
         let verdict = try Story.ordinary.judge()
         #expect(verdict.isKept, "\(verdict.examples)")
         #expect(verdict.figures.acknowledged == 2)
         #expect(verdict.figures.delivered == 2)
     }
 
-    @Test("A run that was cut off is not judged") func aRunThatWasCutOffIsNotJudged() {
+    @Test("A run that was cut off is not judged") func cutOffRun() {
         var story = Story.ordinary
         story.record.endedAt = nil
         #expect(throws: LedgerError.self) { try story.judge() }
@@ -55,32 +55,32 @@ struct JudgementTests {
     }
 
     @Test("Counted accepted without receipts and without as many pushes is lost") func countedWithoutAPush() throws {
-        func tell(_ story: inout Story, _ devices: Set<Int>) {
+        func write(_ story: inout Story, _ devices: Set<Int>) {
             story.send(3, to: "", at: 7000) { record in (record.target, record.user) = (.all, nil) }
             for device in devices { story.push(3, device, at: 7100) }
             story.report(3, [(1, .accepted), (2, .accepted)], hasAllReceipts: false)
         }
         try expect(.lost) {
-            tell(&$0, [1])
+            write(&$0, [1])
         } unlike: {
-            tell(&$0, [1, 2])
+            write(&$0, [1, 2])
         }
     }
 
     @Test("A device that certainly was the user's and got nothing is lost; one that may have left is not") func aDeviceLeftOut() throws {
-        func tell(_ story: inout Story) {
+        func write(_ story: inout Story) {
             story.send(3, to: "ada", at: 7000)
             story.report(3, [], state: .noTargets)
         }
         try expect(.lost) {
-            tell(&$0)
+            write(&$0)
         } unlike: { story in
             story.logout(1, at: 6990)
-            tell(&story)
+            write(&story)
         }
     }
 
-    @Test("Fenced, expired, cancelled and held need somebody who asked for it") func endsNeedAReason() throws {
+    @Test("Fenced, expired, cancelled and held need a request as their reason") func endsNeedAReason() throws {
         for outcome in [OutcomeClass.fenced, .expired, .cancelled, .held] {
             try expect(.lost) { story in
                 story.send(3, to: "ada", at: 7000)
@@ -98,7 +98,7 @@ struct JudgementTests {
         }
     }
 
-    @Test("Whatever names the token, or an installation that had it too, may have fenced") func fencedByToken() throws {
+    @Test("A request that names the token, or an installation that had it too, may have fenced") func fencedByToken() throws {
         try expect(.lost) { story in
             story.send(3, to: "ada", at: 7000)
             story.report(3, [(1, .fenced)])
@@ -115,10 +115,8 @@ struct JudgementTests {
         #expect(try story.judge().isKept)
     }
 
-    @Test("A token that APNs spoke against may have been retired before its job was told to the broker anew") func fencedByRetirement()
-        throws
-    {
-        func tell(_ story: inout Story, refusedOf device: Int) {
+    @Test("A token that APNs rejected may have been retired before its job was published again") func fencedByRetirement() throws {
+        func write(_ story: inout Story, refusedOf device: Int) {
             story.send(3, to: "ada", at: 7000)
             story.send(4, to: device == 1 ? "ada" : "bob", at: 7000)
             story.push(4, device, at: 7100, fate: .refused(410), timestamp: 7050)
@@ -126,14 +124,14 @@ struct JudgementTests {
             story.report(4, [(device, .tokenGone)])
         }
         try expect(.lost) {
-            tell(&$0, refusedOf: 2)
+            write(&$0, refusedOf: 2)
         } unlike: {
-            tell(&$0, refusedOf: 1)
+            write(&$0, refusedOf: 1)
         }
     }
 
-    @Test("What APNs said long before retires a token late where faults lasted until then") func fencedAfterFaults() throws {
-        func tell(_ story: inout Story, isFrozen: Bool) {
+    @Test("An old rejection by APNs retires a token late if faults lasted until then") func fencedAfterFaults() throws {
+        func write(_ story: inout Story, isFrozen: Bool) {
             story.send(4, to: "ada", at: 7000)
             story.push(4, 1, at: 7100, fate: .refused(410), timestamp: 7050)
             story.report(4, [(1, .tokenGone)])
@@ -142,13 +140,13 @@ struct JudgementTests {
             story.report(3, [(1, .fenced)])
         }
         try expect(.lost) {
-            tell(&$0, isFrozen: false)
+            write(&$0, isFrozen: false)
         } unlike: {
-            tell(&$0, isFrozen: true)
+            write(&$0, isFrozen: true)
         }
     }
 
-    @Test("Given up is lost where APNs never refused it, or once and without an expiry") func givenUp() throws {
+    @Test("A failed delivery is lost if APNs never refused it, or refused it once without an expiry") func givenUp() throws {
         try expect(.lost) { story in
             story.send(3, to: "ada", at: 7000)
             story.report(3, [(1, .failed)])
@@ -168,7 +166,7 @@ struct JudgementTests {
         }
     }
 
-    @Test("What has no end is stuck, unless it is not due yet") func stuck() throws {
+    @Test("A notification without an end is stuck, unless it is not due yet") func stuck() throws {
         try expect(.stuck) { story in
             story.send(3, to: "ada", at: 7000)
             story.report(3, [], state: .sending, pending: 1)
@@ -178,8 +176,9 @@ struct JudgementTests {
         }
     }
 
-    @Test("What waits may be held by what is in force in the end, and not by what was lifted long before") func heldInTheEnd() throws {
-        func tell(until end: Int64?) throws -> [Promise: Int] {
+    @Test("A waiting notification may be held by a hold that is in force at the end, and not by one that was lifted long before")
+    func heldInTheEnd() throws {
+        func findings(until end: Int64?) throws -> [Promise: Int] {
             var story = Story.ordinary
             story.ask(.hold, at: 6000) { record in
                 record.hold = Story.notification(99)
@@ -189,13 +188,13 @@ struct JudgementTests {
             story.report(3, [], state: .sending)
             return try story.judge().counts
         }
-        #expect(try tell(until: nil) == [:])
-        #expect(try tell(until: 290_000) == [:])
-        #expect(try tell(until: 200_000) == [.stuck: 1])
+        #expect(try findings(until: nil) == [:])
+        #expect(try findings(until: 290_000) == [:])
+        #expect(try findings(until: 200_000) == [.stuck: 1])
     }
 
-    @Test("What waits is lost where no queue holds its job any more") func aJobThatIsNowhere() throws {
-        func tell(queued: Int?, fate: Push.Fate) throws -> [Promise: Int] {
+    @Test("A waiting notification is lost if no queue holds its job any more") func missingJob() throws {
+        func findings(queued: Int?, fate: Push.Fate) throws -> [Promise: Int] {
             var story = Story.ordinary
             story.send(3, to: "ada", at: 7000)
             story.push(3, 1, at: 7050, fate: fate)
@@ -212,10 +211,10 @@ struct JudgementTests {
             }
             return try story.judge().counts
         }
-        #expect(try tell(queued: 0, fate: .refused(503)) == [.stuck: 1, .lost: 1])
-        #expect(try tell(queued: 1, fate: .refused(503)) == [.stuck: 1])
-        #expect(try tell(queued: nil, fate: .refused(503)) == [.stuck: 1])
-        #expect(try tell(queued: 0, fate: .accepted) == [.stuck: 1])
+        #expect(try findings(queued: 0, fate: .refused(503)) == [.stuck: 1, .lost: 1])
+        #expect(try findings(queued: 1, fate: .refused(503)) == [.stuck: 1])
+        #expect(try findings(queued: nil, fate: .refused(503)) == [.stuck: 1])
+        #expect(try findings(queued: 0, fate: .accepted) == [.stuck: 1])
     }
 
     // MARK: Twice
@@ -229,9 +228,7 @@ struct JudgementTests {
         }
     }
 
-    @Test("A graceful stop, GOAWAY, the loss of a standby and a death long after explain no duplicate") func whatExplainsNoDuplicate()
-        throws
-    {
+    @Test("A graceful stop, GOAWAY, the loss of a standby and a death long after explain no duplicate") func unexcusing() throws {
         for (kind, target, from) in [
             (FaultRecord.Kind.stop, "dispatcher-1", Int64(5100)), (.goAway, "simulator", 5100), (.stop, "token-service-1", 5100),
             (.kill, "dispatcher-1", 60_000), (.reset, "client>token-service", 5100), (.kill, "token-service-1", 20_000),
@@ -246,7 +243,7 @@ struct JudgementTests {
         }
     }
 
-    @Test("Whoever tells the broker may tell it twice, at the beginning of a delivery's life only") func toldTwice() throws {
+    @Test("The relay may publish a job twice, but only at the beginning of a delivery's life") func publishedTwice() throws {
         try expect(.duplicated) { story in
             story.fault(.kill, "token-service-1", from: 12_000, to: 12_000)
             story.push(1, 1, at: 13_000)
@@ -269,7 +266,7 @@ struct JudgementTests {
         }
     }
 
-    @Test("A job that was put off unsent when its dispatcher died is there twice, until 5 s after the recovery") func putOff() throws {
+    @Test("A job that was put off unsent when its dispatcher died exists twice, until 5 s after the recovery") func putOff() throws {
         try expect(.duplicated) { story in
             story.fault(.kill, "dispatcher-1", from: 2000, to: 2000, recovered: 3000)
             story.send(10, to: "ada", at: 1900)
@@ -285,8 +282,8 @@ struct JudgementTests {
         }
     }
 
-    @Test("A kill explains no more than was in flight") func theBoundOfAKill() throws {
-        func tell(_ story: inout Story, _ number: Int64) {
+    @Test("A kill explains no more duplicates than were in flight") func killBound() throws {
+        func write(_ story: inout Story, _ number: Int64) {
             story.fault(.kill, "dispatcher-1", from: 8000, to: 8000, recovered: 9000)
             for marker in 10..<10 + number {
                 story.send(marker, to: "ada", at: 7000)
@@ -296,20 +293,20 @@ struct JudgementTests {
             }
         }
         try expect(.overBound, count: 2) {
-            tell(&$0, 5)
+            write(&$0, 5)
         } unlike: {
-            tell(&$0, 3)
+            write(&$0, 3)
         }
         try expect(.overBound) {
-            tell(&$0, 7); $0.fault(.kill, "dispatcher-2", from: 8100, to: 8100, recovered: 9000)
+            write(&$0, 7); $0.fault(.kill, "dispatcher-2", from: 8100, to: 8100, recovered: 9000)
         } unlike: {
-            tell(&$0, 6)
+            write(&$0, 6)
             $0.fault(.kill, "dispatcher-2", from: 8100, to: 8100, recovered: 9000)
         }
     }
 
     @Test("One key is one notification; without a key each answer may be one") func idempotency() throws {
-        func tell(_ story: inout Story, key: String?, second: PushID?) {
+        func write(_ story: inout Story, key: String?, second: PushID?) {
             for (number, id) in [Story.notification(3), second].enumerated() {
                 story.send(3, to: "ada", at: 7000 + Int64(number) * 100, status: id == nil ? nil : 202) { record in
                     record.key = key
@@ -320,9 +317,9 @@ struct JudgementTests {
             story.report(3, [(1, .accepted)])
         }
         try expect(.idempotency) {
-            tell(&$0, key: "k", second: Story.notification(77))
+            write(&$0, key: "k", second: Story.notification(77))
         } unlike: {
-            tell(&$0, key: "k", second: Story.notification(3))
+            write(&$0, key: "k", second: Story.notification(3))
         }
         func second(_ story: inout Story) {
             story.pushList.append(
@@ -331,11 +328,11 @@ struct JudgementTests {
                     fate: .accepted))
         }
         var story = Story.ordinary
-        tell(&story, key: "k", second: nil)
+        write(&story, key: "k", second: nil)
         second(&story)
         #expect(try story.judge().counts == [.idempotency: 1])
         var twin = Story.ordinary
-        tell(&twin, key: nil, second: nil)
+        write(&twin, key: nil, second: nil)
         second(&twin)
         #expect(try twin.judge().isKept)
     }

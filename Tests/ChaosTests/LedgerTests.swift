@@ -38,7 +38,7 @@ struct LedgerTests {
         try roundTrip([Samples.run])
     }
 
-    @Test("A line that was cut off at the end is left out, and said to be") func aTornLineIsLeftOut() throws {
+    @Test("The reader leaves out a line that was cut off at the end, and reports it") func tornLine() throws {
         try withFile { path in
             let whole = DeviceRecord(token: Samples.token, event: .uninstall, at: 7)
             let bytes = whole.encoded() + [UInt8(ascii: "\n")]
@@ -59,7 +59,7 @@ struct LedgerTests {
             (#"{"token":"xyz","event":"uninstall","at":1}"#, "token: expected an even number of hex digits"),
             (#"{"token":"00aa","event":"uninstall","at":1"#, "column 43: the text ends inside an array or object"),
         ])
-    func anErrorNamesThePlace(line: String, message: String) throws {
+    func errorPlace(line: String, message: String) throws {
         try withFile { path in
             let good = DeviceRecord(token: Samples.token, event: .uninstall, at: 7).encoded()
             try Data(good + Array("\n\(line)\n".utf8)).write(to: URL(filePath: path))
@@ -70,7 +70,7 @@ struct LedgerTests {
         }
     }
 
-    @Test("Unknown fields are passed over") func unknownFieldsArePassedOver() throws {
+    @Test("The reader ignores unknown fields") func unknownFields() throws {
         let line = Array(#"{"token":"00aabb","event":"uninstall","new":[{"a":1}],"at":7}"#.utf8)
         #expect(try DeviceRecord(line: line, of: "devices", number: 1).at == 7)
     }

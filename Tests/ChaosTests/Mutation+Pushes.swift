@@ -44,7 +44,7 @@ extension Mutation {
             push.time = Story.moment(end + 1001 + random.number(0...60_000))
             return .afterCancel
         case .pushAfterLogout:
-            // Everybody leaves in the end; one push comes all the same.
+            // Every user leaves at the end, and one push comes all the same.
             guard let token = push.token else { return nil }
             story.ask(.logout, at: 200_000) { $0.tokens = [token] }
             push.time = Story.moment(201_011 + random.number(0...50_000))

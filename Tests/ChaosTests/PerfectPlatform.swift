@@ -2,8 +2,8 @@ import ChaosChecking
 import ChaosLedger
 import PushModel
 
-/// A platform that keeps every promise, and the ledgers of a run of it: random requests with and without answers, pushes late, refused, silent
-/// and repeated where a fault allows it. Whatever it does, the checker must find nothing.
+/// A platform that keeps every promise, and the ledgers of a run of it: random requests with and without answers, and pushes that are late,
+/// refused, silent or repeated if a fault allows it. The checker must find nothing.
 struct PerfectPlatform {
     struct Device {
         var installation: Int
@@ -11,7 +11,7 @@ struct PerfectPlatform {
         let app: String
         var user: String?
         var epoch: Int64 = 0
-        /// When the last change was answered; what was decided before may come a second later.
+        /// When the last change was answered. Earlier decided pushes may come a second later.
         var changedAt: Int64 = 0
         var registeredAt: Int64 = 0
         var uninstalledAt: Int64?
@@ -87,9 +87,9 @@ struct PerfectPlatform {
         return (sent, now - sent + random.number(1...40), !isFaulty || !random.chance(0.06))
     }
 
-    /// - Parameter isSure: It is carried out, whether it is answered or not.
+    /// - Parameter isSure: The platform carries it out, whether it answers or not.
     private mutating func register(_ index: Int, user: String?, isSure: Bool = false) {
-        // Whoever deleted the app comes back with another token.
+        // A user who deleted the app comes back with another token.
         let isBack = devices[index].uninstalledAt != nil
         if isBack { renewToken(index) }
         let (sent, took, isAnswered) = exchange()
@@ -98,7 +98,7 @@ struct PerfectPlatform {
         story.register(
             user, device.installation, token: device.token, at: sent, took: took, status: isAnswered ? 200 : nil, app: device.app)
         guard isDone else { return }
-        // Nobody may count on what was not answered.
+        // The checker may not count on an unanswered request.
         let end = isAnswered ? sent + took : Int64.max
         change(index, user, end)
         devices[index].registeredAt = now
@@ -111,7 +111,7 @@ struct PerfectPlatform {
 
     private mutating func change(_ index: Int, _ user: String?, _ answered: Int64) {
         guard devices[index].user != user else {
-            // What was not answered before is certain now.
+            // An unanswered earlier change is certain now.
             devices[index].changedAt = min(devices[index].changedAt, answered)
             return
         }
@@ -142,7 +142,7 @@ struct PerfectPlatform {
         register(index, user: devices[index].user, isSure: true)
     }
 
-    /// The token moves to another installation; where the user is another one, the old one is fenced.
+    /// The token moves to another installation. If the user changes, the old one is fenced.
     private mutating func changeInstallation(_ index: Int) {
         guard devices[index].uninstalledAt == nil else { return changeToken(index) }
         nextInstallation += 1
@@ -160,7 +160,7 @@ struct PerfectPlatform {
     private mutating func kill() {
         story.fault(.kill, "dispatcher-\(random.number(1...3))", from: now, to: now, recovered: now + 1500)
         for index in deliveries.indices {
-            // Whatever was pushed just now and not settled comes again, if it may.
+            // A push that was just sent and not settled may come again.
             guard let last = deliveries[index].lastPush, now - last < 2000, deliveries[index].outcome == .accepted, random.chance(0.5)
             else { continue }
             deliveries[index].due = now + random.number(1...800)
@@ -210,7 +210,7 @@ struct PerfectPlatform {
         let delivery = deliveries[index]
         let device = devices[delivery.device]
         if let stopped = stop(delivery, device) {
-            // Also of what APNs took before the kill: its answer is forgotten.
+            // Also a push that APNs took before the kill, whose answer is lost.
             deliveries[index].outcome = stopped
             return
         }

@@ -13,7 +13,7 @@ struct RandomHistoryTests {
         }
     }
 
-    @Test("The histories hold what they are for") func historiesAreRich() throws {
+    @Test("The histories contain the events that they test") func historiesAreRich() throws {
         var (duplicated, refused, fenced, expired, retired) = (0, 0, 0, 0, 0)
         for seed in 0..<300 as Range<UInt64> {
             let story = PerfectPlatform(seed: seed, isFaulty: true).story
@@ -29,7 +29,8 @@ struct RandomHistoryTests {
             "\(duplicated) \(refused) \(fenced) \(expired) \(retired)")
     }
 
-    @Test("One fault put into a correct history is found", arguments: Mutation.allCases) func oneFaultIsFound(mutation: Mutation) throws {
+    @Test("The checker finds one fault in a correct history", arguments: Mutation.allCases)
+    func oneFaultIsFound(mutation: Mutation) throws {
         var found = 0
         for seed in 0..<60 as Range<UInt64> {
             let platform = PerfectPlatform(seed: seed, isFaulty: mutation.standsFaults && seed.isMultiple(of: 2))
@@ -43,14 +44,14 @@ struct RandomHistoryTests {
     }
 }
 
-/// What a broken platform does once.
+/// The single faults of a broken platform.
 enum Mutation: CaseIterable {
     case loseAPush, forgetANotification, leaveADeviceOut, neverEnd, miscount
     case pushTwice, pushTwiceUnderAnotherName, pushToAStranger, pushUnasked, pushAfterLogout, pushAfterExpiry, pushAfterCancel,
         pushAsAnotherApp
     case retireForNothing, retireInSpiteOfARegistration, keepATokenTwice, turnAnEpochBack
 
-    /// It shows whatever else went wrong. Some only show where no fault may excuse them.
+    /// True if the fault always shows. Some faults show only if no other fault may excuse them.
     var standsFaults: Bool {
         switch self {
         case .pushTwice, .leaveADeviceOut, .pushAfterLogout: false
@@ -58,7 +59,7 @@ enum Mutation: CaseIterable {
         }
     }
 
-    /// - Returns: what must be found; nil where the history has no place for it.
+    /// - Returns: the expected finding; nil if the history has no place for it.
     func apply(to story: inout Story, of platform: PerfectPlatform, _ random: inout SeededGenerator) -> Promise? {
         let accepted = story.pushList.indices.filter { story.pushList[$0].fate == .accepted }
         switch self {
@@ -119,7 +120,7 @@ enum Mutation: CaseIterable {
         return true
     }
 
-    /// The platform overlooks a device that nobody touched: neither a push nor a receipt.
+    /// The platform overlooks a device that no request touched: neither a push nor a receipt.
     private func leaveADeviceOut(_ story: inout Story, _ random: inout SeededGenerator) -> Promise? {
         let user = "zoe"
         let device = 9000 + Int(random.number(0...99))

@@ -2,9 +2,9 @@ import PushCtl
 import StrictJSON
 import Testing
 
-@Suite("Who has to do what, where a credential will not do", .timeLimit(.minutes(5)))
+@Suite("The platform explains how to repair a credential", .timeLimit(.minutes(5)))
 struct CredentialExplanationTests {
-    @Test("A key that APNs refuses is named, with APNs' word and who replaces it") func revokedKey() async throws {
+    @Test("The platform names a key that APNs refuses, APNs' reason, and the person who replaces it") func revokedKey() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
             let tokenService = try await platform.startTokenService()
@@ -12,7 +12,7 @@ struct CredentialExplanationTests {
             try await Client.with(platform, tokenService) { client in
                 _ = try await client.registerDevices(1, user: "ada")
                 try await client.simulator.put("/v1/keys/DEMO123456") { $0.field("state", "revoked") }
-                // The second one finds the pool paused: APNs was not asked about it.
+                // The pool is paused for the second notification, so the dispatcher did not ask APNs.
                 for text in ["first", "second"] {
                     let id = try await client.send(text, to: "ada")
                     try await Self.expect(
@@ -24,7 +24,7 @@ struct CredentialExplanationTests {
         }
     }
 
-    @Test("An app without a credential is warned of when it is made, and explained when something is sent")
+    @Test("The platform warns about an app without a credential when it is made, and explains it at the first send")
     func noCredential() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
@@ -40,7 +40,7 @@ struct CredentialExplanationTests {
                 #expect(ending == .exited(0), "\(output)")
                 return output.split(separator: "\n").map(String.init)
             }
-            // Once the dispatcher's report has come.
+            // Wait for the dispatcher's report.
             _ = try await eventually("the dispatcher has reported its credential for shop") {
                 try await create("shop") == ["shop is there"] ? true : nil
             }
@@ -73,7 +73,7 @@ struct CredentialExplanationTests {
         }
     }
 
-    /// What `why` says in the end; until the outcome and the report have come it says less.
+    /// The final output of `why`. Before the outcome and the report come, it says less.
     private static func expect(_ sentence: String, of id: String, app: String = Client.app, to client: APIClient) async throws {
         var last = ""
         do {

@@ -3,13 +3,13 @@ import FoundationNetworking
 import Glibc
 import Testing
 
-@Suite("Credentials that somebody wants read now", .timeLimit(.minutes(5)))
+@Suite("Reading credentials on request", .timeLimit(.minutes(5)))
 struct CredentialReloadTests {
-    @Test("SIGHUP has the dispatcher read its credentials at once; a broken file changes nothing, and neither ends it")
+    @Test("On SIGHUP the dispatcher reads its credentials at once; a broken file changes nothing, and neither ends the process")
     func obeysHangUp() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
-            // Looked at once an hour: what is seen is seen because of the signal.
+            // The dispatcher checks its files once an hour, so a change can only come from the signal.
             let dispatcher = try await platform.startDispatcher("dispatcher", ["APNS_CREDENTIALS_CHECK_SECONDS": "3600"])
             let file = URL(filePath: "\(platform.folder)/credentials/credentials.json")
             let good = try String(contentsOf: file, encoding: .utf8)

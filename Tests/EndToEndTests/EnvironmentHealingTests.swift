@@ -4,8 +4,9 @@ import Testing
 
 @Suite("A token that was registered for the wrong environment", .timeLimit(.minutes(5)))
 struct EnvironmentHealingTests {
-    /// A development build that says it is a production one.
-    @Test("It is tried once in the other environment, arrives, and the registry remembers which one it was") func healing() async throws {
+    /// A development build that registers as a production one.
+    @Test("The dispatcher tries the token once in the other environment, the push arrives, and the registry remembers the environment")
+    func healing() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
             let tokenService = try await platform.startTokenService()
@@ -26,10 +27,10 @@ struct EnvironmentHealingTests {
                 #expect(receipt?["environment"]?.stringValue == "sandbox")
                 #expect(receipt?["apns_unique_id"]?.stringValue?.count == 36)
 
-                // What was found out once is not asked again.
+                // The dispatcher does not try a known environment again.
                 _ = try await client.completed(client.send("second", to: "ada"))
                 #expect(try await client.arrivals().map(\.status) == [400, 200, 200])
-                // Nor undone by the device, which goes on saying the same.
+                // The device repeats the wrong environment, and the registry keeps the right one.
                 try await client.register(device, user: "ada")
                 #expect(try await client.environments(of: device) == ["sandbox"])
             }
@@ -42,7 +43,7 @@ extension Client {
         try await service.get("/v1/apps/\(Self.app)/notifications/\(notification)/deliveries")["deliveries"]?.arrayValue ?? []
     }
 
-    /// Where the registry would send to the device now.
+    /// The environment that the registry would send to now.
     fileprivate func environments(of device: Device) async throws -> [String?] {
         let record = try await service.get("/v1/apps/\(Self.app)/installations/\(device.installation)")
         return (record["tokens"]?.arrayValue ?? []).filter { $0["state"]?.stringValue == "active" }.map { $0["environment"]?.stringValue }

@@ -7,12 +7,12 @@ import Testing
 
 @Suite("A hold stops fan-out through a large audience, and the rest goes on when it is over", .timeLimit(.minutes(10)))
 struct FanOutHoldTests {
-    /// Small pages: fan-out is long enough to be met on its way.
+    /// Small pages, so that fan-out lasts long enough for the hold.
     private static let settings = ["FAN_OUT_PAGE_INSTALLATIONS": "100", "RELAY_INTERVAL_MS": "50"]
-    /// So many jobs are made before it is held.
+    /// The number of jobs before the hold.
     private static let begun = 10
 
-    /// What is held, and how.
+    /// The notification and its hold.
     enum Scope: String, CaseIterable {
         case notification, lane
 
@@ -42,14 +42,14 @@ struct FanOutHoldTests {
             return "\(path)/\(try #require(hold["id"]?.stringValue))"
         }
 
-        /// Until fan-out has made some jobs.
+        /// Waits until fan-out has made some jobs.
         func begun(_ id: String) async throws {
             _ = try await eventually("fan-out is under way", pause: .milliseconds(2)) {
                 try await audience.progress(of: id).jobs >= FanOutHoldTests.begun ? true : nil
             }
         }
 
-        /// Until fan-out is put aside because of a hold.
+        /// Waits until a hold stops the fan-out.
         func stopped(_ id: String) async throws -> LargeAudience.Progress {
             _ = try await eventually("fan-out is put aside") {
                 let isHeld: Bool = try await platform.database.session { session in
@@ -70,7 +70,7 @@ struct FanOutHoldTests {
             }
         }
 
-        /// Every device that got anything: how often.
+        /// The number of pushes for each device that got any.
         func arrivals() throws -> [Client.Arrival: Int] { try LargeAudience.arrivals(journal: journal) }
     }
 
@@ -91,15 +91,15 @@ struct FanOutHoldTests {
     }
 
     @Test(
-        "Held midway, both services started anew, lifted: every device gets one, none is skipped, and the counters are exact",
-        arguments: Scope.allCases) func heldMidway(scope: Scope) async throws
-    {
+        "After a hold midway and a restart of both services every device gets one push and the counters are exact",
+        arguments: Scope.allCases)
+    func heldMidway(scope: Scope) async throws {
         try await Self.with { world, tokenService, dispatcher in
             let id = try await world.client.sendToAll("to everybody")
             try await world.begun(id)
             let hold = try await world.hold(scope, id)
             let stopped = try await world.stopped(id)
-            // The hold outlives those who know of it. The dispatcher may finish what is in flight; the other has nothing under way.
+            // The hold survives the restart of both services. The dispatcher may finish deliveries in flight; the token service has none.
             dispatcher.process.send(SIGTERM)
             #expect(await dispatcher.process.waitForEnd() == .exited(0))
             await tokenService.process.killAndWait()
@@ -107,7 +107,7 @@ struct FanOutHoldTests {
             try await world.platform.startDispatcher("dispatcher-2")
             let client = world.client.talking(to: another)
             let admin = client.service.with(key: world.platform.adminKey)
-            // Something else goes its way meanwhile, so all of them have had the time to take what is held.
+            // Another notification passes meanwhile, so all of them have had the time to take held jobs.
             let ada = try await client.registerDevices(1, user: "ada")
             let free = try await client.send("free", to: "ada")
             #expect(try await client.completed(free).count("accepted") == 1)
@@ -130,7 +130,7 @@ struct FanOutHoldTests {
         }
     }
 
-    @Test("A hold that ends by itself midway: fan-out goes on") func endsByItself() async throws {
+    @Test("Fan-out goes on after a hold that ends by itself midway") func endsByItself() async throws {
         try await Self.with { world, _, _ in
             let id = try await world.client.sendToAll("to everybody")
             try await world.begun(id)
@@ -144,7 +144,7 @@ struct FanOutHoldTests {
         }
     }
 
-    @Test("What expires while it is held ends as expired: made or published, nothing of it is sent, and the counters are exact")
+    @Test("Held deliveries that expire end as expired, unsent, with exact counters")
     func expiresMeanwhile() async throws {
         try await Self.with { world, _, _ in
             let id = try await world.client.sendToAll("to everybody", ttlSeconds: 15)

@@ -12,7 +12,7 @@ struct FanOutKillTests {
     private static let kills = 5
     private static let page = 500
 
-    /// Promises 1 and 2 (docs/promises.md), while the audience is fanned out. `PUSH_TEST_AUDIENCE=1000000` for a long evening.
+    /// Promises 1 and 2 (docs/promises.md) during fan-out. Set `PUSH_TEST_AUDIENCE=1000000` for a long run.
     @Test("kill -9 at any moment: no device is skipped, few get a second copy, with the same id, and the counters are exact")
     func killedWhileExpanding() async throws {
         let seed = TestParameters.seed
@@ -27,7 +27,7 @@ struct FanOutKillTests {
                 let audience = try await LargeAudience.register(TestParameters.audience, on: platform)
                 let id = try await client.sendToAll("to everybody")
                 let jobs = (audience.count + PushJob.maximumDeliveries - 1) / PushJob.maximumDeliveries
-                // Jobs that were not written down as published when a process died.
+                // Jobs that the database did not hold as published when a process died.
                 var doubtful: Set<Int> = []
                 for moment in (0..<Self.kills).map({ _ in Int.random(in: 0..<jobs * 9 / 10, using: &random) }).sorted() {
                     try await Self.wait(for: moment, of: id, audience)
@@ -55,7 +55,7 @@ struct FanOutKillTests {
 
     private static let settings = ["FAN_OUT_PAGE_INSTALLATIONS": "\(page)", "RELAY_INTERVAL_MS": "50"]
 
-    /// Until fan-out has come so far.
+    /// Waits until fan-out has made the given job.
     private static func wait(for job: Int, of id: String, _ audience: LargeAudience) async throws {
         _ = try await eventually("job \(job) is made", within: .seconds(120), pause: .milliseconds(2)) {
             let progress = try await audience.progress(of: id)
@@ -63,7 +63,7 @@ struct FanOutKillTests {
         }
     }
 
-    /// Until what was sent twice has told its second outcome too.
+    /// Waits until the second outcomes of deliveries that were sent twice are applied too.
     private static func settle(
         _ dispatcher: RunningService, _ tokenService: RunningService, on platform: Platform, patience: Duration
     ) async throws {
@@ -101,6 +101,6 @@ struct FanOutKillTests {
         #expect(counts.byClass == ["accepted": audience.count], "seed \(seed): \(counts)")
     }
 
-    /// A delivery's id ends with its place: the job in 32 bits, the position in 16.
+    /// A delivery's id ends with its job in 32 bits and its position in 16.
     private static func job(of apnsID: String) -> Int { Int(PushID(apnsID).map { UInt32(truncatingIfNeeded: $0.low >> 16) } ?? .max) }
 }

@@ -3,7 +3,7 @@ import PushCtl
 import StrictJSON
 import Testing
 
-@Suite("Holding what is to be sent, with every program as a process", .timeLimit(.minutes(5)))
+@Suite("Holds, with every program as a process", .timeLimit(.minutes(5)))
 struct HoldTests {
     /// Runs `pushctl` as the administrator.
     private static func pushctl(_ platform: Platform, _ service: RunningService, _ arguments: String...) async throws -> String {
@@ -19,7 +19,7 @@ struct HoldTests {
         return String(try #require(row.split(separator: " ").first))
     }
 
-    /// A dispatcher has said so of the notification's only delivery.
+    /// Waits until a dispatcher reports the notification's only delivery as held.
     private static func isHeld(_ id: String, _ reason: String, _ client: Client) async throws {
         _ = try await eventually("\(id) is \(reason)") {
             let attempt = try await client.status(id)["deliveries"]?.arrayValue?.first?["last_attempt"]
@@ -27,8 +27,8 @@ struct HoldTests {
         }
     }
 
-    /// A hold in a dispatcher of what was published before; then in the outbox of what comes afterwards; a dispatcher that starts later.
-    @Test("What is held arrives once the hold is lifted, and everything else at once, also after a dispatcher was restarted")
+    /// First a hold of published jobs in a dispatcher, then of later jobs in the outbox, then with a dispatcher that starts later.
+    @Test("Held notifications arrive when the hold is lifted, and others at once, also after a restart of a dispatcher")
     func heldAndLifted() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
@@ -36,7 +36,7 @@ struct HoldTests {
             try await Client.with(platform, tokenService) { client in
                 let ada = try await client.registerDevices(1, user: "ada")[0]
                 let grace = try await client.registerDevices(1, user: "grace")[0]
-                // Published and in the broker before there is a hold, and nobody to take it.
+                // The job is in the broker before the hold, and no dispatcher takes it.
                 let queued = try await client.send("queued", to: "ada")
                 _ = try await eventually("it is published") {
                     try await client.status(queued)["state"]?.stringValue == "sending" ? true : nil
@@ -49,7 +49,7 @@ struct HoldTests {
                 #expect(try await client.completed(free).count("accepted") == 1)
                 try await Self.isHeld(queued, "notification_held", client)
                 await first.process.killAndWait()
-                // Now the whole app: what is accepted from now on stays in the outbox.
+                // Now hold the whole app. Notifications that are accepted from now on stay in the outbox.
                 let app = try await Self.pushctl(platform, tokenService, "hold", "set", "shop", "--reason", "all of it")
                 let outbox = try await client.send("outbox", to: "grace")
                 try await platform.startDispatcher("dispatcher-2")
@@ -68,7 +68,7 @@ struct HoldTests {
         }
     }
 
-    @Test("A hold that ends by itself lets go of what it kept, in the broker and in the outbox")
+    @Test("A hold that ends by itself releases its jobs, in the broker and in the outbox")
     func endsByItself() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
@@ -95,7 +95,7 @@ struct HoldTests {
             let tokenService = try await platform.startTokenService()
             try await Client.with(platform, tokenService) { client in
                 _ = try await client.registerDevices(1, user: "ada")
-                let id = try await client.send("nobody takes it", to: "ada")
+                let id = try await client.send("left in the broker", to: "ada")
                 let keyFile = "\(platform.folder)/app.key"
                 try Data((client.service.key ?? "").utf8).write(to: URL(fileURLWithPath: keyFile))
                 func pushctl(_ arguments: String...) async throws -> String {

@@ -4,9 +4,9 @@ import SystemIO
 import TestSupport
 import Testing
 
-@Suite("What was answered 202 survives a kill", .timeLimit(.minutes(5)))
+@Suite("Accepted notifications survive a kill", .timeLimit(.minutes(5)))
 struct KillTests {
-    /// Promises 1 and 2 (docs/promises.md): the requests have left, no answer came, the dispatcher is gone.
+    /// Promises 1 and 2 (docs/promises.md): the requests have left, no answer came, and the dispatcher is dead.
     @Test("kill -9 of a dispatcher in mid-send loses nothing") func dispatcherInMidSend() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
@@ -34,7 +34,8 @@ struct KillTests {
         }
     }
 
-    /// Promise 1 (docs/promises.md): the row is committed and answered, the broker has not got the job, the token service is gone.
+    /// Promise 1 (docs/promises.md): the row is committed, the answer is sent, the broker does not have the job, and the token service is
+    /// dead.
     @Test("kill -9 of the token service between commit and publish loses nothing") func tokenServiceBeforePublish() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()

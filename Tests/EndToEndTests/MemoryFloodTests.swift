@@ -6,28 +6,28 @@ import PushCtl
 import TestSupport
 import Testing
 
-/// Promise 12 (docs/promises.md), for what strangers with a key can do to one process.
+/// Promise 12 (docs/promises.md), for clients with a key that attack one process.
 @Suite("A flood of the largest requests takes no more memory than the limits allow", .timeLimit(.minutes(5)))
 struct MemoryFloodTests {
     private static let connections = 32
     private static let flood = 256
     private static let bodyBytes = 1 << 20
-    /// What a body can take while it is gathered: a buffer that has just been doubled beside the one before, and its copy.
+    /// The most memory for a body while it is received: a buffer that was just doubled, the one before, and the copy.
     private static let bodyShare = 4 * bodyBytes
-    /// A head as large as it may be, parsed, and the connection's own.
+    /// The memory for the largest parsed head and the connection itself.
     private static let connectionShare = 256 << 10
-    /// What the allocator keeps for later, and the service grows by whoever calls.
+    /// Memory that the allocator keeps, and growth that does not depend on the flood.
     private static let slack = 64 << 20
 
-    @Test("Eight times as many connections as may be, each with the largest head and body, held open until all are there")
+    @Test("Eight times the allowed connections, each with the largest head and body, stay within the memory limits")
     func largestRequests() async throws {
         try await withPlatform { platform in
-            // Nothing is cut short on a busy machine: what is tested is what the limits of size and number hold.
+            // Long timeouts, so that a busy machine cuts nothing short. The test covers the limits of size and number.
             let service = try await platform.startTokenService([
                 "HTTP_MAX_CONNECTIONS": "\(Self.connections)", "HTTP_BODY_TIMEOUT_SECONDS": "3600", "HTTP_IDLE_TIMEOUT_SECONDS": "3600",
             ])
             let key = try await Client.with(platform, service) { client in
-                // One of everything first, so that it is not the flood that pays for it.
+                // One request of each kind first, so that one-time costs do not count for the flood.
                 _ = try await client.registerDevices(1, user: "ada")
                 return try #require(client.service.key)
             }
@@ -38,7 +38,7 @@ struct MemoryFloodTests {
                     try Self.memory("VmRSS:", of: service.process) - before >= Self.connections * Self.bodyBytes * 3 / 4 ? true : nil
                 }
             }
-            // They were no JSON: a 400 says that the whole body was read.
+            // The bodies are not JSON, so a 400 proves that the service read the whole body.
             #expect(statuses == [400: Self.flood])
             let bound = before + Self.connections * (Self.bodyShare + Self.connectionShare) + Self.slack
             let peak = try Self.memory("VmHWM:", of: service.process)
@@ -94,7 +94,7 @@ struct MemoryFloodTests {
     }
 }
 
-/// All of a body but its last byte, and that one once the gate is open.
+/// Sends a body without its last byte, and the last byte when the gate opens.
 private struct HeldBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 

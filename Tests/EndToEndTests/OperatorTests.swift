@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("What an operator does with pushctl", .timeLimit(.minutes(5)))
+@Suite("An operator works with pushctl", .timeLimit(.minutes(5)))
 struct OperatorTests {
     @Test("A key is rotated and an app is changed, from the command line to the database and back") func keysAndApps() async throws {
         try await withPlatform { platform in

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The path of one notification, with every program as a process", .timeLimit(.minutes(5)))
 struct PathOfOneNotificationTests {
-    @Test("The demonstration of deploy/run does all it says") func demonstration() async throws {
+    @Test("The demonstration of deploy/run does everything that it prints") func demonstration() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator(["UNKNOWN_DEVICES": "reject"])
             let tokenService = try await platform.startTokenService()
@@ -28,7 +28,7 @@ struct PathOfOneNotificationTests {
         }
     }
 
-    /// The page of a process that has worked, with the metrics of its connections to the broker, which only `Main` puts there.
+    /// The page of a process that has done work, with the metrics of its broker connections, which only `Main` adds.
     private func checkMetrics(of service: RunningService, _ platform: Platform) async throws {
         let (ending, page) = try await platform.shell("curl -fsS '\(service.url)/metrics'")
         #expect(ending == .exited(0), "\(page)")
@@ -36,16 +36,16 @@ struct PathOfOneNotificationTests {
         #expect(MetricsLint.names(in: page).isSuperset(of: ["push_broker_published_total", "push_broker_connected"]))
     }
 
-    /// What is printed for pasting is the README's, and goes as well the second time.
+    /// The printed commands are those of the README, and they also work the second time.
     private func paste(_ commands: String, twiceInto platform: Platform) async throws {
         let file = "\(platform.folder)/pasted"
         try commands.write(toFile: file, atomically: true, encoding: .utf8)
-        // One after the other in one shell, as a person pastes them.
+        // Runs the commands one after another in one shell, as a person pastes them.
         let (ending, output) = try await platform.shell(". '\(file)'; . '\(file)'")
         #expect(ending == .exited(0), "\(output)")
         let answers = output.split(separator: "\n")
         #expect(
-            answers.count == 10 && answers.allSatisfy { $0.hasPrefix("{") && $0.hasSuffix("}") }, "each answer ends its line: \(output)")
+            answers.count == 8 && answers.allSatisfy { $0.hasPrefix("{") && $0.hasSuffix("}") }, "each answer ends its line: \(output)")
         let ids = Set(answers.compactMap { $0.firstMatch(of: /^{"id":"([^"]+)","app":"shop","state":"accepted"/)?.output.1 })
         #expect(ids.count == 2, "a second notification was sent: \(output)")
         try await APIClient.with(baseURL: platform.simulatorURL, key: nil) { simulator in
@@ -54,10 +54,9 @@ struct PathOfOneNotificationTests {
         }
     }
 
-    /// Promise 3 (docs/promises.md): the job is in the queue and no dispatcher runs. The one that starts later must hear of the logout
+    /// Promise 3 (docs/promises.md): the job is in the queue and no dispatcher runs. A dispatcher that starts later must read the logout
     /// before it takes the job.
-    @Test("A logout stops what was queued before it, also for a dispatcher that starts later") func logoutBeforeTheDispatcher() async throws
-    {
+    @Test("A logout stops earlier queued jobs, also for a dispatcher that starts later") func logoutBeforeTheDispatcher() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
             let tokenService = try await platform.startTokenService()

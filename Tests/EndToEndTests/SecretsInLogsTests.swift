@@ -5,13 +5,13 @@ import PushModel
 import StrictJSON
 import Testing
 
-@Suite("No secret stands in a log", .timeLimit(.minutes(5)))
+@Suite("No log holds a secret", .timeLimit(.minutes(5)))
 struct SecretsInLogsTests {
-    /// The words that this test plants where clients plant theirs.
+    /// The secrets of this test, in the places of client data.
     private static let text = "a-very-private-text"
     private static let user = "somebody-by-name"
 
-    @Test("At the most talkative level, whatever is sent and whatever goes wrong") func atEveryLevel() async throws {
+    @Test("No secret is logged at the most verbose level, for any request and any failure") func atEveryLevel() async throws {
         try await withPlatform { platform in
             let level = ["LOG_LEVEL": "trace"]
             try await platform.startSimulator(level)
@@ -36,7 +36,7 @@ struct SecretsInLogsTests {
         }
     }
 
-    /// Answers of 400, 401, 403 and 404; what they say to the caller is not said to the log.
+    /// Requests with answers 400, 401, 403 and 404. The log must not repeat the text of the answers.
     private static func refused(_ client: Client, token: String) async {
         let path = "/v1/apps/\(Client.app)"
         for key in [APIKeyText.generate().text, "psh_nonsense", client.service.key ?? ""] {
@@ -49,13 +49,13 @@ struct SecretsInLogsTests {
                         body.field(text, text)
                     }
                 } catch {
-                    // A refusal is what is wanted.
+                    // The test wants a refusal.
                 }
             }
         }
     }
 
-    /// What a parser finds wrong.
+    /// Requests that a parser refuses.
     private static func malformed(_ service: RunningService) async throws {
         var request = URLRequest(url: try #require(URL(string: "\(service.url)/v1/apps/shop/import?user=\(user)")))
         request.httpMethod = "POST"
@@ -71,7 +71,8 @@ struct SecretsInLogsTests {
         #"{"msg":"{\"aps\":{\"alert\":\"hello\"}}"}"#, #"payload {"aps" : {}}"#, "amqps://push:sesame@rabbit:5671/", "the words of grace",
     ]
 
-    @Test("The check finds each kind of leak, tells its place, and does not tell it on", arguments: leaks) func finds(leak: String) throws {
+    @Test("The check finds each kind of leak, reports its place, and does not repeat the secret", arguments: leaks)
+    func finds(leak: String) throws {
         try Self.withFolder { folder in
             try Data("an ordinary line\n{\"level\":\"info\",\"n\":17}\nbefore \(leak) after\n".utf8).write(
                 to: URL(fileURLWithPath: "\(folder)/dispatcher-1.log"))
@@ -81,7 +82,7 @@ struct SecretsInLogsTests {
         }
     }
 
-    @Test("The check passes what is no secret, and nothing where there is nothing to read") func passes() throws {
+    @Test("The check passes texts that are no secret, and fails without a log to read") func passes() throws {
         try Self.withFolder { folder in
             #expect(try LogCheck.run(folder).status == 2)
             let log = URL(fileURLWithPath: "\(folder)/a.log")

@@ -3,14 +3,14 @@ import PushCtl
 import TestSupport
 import Testing
 
-/// What each service does while a server is down, with processes and under load. `PUSH_TEST_OUTAGE_SECONDS=60` for the full minute.
-@Suite("A server that is away for a while costs nothing that was accepted", .timeLimit(.minutes(10)))
+/// Each service while a server is down, with processes and under load. Set `PUSH_TEST_OUTAGE_SECONDS=60` for the full minute.
+@Suite("The platform loses no accepted notification when a server is away for a while", .timeLimit(.minutes(10)))
 struct ServerOutageTests {
-    /// How a server can be away.
+    /// The ways in which a server is away.
     enum Absence: String, CaseIterable, CustomTestStringConvertible {
-        /// Connections are reset and new ones refused: the process is gone.
+        /// Connections are reset and new ones refused, as without the process.
         case gone
-        /// Nothing comes back and nobody says so: the network is cut.
+        /// No answer and no error comes back, as without the network.
         case silent
 
         var testDescription: String { rawValue }
@@ -27,7 +27,7 @@ struct ServerOutageTests {
         func end(on link: FaultProxy) { link.set(.forwarding) }
     }
 
-    @Test("RabbitMQ away under load: every answer is a 202 that is honoured later, or a 503", arguments: Absence.allCases)
+    @Test("Without RabbitMQ under load every answer is a 202 that is honoured later, or a 503", arguments: Absence.allCases)
     func withoutTheBroker(absence: Absence) async throws {
         try await withPlatform { platform in
             let (host, port) = try platform.brokerAddress
@@ -38,7 +38,7 @@ struct ServerOutageTests {
             let tokenService = try await platform.startTokenService(broker.merging(["BACKLOG_LIMIT": "100"]) { own, _ in own })
             let dispatcher = try await platform.startDispatcher("dispatcher", broker)
             try await Self.check(platform, tokenService, link, absence) { load, before in
-                // As much is accepted as may wait, and then no more.
+                // The service accepts as many notifications as may wait, and then no more.
                 _ = try await eventually("the backlog is full") { load.record.statuses[503] ?? 0 > 0 ? true : nil }
                 #expect(load.record.accepted.count > before)
             }
@@ -46,7 +46,7 @@ struct ServerOutageTests {
         }
     }
 
-    @Test("PostgreSQL away under load: 503 until it is back, and what was accepted is sent", arguments: Absence.allCases)
+    @Test("Without PostgreSQL under load every answer is 503, and accepted notifications are sent later", arguments: Absence.allCases)
     func withoutTheDatabase(absence: Absence) async throws {
         try await withPlatform { platform in
             let (host, port) = try platform.databaseAddress
@@ -56,7 +56,8 @@ struct ServerOutageTests {
             let tokenService = try await platform.startTokenService(["POSTGRES_URL": try platform.databaseURI(through: link.port)])
             let dispatcher = try await platform.startDispatcher()
             try await Self.check(platform, tokenService, link, absence) { load, _ in
-                // Nobody hangs: while the server is away every client is answered, again and again where it is known to be gone.
+                // No client hangs: while the server is away, every client gets answers, and gets them quickly when the service knows of the
+                // outage.
                 let refusals = absence == .gone ? 50 : 4
                 _ = try await eventually("requests are refused") { load.record.statuses[503] ?? 0 >= refusals ? true : nil }
             }
@@ -64,7 +65,8 @@ struct ServerOutageTests {
         }
     }
 
-    /// - Parameter duringOutage: What must be so before the server comes back; it gets how many were accepted before.
+    /// - Parameter duringOutage: Checks before the server comes back; its argument is the number of notifications accepted before the
+    ///   outage.
     private static func check(
         _ platform: Platform, _ tokenService: RunningService, _ link: FaultProxy, _ absence: Absence,
         duringOutage: (SteadyLoad, Int) async throws -> Void
@@ -112,7 +114,7 @@ struct ServerOutageTests {
 }
 
 extension Platform {
-    /// The column `text` of what a query finds.
+    /// The column `text` of a query's rows.
     fileprivate func texts(_ query: PostgresQuery) async throws -> [String] {
         try await database.session { session in try session.execute(query).column("text") }
     }

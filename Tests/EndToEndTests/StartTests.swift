@@ -10,9 +10,9 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@Suite("What a program says when it cannot begin", .timeLimit(.minutes(5)))
+@Suite("A program explains why it cannot start", .timeLimit(.minutes(5)))
 struct StartTests {
-    @Test("A port that is taken is named with its setting, and what to do") func takenPort() async throws {
+    @Test("A program names a port that is taken, its setting, and what to do") func takenPort() async throws {
         try await withPlatform { platform in
             let other = try TCPListener(host: "127.0.0.1", port: FreePorts.choose(1)[0])
             for (setting, service) in [
@@ -27,7 +27,7 @@ struct StartTests {
         }
     }
 
-    @Test("Servers that are away are each said once, however many loops ask for them") func noServers() async throws {
+    @Test("A program logs each missing server once, however many loops ask for it") func noServers() async throws {
         try await withPlatform { platform in
             let away = "127.0.0.1:\(FreePorts.closed)"
             let service = try platform.launchTokenService([
@@ -79,11 +79,11 @@ struct StartTests {
         }
         try await platform.waitUntilReady(service)
         let said = troubles(service.process.log)
-        // Between the migration and the grants PostgreSQL's own words are others, and the line is written once more.
+        // Between the migration and the grants PostgreSQL reports another error, so the service writes the line once more.
         #expect((1...2).contains(said.count) && said.allSatisfy { $0.hasPrefix("The database is not migrated") }, "\(said)")
     }
 
-    /// Returns when so many connections to the broker have failed.
+    /// Returns when the given number of broker connections have failed.
     private static func failures(_ count: Int, of service: RunningService) async throws {
         _ = try await eventually("\(service.process.name) has tried \(count) times") {
             let answer = try? await HTTPClient.shared.execute(HTTPClientRequest(url: "\(service.url)/metrics"), timeout: .seconds(10))
@@ -93,7 +93,7 @@ struct StartTests {
         }
     }
 
-    /// The messages of what was warned of.
+    /// The messages of the warnings.
     private static func troubles(_ log: String) -> [String] {
         log.split(separator: "\n").compactMap { try? JSONValue.parse(Array($0.utf8)) }
             .filter { ["warning", "error"].contains($0["level"]?.stringValue) }.compactMap { $0["msg"]?.stringValue }

@@ -6,14 +6,15 @@ import PushCtl
 import TestSupport
 import Testing
 
-/// What `HTTP_MAX_CONCURRENT_UPLOADS` is for.
+/// The purpose of `HTTP_MAX_CONCURRENT_UPLOADS`.
 @Suite("Long lists take no more memory than their limit allows", .timeLimit(.minutes(5)))
 struct UploadMemoryTests {
     private static let uploads = 4
-    /// Of one with the longest names: its bytes, those of the list, and those on their way to the database.
+    /// The memory of one upload with the longest names: its bytes, the list, and the bytes on their way to the database.
     private static let share = 192 << 20
 
-    @Test("As many uploads at once as may be, each of a hundred thousand of the longest names") func fullHouse() async throws {
+    @Test("The largest allowed number of uploads, each with a hundred thousand of the longest names, stays within the limit")
+    func fullHouse() async throws {
         try await withPlatform { platform in
             let service = try await platform.startTokenService(["HTTP_MAX_CONCURRENT_UPLOADS": "\(Self.uploads)"])
             let key = try await Client.with(platform, service) { client in

@@ -4,8 +4,8 @@ import Testing
 
 @Suite("HTTP/2: the limits that a client can know of")
 struct AnnouncedStreamsTests {
-    /// Against a list of everything that is on its way.
-    @Test(arguments: [1, 2, 3] as [UInt64]) func aClientMayRelyOnTheGreatestLimitThatItCanKnow(_ seed: UInt64) {
+    /// Compares with a list of all limits that are on their way.
+    @Test("A client may rely on the greatest limit that it can know", arguments: [1, 2, 3] as [UInt64]) func greatestLimit(_ seed: UInt64) {
         var random = SplitMix(state: seed)
         var limits = AnnouncedStreams(10)
         var onTheWay = [10]

@@ -1,10 +1,10 @@
 import HTTP2
 import Testing
 
-/// What `forEachEvent` tells in short, `takeEvents` spells out: both must be the same story.
-@Suite("HTTP/2: answers that are but a status", .timeLimit(.minutes(5)))
+/// `forEachEvent` reports in short form what `takeEvents` reports in full. Both must agree.
+@Suite("HTTP/2: answers that are only a status", .timeLimit(.minutes(5)))
 struct AnswerNoteTests {
-    private enum Told: Equatable {
+    private enum Report: Equatable {
         case answered(Int32, Int)
         case headers(Int32, Int)
         case closed(Int32, HTTP2ErrorCode)
@@ -12,21 +12,21 @@ struct AnswerNoteTests {
         case other
     }
 
-    private func drain(_ client: HTTP2ClientSession) -> [Told] {
-        var told: [Told] = []
+    private func drain(_ client: HTTP2ClientSession) -> [Report] {
+        var reports: [Report] = []
         client.forEachEvent { note in
             switch note {
-            case .answered(let stream, let status): told.append(.answered(stream, status))
-            case .event(.headers(let stream, let status, _, _)): told.append(.headers(stream, status))
-            case .event(.streamClosed(let stream, let code, _)): told.append(.closed(stream, code))
-            case .event(.pingAck(let number)): told.append(.pong(number))
-            case .event: told.append(.other)
+            case .answered(let stream, let status): reports.append(.answered(stream, status))
+            case .event(.headers(let stream, let status, _, _)): reports.append(.headers(stream, status))
+            case .event(.streamClosed(let stream, let code, _)): reports.append(.closed(stream, code))
+            case .event(.pingAck(let number)): reports.append(.pong(number))
+            case .event: reports.append(.other)
             }
         }
-        return told
+        return reports
     }
 
-    /// Carries everything both ways; the client's events stay where they are.
+    /// Carries all bytes both ways and leaves the client's events in the session.
     private func exchange(_ wire: Wire) throws {
         while true {
             let out = try wire.client.output()
@@ -37,7 +37,7 @@ struct AnswerNoteTests {
         }
     }
 
-    @Test func oneNoteForAnAnswerWithoutABodyAndEventsForAllElseInTheirOrder() throws {
+    @Test("An answer without a body is one note, and everything else is events in their order") func notes() throws {
         let wire = try Wire(wantedHeaders: ["retry-after"])
         let streams = try (0..<4).map { _ in try wire.submit() }
         try exchange(wire)
@@ -51,21 +51,21 @@ struct AnswerNoteTests {
         try wire.server.respond(streams[2], headers: headers)
         try wire.answer(streams[3], "410")
         try exchange(wire)
-        let told = drain(wire.client)
+        let reports = drain(wire.client)
         #expect(
-            told.filter { $0 != .pong(7) } == [
+            reports.filter { $0 != .pong(7) } == [
                 .answered(streams[0], 200), .headers(streams[2], 429), .closed(streams[2], .noError), .answered(streams[3], 410),
                 .headers(streams[1], 400), .other, .closed(streams[1], .noError),
             ]
-                || told.filter { $0 != .pong(7) } == [
+                || reports.filter { $0 != .pong(7) } == [
                     .answered(streams[0], 200), .headers(streams[1], 400), .headers(streams[2], 429), .closed(streams[2], .noError),
                     .answered(streams[3], 410), .other, .closed(streams[1], .noError),
                 ])
-        #expect(told.contains(.pong(7)))
+        #expect(reports.contains(.pong(7)))
         #expect(drain(wire.client).isEmpty && wire.client.openStreams == 0)
     }
 
-    @Test func theSameSpeltOutTellsWhereTheRequestEnded() throws {
+    @Test("`takeEvents` reports where the request ended") func requestEnd() throws {
         let wire = try Wire()
         let stream = try wire.submit()
         try exchange(wire)
@@ -82,10 +82,11 @@ struct AnswerNoteTests {
         #expect(wire.client.takeEvents().isEmpty)
     }
 
-    /// The peer may answer before it has got the whole request: that the answer came must not wait for the stream's end, which may never come.
-    @Test func anAnswerBeforeTheRequestHasLeftIsToldAtOnce() throws {
+    /// The peer may answer before it has the whole request. The report of the answer must not wait for the end of the stream, which may
+    /// never come.
+    @Test("The client reports an answer at once even if the request has not all left") func earlyAnswer() throws {
         let wire = try Wire()
-        // More than the peer's window: the end of the request stays here.
+        // More than the peer's window, so the end of the request stays in the client.
         let stream = try wire.submit([UInt8](repeating: 1, count: 200_000))
         var answered = false
         while true {
@@ -98,13 +99,13 @@ struct AnswerNoteTests {
             let back = try wire.server.output()
             try wire.client.receive(back)
             if drain(wire.client).contains(.headers(stream, 413)) { break }
-            try #require(!out.isEmpty || !back.isEmpty, "the answer was not told")
+            try #require(!out.isEmpty || !back.isEmpty, "the client did not report the answer")
         }
         #expect(wire.client.openStreams == 1)
     }
 
-    /// One payload for many streams is kept once, and goes with the last of them: whoever opens a slot next gets its own.
-    @Test func bodiesThatComeAndGoAreNotMixedUp() throws {
+    /// The client keeps one payload for many streams until the last of them ends. A new stream in a freed slot gets its own payload.
+    @Test("Requests that come and go keep their own bodies") func ownBodies() throws {
         let wire = try Wire(clientLimit: 100)
         var sent: [Int32: [UInt8]] = [:]
         for round in 0..<50 {
@@ -112,7 +113,7 @@ struct AnswerNoteTests {
             for index in 0..<7 {
                 if index % 3 == 0 { payload = Array("payload \(round) \(index)".utf8) }
                 let stream = try wire.submit(payload, path: "/\(round)/\(index)")
-                // Some are given up before they leave, with the payload that others still need.
+                // Some requests are reset before they leave, while others still need their payload.
                 if (round + index) % 5 == 0 { wire.client.reset(stream) } else { sent[stream] = payload }
             }
             try wire.exchange()
@@ -123,7 +124,7 @@ struct AnswerNoteTests {
         #expect(wire.client.openStreams == 0)
     }
 
-    @Test func fixedNamesArriveAsWritten() throws {
+    @Test("Fixed header names arrive as written") func fixedNames() throws {
         let wire = try Wire()
         var headers = HeaderBlock()
         headers.append(fixed: ":method", "POST")

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("HTTP/2: how streams and connections end", .timeLimit(.minutes(5)))
 struct ConnectionEndTests {
-    @Test func goAwayRefusesWhatIsAboveTheLastStreamAndTheRestIsAnswered() throws {
+    @Test("GOAWAY refuses the streams above its last stream, and the server answers the others") func aboveLast() throws {
         let wire = try Wire()
         let streams = try (0..<6).map { _ in try wire.submit() }
         try wire.clientToServer()
@@ -17,10 +17,10 @@ struct ConnectionEndTests {
         #expect(!wire.client.canSubmit && !wire.client.acceptsRequests)
         let error = #expect(throws: HTTP2Error.self) { try wire.submit() }
         #expect(error?.code == .connectionRetired)
-        #expect(wire.client.isFinished, "all answered: the socket may be closed")
+        #expect(wire.client.isFinished, "every request has its answer, so the caller may close the socket")
     }
 
-    @Test func whatCameWithTheReasonForAGoAwayIsNotReported() throws {
+    @Test("The server does not report requests that came after the one that caused a GOAWAY") func unreported() throws {
         let wire = try Wire()
         let streams = try (0..<4).map { _ in try wire.submit() }
         try wire.server.receive(wire.client.output())
@@ -34,12 +34,12 @@ struct ConnectionEndTests {
         #expect(wire.server.takeEvents().requests.isEmpty)
     }
 
-    @Test func aNoticeRefusesNothingAndNeverFollowsWhatItWouldRaise() throws {
+    @Test("A GOAWAY with the highest number refuses nothing, and the server never raises the number later") func noticeOnly() throws {
         let wire = try Wire()
         let early = try wire.submit()
         try wire.clientToServer()
         try wire.server.goAway(lastStream: .max, code: .enhanceYourCalm, debug: Array("soon".utf8))
-        // On its way before the client has read that.
+        // The request leaves before the client has read the GOAWAY.
         let late = try wire.submit()
         try wire.clientToServer()
         for stream in [early, late] { try wire.answer(stream) }
@@ -57,7 +57,7 @@ struct ConnectionEndTests {
         #expect(wire.server.isFinished)
     }
 
-    @Test func aServersOwnGoAwayIsNoAccusation() throws {
+    @Test("A GOAWAY of the server itself is no connection error") func ownGoAway() throws {
         let wire = try Wire()
         try wire.server.goAway(code: .enhanceYourCalm)
         try wire.exchange()
@@ -65,7 +65,7 @@ struct ConnectionEndTests {
         #expect(wire.server.connectionError == nil && wire.server.isFinished)
     }
 
-    @Test func requestsThatHadNotLeftAreRefusedAtOnceByGoAway() throws {
+    @Test("GOAWAY refuses requests that have not left at once") func notLeft() throws {
         let wire = try Wire()
         let running = try wire.submit()
         try wire.exchange()
@@ -79,11 +79,11 @@ struct ConnectionEndTests {
         try wire.exchange()
         #expect(wire.requests.map(\.stream) == [running])
         #expect(wire.closed.last == Closed(running, .noError, .complete))
-        #expect(wire.closed.count == 4, "nobody is told twice")
+        #expect(wire.closed.count == 4, "each stream ends once")
         #expect(wire.client.isFinished)
     }
 
-    @Test func goAwayMayComeTwiceWithALowerNumber() throws {
+    @Test("GOAWAY may come twice with a lower number") func goAwayMayComeTwiceWithALowerNumber() throws {
         let wire = try Wire()
         let streams = try (0..<4).map { _ in try wire.submit() }
         try wire.clientToServer()
@@ -96,7 +96,7 @@ struct ConnectionEndTests {
         #expect(wire.client.openStreamNumbers.sorted() == Array(streams.prefix(2)))
     }
 
-    @Test func aPeersResetSaysWhetherItWasProcessed() throws {
+    @Test("A reset by the peer says whether it processed the request") func peerReset() throws {
         let wire = try Wire()
         let streams = try (0..<3).map { _ in try wire.submit() }
         try wire.exchange()
@@ -107,7 +107,7 @@ struct ConnectionEndTests {
         #expect(wire.client.openStreams == 1)
     }
 
-    @Test func ourResetReachesThePeerAndFreesTheSlot() throws {
+    @Test("A reset by the client reaches the peer and frees the slot") func ourResetReachesThePeerAndFreesTheSlot() throws {
         let wire = try Wire()
         let stream = try wire.submit()
         try wire.exchange()
@@ -117,13 +117,13 @@ struct ConnectionEndTests {
         #expect(wire.closed == [Closed(stream, .cancel, .complete)])
         #expect(wire.client.openStreams == 0)
         #expect(wire.serverEvents.closed == [stream: .cancel])
-        #expect(try !wire.server.respond(stream, headers: response("200")), "nobody is there to hear the answer")
+        #expect(try !wire.server.respond(stream, headers: response("200")), "the stream is gone")
         wire.client.reset(stream, .cancel)
         try wire.exchange()
         #expect(wire.closed.count == 1)
     }
 
-    @Test func aLostConnectionLeavesAListOfWhatWasOpenAndHowFarItGot() throws {
+    @Test("A lost connection leaves a list of the open streams and their progress") func openList() throws {
         let wire = try Wire()
         let sent = try wire.submit()
         _ = try wire.client.output()
@@ -138,7 +138,7 @@ struct ConnectionEndTests {
         #expect([sent, large, late].map(wire.client.wasFullyWritten) == [true, false, false])
     }
 
-    @Test func pingsAreAnsweredAndOvertakeBodies() throws {
+    @Test("Both sides answer PINGs, and a PING overtakes bodies") func answersPings() throws {
         let wire = try Wire()
         wire.client.ping(0x0102_0304_0506_0708)
         wire.server.ping(42)
@@ -151,7 +151,7 @@ struct ConnectionEndTests {
         #expect(Frame.all(in: try wire.client.output()).first?.kind == .ping)
     }
 
-    @Test func aClientThatLeavesSaysSo() throws {
+    @Test("A client that leaves sends GOAWAY") func leavingClient() throws {
         let wire = try Wire()
         let stream = try wire.submit()
         try wire.exchange()
@@ -165,7 +165,7 @@ struct ConnectionEndTests {
         #expect(wire.client.isFinished)
     }
 
-    @Test func aGatheredOutputStopsNearItsLimit() throws {
+    @Test("Gathered output stops near its limit") func outputLimit() throws {
         let wire = try Wire(clientLimit: 1000)
         for _ in 0..<50 { _ = try wire.submit([UInt8](repeating: 1, count: 1000)) }
         var buffer: [UInt8] = []

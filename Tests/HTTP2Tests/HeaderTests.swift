@@ -3,7 +3,7 @@ import Testing
 
 @Suite("HTTP/2: prepared headers", .timeLimit(.minutes(5)))
 struct HeaderTests {
-    @Test func aReplacedValueIsSentAndTheOthersStay() throws {
+    @Test("A replaced value is sent, and the others stay") func replacedValue() throws {
         let wire = try Wire()
         var headers = HeaderBlock()
         headers.append(":method", "POST")
@@ -26,7 +26,7 @@ struct HeaderTests {
         }
     }
 
-    @Test func whatIsAppendedAfterAMarkIsCutOffAgain() throws {
+    @Test("Headers after a mark can be cut off again") func cutAtMark() throws {
         let wire = try Wire()
         var headers = request("/3/device/00")
         let mark = headers.mark
@@ -45,7 +45,7 @@ struct HeaderTests {
         }
     }
 
-    @Test func preparedHeadersDoNotGrowWithUse() throws {
+    @Test("Prepared headers do not grow with use") func boundedSize() throws {
         var headers = request("/3/device/00")
         let mark = headers.mark
         func round(_ number: Int) {
@@ -60,7 +60,7 @@ struct HeaderTests {
         #expect(headers.byteCount < 2_000)
     }
 
-    @Test func anIndexedHeaderCostsAlmostNothingTheSecondTime() throws {
+    @Test("An indexed header costs almost nothing the second time") func indexedHeader() throws {
         let wire = try Wire()
         func bytes(_ headers: HeaderBlock) throws -> Int {
             _ = try wire.client.submit(headers, body: [1])
@@ -77,7 +77,7 @@ struct HeaderTests {
         #expect(try bytes(indexed) + 30 < bytes(literal))
     }
 
-    @Test func aListFindsComparesAndWalks() throws {
+    @Test("A header list finds, compares and iterates") func headerList() throws {
         let list: HeaderList = HeaderList([":path": "/x", "cookie": "a", "cookie": "b", "empty": ""])
         #expect(list[":path"] == "/x")
         #expect(list["cookie"] == "a" && list.count(of: "cookie") == 2)
@@ -93,7 +93,7 @@ struct HeaderTests {
         #expect(list.description == ":path, cookie, cookie, empty", "no values: they may be secrets")
     }
 
-    @Test func moreHeadersThanAnyoneExpectsAreSent() throws {
+    @Test("A request with hundreds of headers arrives whole") func manyHeaders() throws {
         var settings = HTTP2ServerSettings()
         settings.maxHeaderListSize = 60_000
         let wire = try Wire(settings: settings)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("HTTP/2: requests and answers", .timeLimit(.minutes(5)))
 struct RequestTests {
-    @Test func aRequestArrivesWholeAndItsAnswerComesBack() throws {
+    @Test("A request arrives whole, and its answer comes back") func roundTrip() throws {
         let wire = try Wire(wantedHeaders: ["apns-id", "retry-after"])
         let stream = try wire.submit(Array(#"{"aps":{}}"#.utf8), path: "/3/device/ab12")
         try wire.exchange()
@@ -34,7 +34,7 @@ struct RequestTests {
         #expect(wire.client.openStreams == 0 && wire.server.openStreams == 0)
     }
 
-    @Test func anAnswerWithoutABodyEndsWithItsHeaders() throws {
+    @Test("An answer without a body ends with its headers") func emptyAnswer() throws {
         let wire = try Wire()
         let stream = try wire.submit()
         try wire.exchange()
@@ -44,7 +44,7 @@ struct RequestTests {
         #expect(answer.stream == stream && answer.status == 200 && answer.endStream && answer.fields.isEmpty)
     }
 
-    @Test func aRequestWithoutABodyIsWholeWithItsHeaders() throws {
+    @Test("A request without a body is complete with its headers") func emptyRequest() throws {
         let wire = try Wire()
         let stream = try wire.client.submit(request("/"), body: [])
         #expect(!wire.client.wasFullyWritten(stream))
@@ -56,14 +56,14 @@ struct RequestTests {
         #expect(received.map(\.stream) == [stream] && received.map(\.body) == [[]])
     }
 
-    @Test func manyRequestsShareOnePayloadAndKeepTheirAnswersApart() throws {
+    @Test("Many requests share one payload and get their own answers") func sharedPayload() throws {
         let wire = try Wire(clientLimit: 1000)
         let payload = [UInt8](repeating: UInt8(ascii: "x"), count: 300)
         var streams: [Int32] = []
         for round in 0..<5 {
             for index in 0..<200 { streams.append(try wire.submit(payload, path: "/3/device/\(round * 200 + index)")) }
             try wire.exchange()
-            // Answered in another order than asked.
+            // The server answers in the reverse order.
             for request in wire.requests.suffix(200).reversed() {
                 let number = try #require(request.headers[":path"]?.split(separator: "/").last.flatMap { Int($0) })
                 #expect(request.body == payload)
@@ -78,8 +78,8 @@ struct RequestTests {
         #expect(wire.client.openStreams == 0 && wire.server.openStreams == 0)
     }
 
-    @Test(arguments: [1, 7, 1000])
-    func aBodyInManyFramesArrivesInOrder(frameLimit: Int) throws {
+    @Test("A body in many frames arrives in order", arguments: [1, 7, 1000])
+    func manyFrames(frameLimit: Int) throws {
         let wire = try Wire()
         let stream = try wire.submit()
         try wire.exchange()
@@ -91,7 +91,7 @@ struct RequestTests {
         #expect(wire.client.takeEvents().body(of: stream) == body)
     }
 
-    @Test func bytesMayComeOneByOne() throws {
+    @Test("Bytes may come one by one") func singleBytes() throws {
         let wire = try Wire()
         let stream = try wire.submit([1, 2, 3])
         for byte in try wire.client.output() { try wire.server.receive([byte]) }
@@ -103,11 +103,11 @@ struct RequestTests {
         #expect(events.statuses[stream] == 200 && events.body(of: stream) == [9])
     }
 
-    @Test func bodiesLargerThanTheWindowWaitForItAndArrive() throws {
+    @Test("Bodies larger than the window wait for it and arrive") func flowControl() throws {
         let wire = try Wire()
         let body = (0..<16_384).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         let streams = try (0..<10).map { _ in try wire.submit(body) }
-        // The connection's window holds four bodies less a byte (RFC 9113 section 6.9.2): the others wait.
+        // The connection's window holds four bodies less a byte (RFC 9113 section 6.9.2), so the other requests wait.
         try wire.clientToServer()
         #expect(wire.requests.count == 3)
         #expect(streams.filter(wire.client.wasFullyWritten) == Array(streams.prefix(3)))
@@ -118,7 +118,7 @@ struct RequestTests {
         #expect(streams.allSatisfy(wire.client.wasFullyWritten))
     }
 
-    @Test func interimAnswersAreNotTold() throws {
+    @Test("The client does not report interim answers") func interimAnswers() throws {
         let client = try HTTP2ClientSession()
         _ = try client.output()
         try client.receive(Frame.settings().bytes)
@@ -131,7 +131,7 @@ struct RequestTests {
         #expect(client.connectionError == nil)
     }
 
-    @Test func trailersDoNotLookLikeASecondAnswer() throws {
+    @Test("Trailers do not look like a second answer") func trailersAfterBody() throws {
         let client = try HTTP2ClientSession()
         _ = try client.output()
         try client.receive(Frame.settings().bytes)

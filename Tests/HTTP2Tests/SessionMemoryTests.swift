@@ -2,9 +2,9 @@ import Testing
 
 @testable import HTTP2
 
-@Suite("What nghttp2 may take of memory")
+@Suite("HTTP/2: how much memory nghttp2 may use")
 struct SessionMemoryTests {
-    @Test func aSessionWithoutMemoryRefusesRequestsAndBlamesNobodyElse() throws {
+    @Test("A session without memory refuses requests and does not blame the peer") func exhausted() throws {
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 4096, memoryLimit: 400_000)
         let error = #expect(throws: HTTP2Error.self) {
             for _ in 0..<4096 { _ = try client.submit(request("/"), body: [1]) }
@@ -16,8 +16,8 @@ struct SessionMemoryTests {
         #expect(error?.isPeersFault == false)
     }
 
-    /// Far more in all than the limit, a little at a time.
-    @Test func whatIsFreedMayBeTakenAgain() throws {
+    /// Uses far more than the limit in total, a little at a time.
+    @Test("A session may use freed memory again") func freedMemory() throws {
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 4096, memoryLimit: 400_000)
         var output: [UInt8] = []
         for _ in 0..<1_000 {

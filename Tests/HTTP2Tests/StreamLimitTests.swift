@@ -3,7 +3,8 @@ import Testing
 
 @Suite("HTTP/2: the peer's stream limit", .timeLimit(.minutes(5)))
 struct StreamLimitTests {
-    @Test func onlyTheInitialNumberOpensBeforeSettingsArrive() throws {
+    @Test("The client opens only the initial number of streams before SETTINGS arrive")
+    func onlyTheInitialNumberOpensBeforeSettingsArrive() throws {
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 1)
         #expect(client.canSubmit)
         _ = try client.submit(request("/1"), body: [1])
@@ -18,14 +19,14 @@ struct StreamLimitTests {
         #expect(!client.canSubmit)
     }
 
-    @Test func aHigherInitialNumberIsNotHeldBack() throws {
-        // nghttp2 alone would let 100 go and park the rest (`nghttp2_option_set_peer_max_concurrent_streams` in nghttp2.h).
+    @Test("nghttp2 does not hold a higher initial number back") func higherNumber() throws {
+        // By default nghttp2 would send 100 and hold back the others (`nghttp2_option_set_peer_max_concurrent_streams` in nghttp2.h).
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 150)
         for _ in 0..<150 { _ = try client.submit(request("/"), body: [1]) }
         #expect(Frame.all(in: try client.output()).count { $0.kind == .headers } == 150)
     }
 
-    @Test func settingsWithoutALimitMeanTheSessionsOwn() throws {
+    @Test("SETTINGS without a limit mean the session's own limit") func settingsWithoutALimitMeanTheSessionsOwn() throws {
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 1, maximumOpenStreams: 50)
         try client.receive(Frame.settings().bytes)
         #expect(client.takeEvents().settings == [50])
@@ -34,7 +35,7 @@ struct StreamLimitTests {
         #expect(error?.code == .streamLimitReached)
     }
 
-    @Test func theLimitMayRiseAndFallWhileStreamsAreOpen() throws {
+    @Test("The limit may rise and fall while streams are open") func risesAndFalls() throws {
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = 10
         let wire = try Wire(settings: settings)
@@ -62,12 +63,12 @@ struct StreamLimitTests {
         #expect(wire.serverEvents.acknowledgements == 3)
     }
 
-    @Test func aRequestThatALowerLimitOvertookCanBeTakenBackWithoutATrace() throws {
+    @Test("The client can withdraw a request that a lower limit overtook without a trace") func withdrawn() throws {
         let wire = try Wire()
         let running = try wire.submit()
         try wire.exchange()
         let overtaken = try wire.submit()
-        // The limit falls before the second request has left: nghttp2 holds it back.
+        // The limit falls before the second request has left, so nghttp2 holds it back.
         try wire.server.updateSettings(maxConcurrentStreams: 1)
         try wire.serverToClient()
         try wire.exchange()
@@ -79,7 +80,8 @@ struct StreamLimitTests {
         #expect(wire.closed == [Closed(overtaken, .cancel, .nothing)])
         try wire.answer(running)
         try wire.exchange()
-        // With the slot free nghttp2 looks at the cancelled request again: nothing of it may leave, nor may it be told twice.
+        // Now that the slot is free, nghttp2 looks at the cancelled request again. It must not send it, and the client must not report it
+        // twice.
         let next = try wire.submit()
         try wire.exchange()
         #expect(wire.requests.map(\.stream) == [running, next])
@@ -90,7 +92,7 @@ struct StreamLimitTests {
         #expect(wire.client.openStreams == 0)
     }
 
-    @Test func aServersLimitHoldsAgainstAClientThatIgnoresIt() throws {
+    @Test("The server keeps its limit against a client that ignores it") func ignoredLimit() throws {
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = 2
         let server = try HTTP2ServerSession(settings: settings)
@@ -103,7 +105,7 @@ struct StreamLimitTests {
         #expect(server.openStreams == 2)
     }
 
-    @Test func everySettingsFrameBearsTheLimitOfItsMoment() throws {
+    @Test("Every SETTINGS frame carries the limit of its moment") func settingsFrames() throws {
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = 7
         let server = try HTTP2ServerSession(settings: settings)

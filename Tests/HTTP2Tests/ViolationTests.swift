@@ -12,20 +12,22 @@ struct ViolationTests {
         return (client, stream)
     }
 
-    @Test(arguments: [
-        (name: "HTTP/1.1", bytes: Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
-        (name: "zeros", bytes: [UInt8](repeating: 0, count: 64)),
-        (name: "ones", bytes: [UInt8](repeating: 0xff, count: 64)),
-        (name: "DATA on stream 0", bytes: Frame(kind: .data, payload: [1]).bytes),
-        (name: "DATA on an idle stream", bytes: Frame(kind: .data, stream: 77, payload: [1]).bytes),
-        (name: "DATA before the headers", bytes: Frame(kind: .data, stream: 1, payload: [1]).bytes),
-        (name: "a pushed stream", bytes: Frame(kind: .pushPromise, flags: 4, stream: 1, payload: [0, 0, 0, 2, 0x88]).bytes),
-        (name: "a PING of seven bytes", bytes: Frame(kind: .ping, payload: [UInt8](repeating: 0, count: 7)).bytes),
-        (name: "a WINDOW_UPDATE of zero", bytes: Frame(kind: .windowUpdate, payload: [0, 0, 0, 0]).bytes),
-        (name: "headers that are not HPACK", bytes: Frame(kind: .headers, flags: 4, stream: 1, payload: [0x80]).bytes),
-        (name: "a SETTINGS of an odd size", bytes: Frame(kind: .settings, payload: [1]).bytes),
-    ])
-    func whatIsNotHTTP2EndsTheConnectionWithItsError(name: String, bytes: [UInt8]) throws {
+    @Test(
+        "Bytes that are not HTTP/2 end the connection with their error",
+        arguments: [
+            (name: "HTTP/1.1", bytes: Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
+            (name: "zeros", bytes: [UInt8](repeating: 0, count: 64)),
+            (name: "ones", bytes: [UInt8](repeating: 0xff, count: 64)),
+            (name: "DATA on stream 0", bytes: Frame(kind: .data, payload: [1]).bytes),
+            (name: "DATA on an idle stream", bytes: Frame(kind: .data, stream: 77, payload: [1]).bytes),
+            (name: "DATA before the headers", bytes: Frame(kind: .data, stream: 1, payload: [1]).bytes),
+            (name: "a pushed stream", bytes: Frame(kind: .pushPromise, flags: 4, stream: 1, payload: [0, 0, 0, 2, 0x88]).bytes),
+            (name: "a PING of seven bytes", bytes: Frame(kind: .ping, payload: [UInt8](repeating: 0, count: 7)).bytes),
+            (name: "a WINDOW_UPDATE of zero", bytes: Frame(kind: .windowUpdate, payload: [0, 0, 0, 0]).bytes),
+            (name: "headers that are not HPACK", bytes: Frame(kind: .headers, flags: 4, stream: 1, payload: [0x80]).bytes),
+            (name: "a SETTINGS of an odd size", bytes: Frame(kind: .settings, payload: [1]).bytes),
+        ])
+    func notHTTP2(name: String, bytes: [UInt8]) throws {
         let (client, stream) = try connectedClient()
         try client.receive(bytes)
         let goAway = Frame.all(in: try client.output()).first { $0.kind == .goAway }
@@ -33,24 +35,26 @@ struct ViolationTests {
         #expect(client.connectionError?.rawValue == goAway?.errorCode)
         #expect(!client.canSubmit)
         #expect(!client.wantsWrite)
-        // Whatever else comes, the caller hears of the stream: now as closed, or from the list of what was open.
+        // In every case the caller learns of the stream: from an event, or from the list of open streams.
         let closed = client.takeEvents().compactMap(Closed.init).map(\.stream)
         #expect(closed + client.openStreamNumbers == [stream])
     }
 
-    @Test(arguments: [
-        (name: "no status", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x00, 1, 0x78, 1, 0x79])]),
-        (name: "a status of letters", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x08, 3, 0x61, 0x62, 0x63])]),
-        (name: "a name in upper case", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x88, 0x00, 1, 0x58, 1, 0x79])]),
-        (
-            name: "a length that lies",
-            frames: [
-                Frame(kind: .headers, flags: 4, stream: 1, payload: [0x88, 0x0f, 0x0d, 1, 0x35]),
-                Frame(kind: .data, flags: 1, stream: 1, payload: [1]),
-            ]
-        ),
-    ])
-    func aMalformedAnswerResetsItsStreamOnly(name: String, frames: [Frame]) throws {
+    @Test(
+        "A malformed answer resets only its stream",
+        arguments: [
+            (name: "no status", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x00, 1, 0x78, 1, 0x79])]),
+            (name: "a status of letters", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x08, 3, 0x61, 0x62, 0x63])]),
+            (name: "a name in upper case", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x88, 0x00, 1, 0x58, 1, 0x79])]),
+            (
+                name: "a length that lies",
+                frames: [
+                    Frame(kind: .headers, flags: 4, stream: 1, payload: [0x88, 0x0f, 0x0d, 1, 0x35]),
+                    Frame(kind: .data, flags: 1, stream: 1, payload: [1]),
+                ]
+            ),
+        ])
+    func malformedAnswer(name: String, frames: [Frame]) throws {
         let (client, stream) = try connectedClient()
         try client.receive(frames.flatMap(\.bytes))
         let reset = Frame.all(in: try client.output()).first { $0.kind == .resetStream }
@@ -59,7 +63,7 @@ struct ViolationTests {
         #expect(client.connectionError == nil && client.canSubmit)
     }
 
-    @Test func anEndlessAnswerIsCutOff() throws {
+    @Test("The client cuts off an endless answer") func endlessAnswer() throws {
         let (client, stream) = try connectedClient()
         try client.receive(Frame.ok(stream, endStream: false).bytes)
         for _ in 0..<20 { try client.receive(Frame(kind: .data, stream: stream, payload: [UInt8](repeating: 0, count: 100)).bytes) }
@@ -70,7 +74,7 @@ struct ViolationTests {
         #expect(events.compactMap(Closed.init) == [Closed(stream, .cancel, .complete)])
     }
 
-    @Test func aServerReportsABodyBeyondItsBoundAtOnceAndDropsTheRest() throws {
+    @Test("The server reports a body beyond its bound at once and drops the rest") func largeBody() throws {
         var settings = HTTP2ServerSettings()
         settings.maximumBody = 5_000
         let wire = try Wire(settings: settings)
@@ -87,13 +91,13 @@ struct ViolationTests {
         #expect(wire.clientEvents.body(of: endless) == Array("no".utf8))
         #expect(Set(wire.closed.map(\.code)) == [.noError])
         #expect(wire.server.openStreams == 0)
-        #expect(wire.requests.count == 3, "none is told twice")
+        #expect(wire.requests.count == 3, "the server reports none twice")
         let next = try wire.submit()
         try wire.exchange()
         #expect(wire.requests.last?.stream == next)
     }
 
-    @Test func aRequestThatWasCutIsAnsweredBeforeItHasEnded() throws {
+    @Test("The server answers a request that it cut before the request has ended") func cutRequest() throws {
         var settings = HTTP2ServerSettings()
         settings.maximumBody = 5_000
         let wire = try Wire(settings: settings)
@@ -108,7 +112,7 @@ struct ViolationTests {
         #expect(wire.server.openStreams == 0 && wire.server.connectionError == nil)
     }
 
-    @Test func aServerRefusesHeadersBeyondItsBound() throws {
+    @Test("The server refuses headers beyond its bound") func largeHeaders() throws {
         let wire = try Wire()
         var headers = request("/")
         for index in 0..<80 { headers.append("x-\(index)", String(repeating: "v", count: 100)) }
@@ -121,13 +125,15 @@ struct ViolationTests {
         #expect(wire.server.connectionError == nil)
     }
 
-    @Test(arguments: ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnot a frame at all"])
-    func whatIsNotAClientIsTurnedAway(greeting: String) throws {
+    @Test(
+        "The server refuses a client that does not speak HTTP/2",
+        arguments: ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnot a frame at all"])
+    func wrongGreeting(greeting: String) throws {
         let server = try HTTP2ServerSession()
         do throws(HTTP2Error) {
             try server.receive(Array(greeting.utf8))
         } catch {
-            // nghttp2 does not even greet what does not begin with the preface (RFC 9113 section 3.4).
+            // nghttp2 sends nothing if the bytes do not begin with the preface (RFC 9113 section 3.4).
             guard case .library = error.code else { return #expect(Bool(false), "\(error)") }
             return #expect(server.takeEvents().isEmpty)
         }
@@ -136,7 +142,7 @@ struct ViolationTests {
         #expect(server.takeEvents().isEmpty)
     }
 
-    @Test func aRequestWithoutAPathIsResetByTheServer() throws {
+    @Test("The server resets a request without a path") func missingPath() throws {
         let wire = try Wire()
         var headers = HeaderBlock()
         headers.append(":method", "POST")
@@ -147,7 +153,7 @@ struct ViolationTests {
         #expect(wire.closed == [Closed(stream, .protocolError, .complete)])
     }
 
-    @Test func anyBytesWhatsoeverNeverTrap() throws {
+    @Test("No bytes make a session trap") func randomBytes() throws {
         var generator = SplitMix(state: 7)
         for _ in 0..<2_000 {
             let (client, _) = try connectedClient()
@@ -162,7 +168,7 @@ struct ViolationTests {
                         payload: payload
                     ).bytes
             }
-            // What nghttp2 gives up on, it may; the promise is that nothing crashes and both can still be asked.
+            // nghttp2 may give the connection up. The promise is that nothing crashes and that both sessions still answer calls.
             for bytes in [frames, Array(frames.dropLast(Int(generator.next() % 20)))] {
                 _ = try? client.receive(bytes)
                 _ = try? server.receive((Frame.preface + Frame.settings().bytes + bytes))

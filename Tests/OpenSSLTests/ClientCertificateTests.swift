@@ -23,18 +23,18 @@ final class ClientCertificateTests {
         return pair.server.peerCertificateCommonName
     }
 
-    @Test func isReadFromPEMAndShownWhenAsked() throws {
+    @Test("A client certificate is read from PEM and shown on request") func fromPEM() throws {
         let certificate = try ClientCertificate(pem: scratch.read("shop.pem"), key: scratch.read("shop.key"))
         #expect(try commonName(shown: certificate) == "shop")
         #expect(certificate.notAfter - certificate.notBefore == 300 * 86_400)
     }
 
-    @Test func mayShareItsFileWithKeyAndChain() throws {
+    @Test("A client certificate may share its file with its key and its chain") func oneFile() throws {
         let all = try scratch.read("shop.pem") + scratch.read("root.pem") + scratch.read("shop.key")
         #expect(try commonName(shown: ClientCertificate(pem: all, key: all)) == "shop")
     }
 
-    @Test func needsThePassphraseOfAnEncryptedKey() throws {
+    @Test("A client certificate needs the passphrase of an encrypted key") func encryptedKey() throws {
         try scratch.openssl("pkey -in shop.key -aes256 -passout pass:sesame -out locked.key")
         let (pem, key) = (try scratch.read("shop.pem"), try scratch.read("locked.key"))
         #expect(try commonName(shown: ClientCertificate(pem: pem, key: key, passphrase: "sesame")) == "shop")
@@ -45,7 +45,7 @@ final class ClientCertificateTests {
         }
     }
 
-    @Test func isReadFromPKCS12() throws {
+    @Test("A client certificate is read from PKCS #12") func fromPKCS12() throws {
         try scratch.openssl("pkcs12 -export -in shop.pem -inkey shop.key -certfile root.pem -passout pass:sesame -out shop.p12")
         let container = try scratch.read("shop.p12")
         #expect(try commonName(shown: ClientCertificate(pkcs12: container, passphrase: "sesame")) == "shop")
@@ -53,15 +53,17 @@ final class ClientCertificateTests {
         #expect(throws: TLSError.self) { try ClientCertificate(pkcs12: scratch.read("shop.pem")) }
     }
 
-    @Test func needsAKeyOfItsOwn() throws {
+    @Test("A client certificate needs its own key") func ownKey() throws {
         let error = #expect(throws: TLSError.self) {
             try ClientCertificate(pem: scratch.read("shop.pem"), key: scratch.read("server.key"))
         }
         #expect(error?.code == .file)
     }
 
-    @Test(arguments: [[], Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)] as [[UInt8]])
-    func isNotMadeOfAnythingElse(bytes: [UInt8]) throws {
+    @Test(
+        "Other bytes make no client certificate",
+        arguments: [[], Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)] as [[UInt8]])
+    func otherBytes(bytes: [UInt8]) throws {
         #expect(throws: TLSError.self) { try ClientCertificate(pem: bytes, key: scratch.read("shop.key")) }
         #expect(throws: TLSError.self) { try ClientCertificate(pem: scratch.read("shop.pem"), key: bytes) }
         #expect(throws: TLSError.self) { try ClientCertificate(pkcs12: bytes) }

@@ -28,7 +28,7 @@ final class TLSSessionTests {
         return pair
     }
 
-    @Test func bothSidesAgreeAndBytesGoBothWays() throws {
+    @Test("Both sides agree, and bytes go both ways") func bothWays() throws {
         let pair = try connected()
         #expect(pair.client.negotiatedALPN == "h2" && pair.server.negotiatedALPN == "h2")
         #expect(pair.client.protocolVersion == "TLSv1.3")
@@ -41,14 +41,14 @@ final class TLSSessionTests {
         #expect(try Handshake.plaintext(of: pair.client) == Array("answer".utf8))
     }
 
-    @Test func whatIsSentLeavesMemoryThoughSomethingAlwaysWaits() throws {
+    @Test("Sent bytes leave memory even if some output always waits") func releasesMemory() throws {
         let pair = try connected()
         var (written, read): ([UInt8], [UInt8]) = ([], [])
         for round in 0..<100 {
             let piece = (0..<60_000).map { UInt8(truncatingIfNeeded: $0 / 7 + round) }
             try pair.server.write(piece)
             written += piece
-            // The peer reads steadily, and never quite everything.
+            // The peer reads steadily, but never everything.
             var taken: [UInt8] = []
             pair.server.withOutput { bytes in
                 taken = bytes.extracting(first: bytes.count - 5_000).withUnsafeBufferPointer { Array($0) }
@@ -65,33 +65,36 @@ final class TLSSessionTests {
         #expect(pair.server.heldOutput == 0)
     }
 
-    @Test(arguments: ["push.example", "PUSH.example", "a.wild.example", "127.0.0.1", "::1"])
-    func aNameInTheCertificateIsBelieved(name: String) throws {
+    @Test(
+        "The client accepts a name in the certificate", arguments: ["push.example", "PUSH.example", "a.wild.example", "127.0.0.1", "::1"])
+    func rightName(name: String) throws {
         let pair = try Handshake(client(), server(), serverName: name)
         #expect(pair.run(), "\(String(describing: pair.clientError))")
     }
 
-    @Test(arguments: ["other.example", "wild.example", "a.b.wild.example", "127.0.0.2", "::2", "server", "push.example.evil"])
-    func anotherNameIsRefusedInsideTheHandshake(name: String) throws {
+    @Test(
+        "The client refuses another name in the handshake",
+        arguments: ["other.example", "wild.example", "a.b.wild.example", "127.0.0.2", "::2", "server", "push.example.evil"])
+    func wrongName(name: String) throws {
         let pair = try Handshake(client(), server(), serverName: name)
         #expect(!pair.run())
-        guard case .certificate(let verdict)? = pair.clientError?.code else {
+        guard case .certificate(let result)? = pair.clientError?.code else {
             Issue.record("\(String(describing: pair.clientError))")
             return
         }
         // X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH (x509_vfy.h)
-        #expect([62, 64].contains(verdict))
-        #expect(pair.serverError?.code == .alert, "the server hears of it")
+        #expect([62, 64].contains(result))
+        #expect(pair.serverError?.code == .alert, "the server gets an alert")
     }
 
-    @Test func aServerNameThatIsNoneIsAnErrorAndNotNoCheck() throws {
+    @Test("An invalid server name is an error and does not skip the check") func invalidName() throws {
         let context = try client()
         for name in ["", "push.example\0.evil.example"] {
             #expect(throws: TLSError.self) { try TLSSession(client: context, serverName: name) }
         }
     }
 
-    @Test func anUnknownAuthorityIsRefused() throws {
+    @Test("The client refuses an unknown authority") func unknownAuthority() throws {
         try scratch.makeAuthority("stranger")
         let file = try Handshake(client(trust: .file(scratch.path("stranger.pem"))), server(), serverName: "push.example")
         #expect(!file.run())
@@ -105,7 +108,7 @@ final class TLSSessionTests {
         }
     }
 
-    @Test func anExpiredCertificateIsRefused() throws {
+    @Test("The client refuses an expired certificate") func expiredCertificate() throws {
         try scratch.makeCertificate("expired", by: "authority", alternativeNames: "DNS:push.example", days: -1)
         let pair = try Handshake(client(), server(certificate: "expired"), serverName: "push.example")
         #expect(!pair.run())
@@ -114,26 +117,26 @@ final class TLSSessionTests {
         #expect(pair.clientError?.description == "SSL_do_handshake: certificate has expired")
     }
 
-    @Test func withoutACommonProtocolTheServerRefuses() throws {
+    @Test("The server refuses a client without a common protocol") func noCommonProtocol() throws {
         let pair = try Handshake(client(alpn: ["h3", "spdy/1"]), server(alpn: ["h2"]), serverName: "push.example")
         #expect(!pair.run())
         #expect(pair.clientError?.code == .alert)
         #expect(pair.serverError?.code == .protocol)
     }
 
-    @Test func aServerWithoutALPNLeavesNothingNegotiated() throws {
+    @Test("A server without ALPN negotiates no protocol") func withoutALPN() throws {
         let pair = try Handshake(client(alpn: ["h2"]), server(alpn: []), serverName: "push.example")
         #expect(pair.run())
         #expect(pair.client.negotiatedALPN == nil)
     }
 
-    @Test func theServersPreferenceDecides() throws {
+    @Test("The server's preference decides the protocol") func serverPreference() throws {
         let pair = try Handshake(client(alpn: ["http/1.1", "h2"]), server(alpn: ["h2", "http/1.1"]), serverName: "push.example")
         #expect(pair.run())
         #expect(pair.client.negotiatedALPN == "h2")
     }
 
-    @Test func aServerMayAskForAClientsCertificate() throws {
+    @Test("A server may require a client certificate") func requiresCertificate() throws {
         try scratch.makeAuthority("clients")
         try scratch.makeCertificate("backend", by: "clients", alternativeNames: "DNS:backend")
         let identity = TLSIdentity(certificateFile: scratch.path("backend.pem"), keyFile: scratch.path("backend.key"))
@@ -145,7 +148,7 @@ final class TLSSessionTests {
         let anonymous = try Handshake(client(), trusting, serverName: "push.example")
         #expect(!anonymous.run())
         #expect(anonymous.serverError?.code == .protocol)
-        // In TLS 1.3 the client has finished by then: it hears of the refusal when it reads.
+        // In TLS 1.3 the client has finished by then. It learns of the refusal when it reads.
         var nothing: [UInt8] = []
         let error = #expect(throws: TLSError.self) { try anonymous.client.read(into: &nothing) }
         #expect(error?.code == .alert)
@@ -159,7 +162,7 @@ final class TLSSessionTests {
         }
     }
 
-    @Test func outputMayBeTakenInPiecesWithoutLoss() throws {
+    @Test("A caller may take the output in pieces without loss") func outputPieces() throws {
         let pair = try connected()
         let message = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         try pair.client.write(message)
@@ -176,7 +179,7 @@ final class TLSSessionTests {
             }
         }
         #expect(carried.count == expected)
-        // A write while some output is still waiting goes behind it.
+        // A write goes behind the output that still waits.
         try pair.client.write([1, 2, 3])
         pair.client.withOutput { _ in 0 }
         carried += pair.client.takeOutput()
@@ -186,7 +189,7 @@ final class TLSSessionTests {
         #expect(try Handshake.plaintext(of: pair.server) == message + [1, 2, 3])
     }
 
-    @Test func bytesMayComeOneByOne() throws {
+    @Test("Bytes may come one by one") func singleBytes() throws {
         let pair = try connected()
         try pair.client.write(Array("slow".utf8))
         var plaintext: [UInt8] = []
@@ -198,7 +201,7 @@ final class TLSSessionTests {
         #expect(plaintext == Array("slow".utf8))
     }
 
-    @Test func readingStopsNearItsLimitAndGoesOn() throws {
+    @Test("Reading stops near its limit and goes on") func readLimit() throws {
         let pair = try connected()
         try pair.client.write([UInt8](repeating: 5, count: 100_000))
         pair.carry(pair.client, pair.server)
@@ -208,7 +211,7 @@ final class TLSSessionTests {
         #expect(plaintext.count == 100_000)
     }
 
-    @Test func aPeerThatSaysGoodbyeIsToldFromOneThatIsCutOff() throws {
+    @Test("A session distinguishes a peer that closes from one that is cut off") func goodbye() throws {
         let pair = try connected()
         try pair.server.write(Array("last words".utf8))
         pair.server.shutdown()
@@ -221,7 +224,7 @@ final class TLSSessionTests {
         #expect(try cut.client.read(into: &plaintext) == .incomplete)
     }
 
-    @Test func garbageIsAnErrorWithAnAlertForThePeer() throws {
+    @Test("Garbage is an error, and the peer gets an alert") func garbage() throws {
         let early = try TLSSession(server: server())
         early.receive(Array("GET / HTTP/1.1\r\n\r\n".utf8))
         let greeting = #expect(throws: TLSError.self) { try early.handshake() }
@@ -238,7 +241,7 @@ final class TLSSessionTests {
         #expect(pair.server.pendingOutput > 0)
     }
 
-    @Test func anOlderTLSIsRefused() throws {
+    @Test("The server refuses an older TLS") func olderTLS() throws {
         // A ClientHello that knows nothing above TLS 1.1 (RFC 4346 section 7.4.1.2), with ECDHE and RSA ciphers of that time.
         let hello: [UInt8] = [3, 2] + [UInt8](repeating: 7, count: 32) + [0, 0, 4, 0xc0, 0x09, 0xc0, 0x13, 1, 0]
         let message = [1, 0, 0, UInt8(hello.count)] + hello
@@ -250,12 +253,12 @@ final class TLSSessionTests {
         #expect(session.takeOutput().suffix(2) == [2, 70])
     }
 
-    @Test func writingBeforeTheHandshakeIsAnError() throws {
+    @Test("Writing before the handshake is an error") func earlyWrite() throws {
         let session = try TLSSession(client: client(), serverName: "push.example")
         #expect(throws: TLSError.self) { try session.write([1]) }
     }
 
-    @Test func filesThatAreNotThereAreNamed() throws {
+    @Test("An error names a missing file") func missingFile() throws {
         let missing = #expect(throws: TLSError.self) { try self.client(trust: .file("/nowhere/ca.pem")) }
         #expect(missing?.code == .file && missing?.description.contains("/nowhere/ca.pem") == true)
         let wrong = #expect(throws: TLSError.self) {

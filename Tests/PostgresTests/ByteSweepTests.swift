@@ -3,13 +3,13 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// A connection may break at any byte. Wherever it does, the caller is told in time, and told the truth about what was committed.
+/// A connection may break at any byte. The pool must report the break in time, and report correctly what was committed.
 @Suite("A connection to PostgreSQL that breaks after any number of bytes", .timeLimit(.minutes(5)))
 struct ByteSweepTests {
     typealias Way = LinkConditions.Way
 
-    @Test(arguments: [true, false])
-    func isNoConnectionAndTheNextOneIsMade(isTowardsServer: Bool) async throws {
+    @Test("A connection that breaks early is an error, and the pool makes the next one", arguments: [true, false])
+    func earlyBreak(isTowardsServer: Bool) async throws {
         try await withLink(to: TestServer.uri()) { uri, link in
             for bytes in 0...400 {
                 link.set(Self.conditions(isTowardsServer, .ending(after: bytes, .reset)))
@@ -17,19 +17,19 @@ struct ByteSweepTests {
                     do {
                         try await Self.select(pool)
                     } catch let error as PostgresError {
-                        // In the middle of the statement, too: what a statement of its own did is not known then.
+                        // The break may come in the middle of the statement. The outcome of a single statement is then unknown.
                         #expect(error.isUnavailable, "after \(bytes) bytes: \(error)")
                     }
                 }
-                // A pool that has just failed does not try again at once; another one has nothing to wait for.
+                // A pool that just failed does not try again at once, so use another one.
                 link.set(.forwarding)
                 try await withPool(uri) { pool in try await Self.select(pool) }
             }
         }
     }
 
-    @Test(.database, arguments: [true, false])
-    func isTheEndOfATransactionWhoseFateIsToldTruly(isTowardsServer: Bool) async throws {
+    @Test("A broken connection ends its transaction, and the pool reports its outcome correctly", .database, arguments: [true, false])
+    func transactionOutcome(isTowardsServer: Bool) async throws {
         let database = try #require(TestDatabase.current)
         try await database.pool.session { session in try session.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
         try await withLink(to: database.uri) { uri, link in
@@ -38,7 +38,7 @@ struct ByteSweepTests {
             try await withPool(uri, { $0.poolSize = 1 }) { pool in
                 for bytes in 0...400 as ClosedRange<Int64> {
                     link.set(.forwarding)
-                    // The connection that is broken is there already, and sound.
+                    // The link breaks an existing, working connection.
                     while true {
                         do {
                             try await Self.select(pool)
@@ -66,8 +66,8 @@ struct ByteSweepTests {
         }
     }
 
-    @Test(arguments: [true, false])
-    func fallsSilentAndIsGivenUpAtTheTimeout(isTowardsServer: Bool) async throws {
+    @Test("The pool gives up a silent connection at its timeout", arguments: [true, false])
+    func silentConnection(isTowardsServer: Bool) async throws {
         try await withLink(to: TestServer.uri()) { uri, link in
             for bytes in stride(from: 0, through: 400, by: 57) {
                 link.set(Self.conditions(isTowardsServer, .ending(after: bytes, .silence)))

@@ -9,7 +9,7 @@ struct CommitTests {
 
     private static func insert(_ id: Int64) -> PostgresQuery { "INSERT INTO note (id) VALUES (\(id)) RETURNING id" }
 
-    @Test(.database) func whatWasDoneBeforeAndWithItIsCommitted() async throws {
+    @Test("COMMIT includes the statements before it and with it", .database) func commitsAll() async throws {
         try await withNotes { pool in
             let answers: [Int64] = try await pool.transaction { session in
                 try session.execute(Self.insert(1))
@@ -17,13 +17,13 @@ struct CommitTests {
             }
             #expect(answers == [2, 3])
             #expect(try await count(pool) == 3)
-            // And where nothing came before.
+            // Also without a statement before.
             try await pool.transaction { session in _ = try session.commit(with: [Self.insert(4)]) }
             #expect(try await count(pool) == 4)
         }
     }
 
-    @Test(.database) func aStatementThatFailsThenCommitsNothing() async throws {
+    @Test("A statement that fails together with COMMIT commits nothing", .database) func failingStatement() async throws {
         try await withNotes { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -37,7 +37,7 @@ struct CommitTests {
         }
     }
 
-    @Test(.database) func anErrorThatWasSwallowedBeforeCannotPassForACommit() async throws {
+    @Test("A swallowed earlier error fails the COMMIT", .database) func swallowedError() async throws {
         try await withNotes { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -51,7 +51,7 @@ struct CommitTests {
         }
     }
 
-    @Test(.database) func nothingMayFollowAndNothingIsCommittedOutsideATransaction() async throws {
+    @Test("No statement may follow COMMIT, and COMMIT needs a transaction", .database) func commitIsLast() async throws {
         try await withNotes { pool in
             let late = try await postgresError {
                 try await pool.transaction { session in
@@ -66,7 +66,7 @@ struct CommitTests {
         }
     }
 
-    @Test(.database) func aConflictThenRunsTheWholeBodyAgain() async throws {
+    @Test("A conflict at COMMIT runs the whole body again", .database) func runsAgain() async throws {
         try await withNotes { pool in
             try await pool.session { session in _ = try session.execute(Self.insert(1)) }
             let attempts = Mutex(0)

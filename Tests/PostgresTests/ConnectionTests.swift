@@ -4,15 +4,15 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@Suite("A connection string is read as libpq reads it, and shows no secret", .timeLimit(.minutes(5)))
+@Suite("The module reads a connection string like libpq and shows no secret", .timeLimit(.minutes(5)))
 struct ConnectionTests {
-    @Test func aDeadHostIsPassedOver() async throws {
+    @Test("The pool passes over a dead host") func deadHost() async throws {
         let server = try ServerURI(TestServer.uri())
         let hosts = "127.0.0.1:\(FreePorts.closed),127.0.0.1:\(server.port)"
         try await withPool(server.with(servers: hosts)) { pool in try await pool.session { session in try session.execute("SELECT 1") } }
     }
 
-    @Test func aHostThatNeverAnswersIsPassedOver() async throws {
+    @Test("The pool passes over a host that never answers") func muteHost() async throws {
         let server = try ServerURI(TestServer.uri())
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
@@ -25,11 +25,11 @@ struct ConnectionTests {
                 }
             }
         }
-        // From then on the host that answers is tried first.
+        // After that the pool tries the host that answers first.
         #expect(proxy.connections == 1)
     }
 
-    @Test func aHostThatNeverAnswersLeavesTheOthersTime() async throws {
+    @Test("A host that never answers leaves time for the others") func leavesTime() async throws {
         let server = try ServerURI(TestServer.uri())
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
@@ -40,14 +40,14 @@ struct ConnectionTests {
         #expect(proxy.connections == 1)
     }
 
-    @Test(.database) func aServerThatTakesNoWritesIsPassedOver() async throws {
+    @Test("The pool passes over a server that takes no writes", .database) func readOnlyServer() async throws {
         let database = try #require(TestDatabase.current)
         try await database.pool.session { session in
             let name: String = try session.execute("SELECT current_database()").only()["current_database"]
             try session.simple("ALTER DATABASE \(name) SET default_transaction_read_only = on")
         }
         let server = try ServerURI(database.uri)
-        // A single host too: its name may lead to a standby.
+        // Also with a single host, because its name may lead to a standby.
         for hosts in ["127.0.0.1:\(server.port)", "127.0.0.1:\(server.port),localhost:\(server.port)"] {
             try await withPool(server.with(servers: hosts)) { pool in
                 let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
@@ -58,7 +58,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func aStandbyCannotBeAskedFor() throws {
+    @Test("A configuration refuses to ask for a standby") func refusesStandby() throws {
         for wanted in ["any", "prefer-standby", "standby", "read-only"] {
             let uri = "postgresql://h/d?target_session_attrs=\(wanted)"
             let error = #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: uri) }
@@ -68,7 +68,7 @@ struct ConnectionTests {
         _ = try PostgresConfiguration(uri: "postgresql://h/d?target_session_attrs=primary")
     }
 
-    @Test func aNameIsResolved() async throws {
+    @Test("The pool resolves host names") func resolvesNames() async throws {
         let server = try ServerURI(TestServer.uri())
         try await withPool(server.with(servers: "localhost:\(server.port)")) { pool in
             try await pool.session { session in try session.execute("SELECT 1") }
@@ -80,18 +80,20 @@ struct ConnectionTests {
         }
     }
 
-    @Test(arguments: [
-        "postgresql://user:hunter2@host:port:port/db", "postgresql://user:hunter2@[::1/db", "user=u password=hunter2 host",
-        "postgresql://user:hunter2@h/db?hunter2",
-        "host=a,b port=1,2,3 password=hunter2", "postgresql://user:hunter2/@host/db", "postgresql://user:hunter2%zz@h/db",
-    ])
-    func aBrokenStringIsRefusedWithoutShowingIt(_ uri: String) {
+    @Test(
+        "A configuration refuses a broken string without showing it",
+        arguments: [
+            "postgresql://user:hunter2@host:port:port/db", "postgresql://user:hunter2@[::1/db", "user=u password=hunter2 host",
+            "postgresql://user:hunter2@h/db?hunter2",
+            "host=a,b port=1,2,3 password=hunter2", "postgresql://user:hunter2/@host/db", "postgresql://user:hunter2%zz@h/db",
+        ])
+    func brokenString(_ uri: String) {
         let error = #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: uri) }
         #expect(error?.code == .configuration)
         #expect(error.map { "\($0)".contains("hunter2") } == false)
     }
 
-    @Test func whatTheStringSaysWinsOverTheDefaults() async throws {
+    @Test("The string overrides the defaults") func overrides() async throws {
         let uri = try TestServer.uri() + "?connect_timeout=7&application_name=told&options=-c%20statement_timeout%3D1234"
         let configuration = try PostgresConfiguration(uri: uri)
         #expect(configuration.connectTimeout == .seconds(7))
@@ -106,7 +108,7 @@ struct ConnectionTests {
         #expect(settings == ["told", "1234ms"])
     }
 
-    @Test func aConfigurationShowsNoPassword() throws {
+    @Test("A configuration shows no password") func hiddenPassword() throws {
         let configuration = try PostgresConfiguration(uri: "postgresql://user:hunter2@host/db")
         var dumped = ""
         dump(configuration, to: &dumped)
@@ -114,7 +116,7 @@ struct ConnectionTests {
         #expect("\(configuration)".contains("host:5432/db as user"))
     }
 
-    @Test func aFailedConnectShowsNoPassword() async throws {
+    @Test("A failed connect shows no password") func failedConnect() async throws {
         try await withPool("postgresql://user:hunter2@127.0.0.1:\(FreePorts.closed)/hunter2") { pool in
             let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
             #expect(error.message.contains("Connection refused"))
@@ -122,7 +124,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func thePasswordFileIsReadAnewForEveryConnection() async throws {
+    @Test("The pool reads the password file for every connection") func rereadsPassword() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "password-\(UUID().uuidString)")
         #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: "postgresql://h/d", passwordFile: file.path) }
         try Data("\n".utf8).write(to: file)
@@ -141,7 +143,7 @@ struct ConnectionTests {
         await pool.close()
     }
 
-    @Test func whileConnectingFailsOnlyOneTriesAndTheOthersAreToldAtOnce() async throws {
+    @Test("While connecting fails, one caller tries and the others fail at once") func oneTries() async throws {
         let server = try ServerURI(TestServer.uri())
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
@@ -151,7 +153,7 @@ struct ConnectionTests {
                 #expect(error.code == .connectionFailed)
             }
         }
-        // One each 25 ms at most, however busy the machine is.
+        // At most one attempt each 25 ms, even on a busy machine.
         #expect(proxy.connections < 50)
     }
 }

@@ -3,9 +3,9 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@Suite("What fails is told apart", .timeLimit(.minutes(5)))
+@Suite("The module distinguishes failures", .timeLimit(.minutes(5)))
 struct FailureTests {
-    @Test func aTerminatedSessionKeepsItsFirstCode() async throws {
+    @Test("A terminated session keeps its first error code") func firstCode() async throws {
         try await withServer { pool in
             let error = try await postgresError {
                 try await pool.session { session in try session.execute("SELECT pg_terminate_backend(pg_backend_pid())") }
@@ -18,7 +18,7 @@ struct FailureTests {
         }
     }
 
-    @Test func insideATransactionALostStatementIsKnownToBeUndone() async throws {
+    @Test("A lost statement in a transaction is known to be undone") func lostStatement() async throws {
         try await withServer { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -32,7 +32,7 @@ struct FailureTests {
         }
     }
 
-    @Test func afterALossTheSessionSaysSoAgain() async throws {
+    @Test("A session whose connection is lost reports it again") func reportsAgain() async throws {
         try await withServer { pool in
             try await pool.session { session in
                 #expect(throws: PostgresError.self) { try session.simple("SELECT pg_terminate_backend(pg_backend_pid())") }
@@ -42,7 +42,7 @@ struct FailureTests {
         }
     }
 
-    @Test func aConnectionThatDiedWhileIdleIsNoticedAtCheckOut() async throws {
+    @Test("The pool notices a connection that died while idle at check-out") func diedIdle() async throws {
         try await withServer { pool in
             let dead = try await pool.session { session in try session.processID() }
             try await withServer { other in
@@ -54,7 +54,7 @@ struct FailureTests {
         }
     }
 
-    @Test func aStatementThatTakesTooLongIsCancelledByTheServer() async throws {
+    @Test("The server cancels a statement that takes too long") func slowStatement() async throws {
         try await withServer({ $0.statementTimeout = .milliseconds(50) }) { pool in
             try await pool.session { session in
                 let error = #expect(throws: PostgresError.self) { try session.execute("SELECT pg_sleep(30)") }
@@ -65,13 +65,13 @@ struct FailureTests {
         }
     }
 
-    @Test func aLockThatIsNotFreeIsAnErrorAfterTheLockTimeout() async throws {
+    @Test("A lock that is not free is an error after the lock timeout") func busyLock() async throws {
         try await withServer({ $0.lockTimeout = .milliseconds(50) }) { pool in
             let key = Int64.random(in: .min ... .max)
             try await pool.session { session in
                 try session.execute("SELECT pg_advisory_lock(\(key))")
                 session.discardConnection()
-                // Another connection of the same pool, from this one's thread.
+                // Another connection of the same pool waits for the lock, started from the first one's thread.
                 let (done, code) = (Signal(), Recorder<PostgresError.Code>())
                 Task {
                     let error = await #expect(throws: PostgresError.self) {
@@ -86,7 +86,7 @@ struct FailureTests {
         }
     }
 
-    @Test(.database) func aServerThatBecameReadOnlyIsLeft() async throws {
+    @Test("The pool leaves a server that became read-only", .database) func becameReadOnly() async throws {
         let database = try #require(TestDatabase.current)
         let (first, error) = try await database.pool.session { session in
             try session.simple("CREATE TABLE a (n int4); SET default_transaction_read_only = on")
@@ -99,8 +99,8 @@ struct FailureTests {
         #expect(second != first)
     }
 
-    /// The server's DETAIL quotes the row, its primary message for class 22 the value; neither may reach a log.
-    @Test(.database) func noErrorShowsData() async throws {
+    /// The server's DETAIL quotes the row, and its primary message for class 22 quotes the value. Neither may reach a log.
+    @Test("No error shows data", .database) func hiddenData() async throws {
         let pool = try #require(TestDatabase.current).pool
         try await pool.session { session in
             try session.simple("CREATE TABLE person (name text UNIQUE, age int4 CHECK (age > 0))")
@@ -117,8 +117,8 @@ struct FailureTests {
         }
     }
 
-    @Test func isHealthyTellsWhetherTheDatabaseAnswers() async throws {
-        // An answer that takes over a second is none: on a busy machine the first may be late.
+    @Test("`isHealthy` reports whether the database answers") func health() async throws {
+        // An answer that takes over a second counts as none. On a busy machine the first may be late.
         try await withServer { pool in
             var answers: [Bool] = []
             while answers.last != true, answers.count < 30 { answers.append(await pool.isHealthy()) }

@@ -2,9 +2,9 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("A server that stops answering stops nobody", .timeLimit(.minutes(5)))
+@Suite("A server that stops answering blocks no caller", .timeLimit(.minutes(5)))
 struct FaultTests {
-    @Test func aServerThatAcceptsAndNeverAnswersFailsTheConnect() async throws {
+    @Test("A server that accepts and never answers fails the connect") func muteServer() async throws {
         try await withProxy(.silence, { $0.connectTimeout = .milliseconds(100) }) { pool, proxy in
             let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
             #expect(error.code == .connectionFailed)
@@ -13,7 +13,7 @@ struct FaultTests {
         }
     }
 
-    @Test func theCallersDeadlineCoversConnecting() async throws {
+    @Test("The caller's deadline covers connecting") func coversConnecting() async throws {
         try await withProxy(.silence) { pool, _ in
             let error = try await postgresError {
                 try await pool.session(deadline: .milliseconds(50)) { session in try session.execute("SELECT 1") }
@@ -22,7 +22,7 @@ struct FaultTests {
         }
     }
 
-    @Test func aConnectionThatFreezesUnderAStatementIsClosedAtTheDeadline() async throws {
+    @Test("The pool closes a connection that freezes during a statement at the deadline") func frozenStatement() async throws {
         try await withProxy(.freeze(at: "frozen")) { pool, proxy in
             try await pool.session { session in try session.execute("SELECT 1") }
             let error = try await postgresError {
@@ -35,7 +35,7 @@ struct FaultTests {
         }
     }
 
-    @Test func withoutADeadlineTheOperationTimeoutHolds() async throws {
+    @Test("Without a deadline the operation timeout applies") func operationTimeout() async throws {
         let change: (inout PostgresConfiguration) -> Void = {
             $0.statementTimeout = .milliseconds(100)
             $0.answerGrace = .milliseconds(100)
@@ -50,7 +50,7 @@ struct FaultTests {
         }
     }
 
-    @Test func aFrozenCommitHasAnUnknownOutcome() async throws {
+    @Test("A frozen COMMIT has an unknown outcome") func frozenCommit() async throws {
         try await withProxy(.freeze(at: Self.commit)) { pool, _ in
             try await pool.session { session in try session.execute("SELECT 1") }
             let error = try await postgresError {
@@ -61,7 +61,7 @@ struct FaultTests {
         }
     }
 
-    @Test func aDeadlineThatPassesBetweenStatementsSendsNothingMore() async throws {
+    @Test("After a deadline between two statements the session sends nothing more") func passedDeadline() async throws {
         try await withPool(TestServer.uri()) { pool in
             try await pool.session { session in try session.execute("SELECT 1") }
             let error = try await postgresError {
@@ -73,8 +73,8 @@ struct FaultTests {
         }
     }
 
-    @Test(.database, arguments: [true, false])
-    func aLostAnswerToCommitIsAnUnknownOutcome(_ reachesTheServer: Bool) async throws {
+    @Test("A lost answer to COMMIT is an unknown outcome", .database, arguments: [true, false])
+    func lostCommit(_ reachesTheServer: Bool) async throws {
         let database = try #require(TestDatabase.current)
         try await database.pool.session { session in try session.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
         let fault: FaultProxy.Fault = reachesTheServer ? .cutAfterAnswer(to: Self.commit) : .cutBefore(Self.commit)
@@ -86,12 +86,12 @@ struct FaultTests {
             #expect(error.operation == "COMMIT")
             #expect(!error.isRetriable && error.isUnavailable)
         }
-        // And it is unknown indeed.
+        // The outcome is unknown indeed: the row is there in one case only.
         let count = try await database.pool.session { session in try session.count("SELECT count(*) FROM item") }
         #expect(count == (reachesTheServer ? 1 : 0))
     }
 
-    @Test(.database) func aLostAnswerToAStatementThatCommitsItselfIsAnUnknownOutcome() async throws {
+    @Test("A lost answer to a statement that commits itself is an unknown outcome", .database) func lostAutocommit() async throws {
         let database = try #require(TestDatabase.current)
         try await withProxy(.cutAfterAnswer(to: "CREATE TABLE"), uri: database.uri) { pool, _ in
             let error = try await postgresError { try await pool.session { session in try session.execute("CREATE TABLE item (id int8)") } }
@@ -99,7 +99,7 @@ struct FaultTests {
         }
     }
 
-    @Test func aLostStatementInATransactionIsNotAnUnknownOutcome() async throws {
+    @Test("A lost statement in a transaction has a known outcome") func lostInTransaction() async throws {
         try await withProxy(.cutAfterAnswer(to: "lost")) { pool, _ in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -112,7 +112,7 @@ struct FaultTests {
         }
     }
 
-    /// As the Parse message carries it; without its end, `BEGIN … READ COMMITTED` would be meant too.
+    /// The text as the Parse message carries it. Without the final NUL it would also match `BEGIN … READ COMMITTED`.
     private static let commit = "COMMIT\0"
 
     private func withProxy(

@@ -8,7 +8,7 @@ struct MigratorTests {
     private static let first = Migration(version: 1, name: "create_a", sql: "CREATE TABLE a (n int4); INSERT INTO a VALUES (1);")
     private static let second = Migration(version: 2, name: "create_b", sql: "CREATE TABLE b (n int4); -- done")
 
-    @Test(.database) func whatIsMissingIsAppliedInOrderAndOnce() async throws {
+    @Test("The migrator applies missing migrations in order and once", .database) func appliesMissing() async throws {
         let pool = try pool()
         #expect(try await Migrator(migrations: [Self.first]).migrate(pool) == [1])
         #expect(try await Migrator(migrations: [Self.second, Self.first]).migrate(pool) == [2])
@@ -25,7 +25,7 @@ struct MigratorTests {
         #expect(recorded == ["1 create_a 64 true", "2 create_b 64 true"])
     }
 
-    @Test(.database) func eightInstancesAtOnceApplyEachOnce() async throws {
+    @Test("Eight instances at once apply each migration once", .database) func manyInstances() async throws {
         let uri = try #require(TestDatabase.current).uri
         let migrations = (1...5).map { number in
             Migration(version: number, name: "step", sql: "CREATE TABLE t\(number) (n int4); SELECT pg_sleep(0.01);")
@@ -39,7 +39,7 @@ struct MigratorTests {
         #expect(applied.sorted() == [1, 2, 3, 4, 5])
     }
 
-    @Test(.database) func aNewerDatabaseIsRefusedAndBothVersionsAreNamed() async throws {
+    @Test("The migrator refuses a newer database and names both versions", .database) func newerDatabase() async throws {
         let pool = try pool()
         try await Migrator(migrations: [Self.first, Self.second]).migrate(pool)
         let error = await #expect(throws: MigrationError.self) { try await Migrator(migrations: [Self.first]).migrate(pool) }
@@ -47,7 +47,7 @@ struct MigratorTests {
         #expect(error?.message.contains("version 2") == true && error?.message.contains("only 1") == true)
     }
 
-    @Test(.database) func anEditedFileIsRefused() async throws {
+    @Test("The migrator refuses an edited file", .database) func editedFile() async throws {
         let pool = try pool()
         try await Migrator(migrations: [Self.first]).migrate(pool)
         let edited = Migration(version: 1, name: Self.first.name, sql: Self.first.sql + " ")
@@ -59,7 +59,7 @@ struct MigratorTests {
         #expect(isMissing)
     }
 
-    @Test(.database) func aGapInWhatWasAppliedIsRefused() async throws {
+    @Test("The migrator refuses a gap in the applied migrations", .database) func gap() async throws {
         let pool = try pool()
         try await Migrator(migrations: [Self.first, Self.second]).migrate(pool)
         try await pool.session { session in try session.execute("DELETE FROM schema_migrations WHERE version = 1") }
@@ -67,24 +67,24 @@ struct MigratorTests {
         #expect(error?.code == .outOfOrder(version: 1))
     }
 
-    @Test(.database) func aFailedMigrationLeavesNothingAndTheOnesBeforeStay() async throws {
+    @Test("A failed migration leaves nothing, and earlier migrations stay", .database) func failedMigration() async throws {
         let pool = try pool()
         let broken = Migration(version: 2, name: "broken", sql: "CREATE TABLE b (n int4); SELECT 1 / 0;")
         let error = await #expect(throws: MigrationError.self) { try await Migrator(migrations: [Self.first, broken]).migrate(pool) }
         guard case .failed(version: 2, let cause) = error?.code else { return #expect(Bool(false), "\(String(describing: error))") }
         #expect(cause.sqlState == SQLState("22012"))
-        // The lock was let go, and the mended file applies.
+        // The migrator released the lock, so the corrected file applies.
         #expect(try await Migrator(migrations: [Self.first, Self.second]).migrate(pool, lockWait: .seconds(5)) == [2])
     }
 
-    @Test(.database) func aMigrationMayNotCommitItself() async throws {
+    @Test("A migration may not commit itself", .database) func ownCommit() async throws {
         let sneaky = Migration(version: 1, name: "sneaky", sql: "CREATE TABLE a (n int4); COMMIT;")
         let error = await #expect(throws: MigrationError.self) { try await Migrator(migrations: [sneaky]).migrate(pool()) }
         guard case .failed(version: 1, let cause) = error?.code else { return #expect(Bool(false), "\(String(describing: error))") }
         #expect(cause.code == .misuse)
     }
 
-    @Test(.database) func waitingForAnotherInstanceIsBounded() async throws {
+    @Test("The migrator waits for another instance for a bounded time", .database) func boundedWait() async throws {
         let uri = try #require(TestDatabase.current).uri
         let pool = try pool()
         let (holds, release) = (Signal(), Signal())
@@ -96,7 +96,7 @@ struct MigratorTests {
             session.discardConnection()
         }
         await holds.wait()
-        // The first instance is inside its migration, and so holds the migration lock, once it waits for lock 1.
+        // When the first instance waits for lock 1, it is inside its migration and holds the migration lock.
         async let slow = withPool(uri, { $0.lockTimeout = .seconds(20) }) { pool in try await Migrator(migrations: [blocking]).migrate(pool)
         }
         try await pool.session { session in
@@ -114,7 +114,7 @@ struct MigratorTests {
         _ = try await (blocked, slow)
     }
 
-    @Test func filesAreReadInOrder() throws {
+    @Test("The migrator reads its files in order") func fileOrder() throws {
         try withDirectory(["m0002_b.sql": "SELECT 2", "m0001_a_b.sql": "SELECT 'ä'", "README.md": "x"]) { directory in
             let migrations = try Migrator(directory: directory).migrations
             #expect(
@@ -122,18 +122,20 @@ struct MigratorTests {
         }
     }
 
-    @Test(arguments: [
-        ["m0001_a.sql", "m0003_c.sql"], ["m0001_a.sql", "m0001_b.sql"], ["m0002_b.sql"], ["0001_a.sql"], ["m001_a.sql"], ["m0001_.sql"],
-        ["m0001a.sql"], ["m0000_a.sql"], ["m00x1_a.sql"],
-    ])
-    func filesThatWouldBeForgottenAreRefused(_ names: [String]) throws {
+    @Test(
+        "The migrator refuses files that it would otherwise skip",
+        arguments: [
+            ["m0001_a.sql", "m0003_c.sql"], ["m0001_a.sql", "m0001_b.sql"], ["m0002_b.sql"], ["0001_a.sql"], ["m001_a.sql"], ["m0001_.sql"],
+            ["m0001a.sql"], ["m0000_a.sql"], ["m00x1_a.sql"],
+        ])
+    func unusableNames(_ names: [String]) throws {
         try withDirectory(Dictionary(uniqueKeysWithValues: names.map { ($0, "SELECT 1") })) { directory in
             let error = #expect(throws: MigrationError.self) { try Migrator(directory: directory) }
             #expect(error?.code == .unusableFiles)
         }
     }
 
-    @Test func aMissingDirectoryIsRefused() {
+    @Test("The migrator refuses a missing directory") func missingDirectory() {
         let error = #expect(throws: MigrationError.self) { try Migrator(directory: "/nowhere/at/all") }
         #expect(error?.message.contains("/nowhere/at/all") == true)
     }

@@ -8,7 +8,7 @@ struct PipelineTests {
 
     private static func insert(_ id: Int64) -> PostgresQuery { "INSERT INTO item (id) VALUES (\(id))" }
 
-    @Test(.database) func itsResultsComeInOrder() async throws {
+    @Test("The results of a pipeline come in order", .database) func resultOrder() async throws {
         try await withTable { pool in
             let counts = try await pool.session { session in
                 try session.pipeline([Self.count, Self.insert(1), Self.insert(2), Self.count])
@@ -18,7 +18,7 @@ struct PipelineTests {
         }
     }
 
-    @Test(.database) func anErrorAfterASuccessfulCommandCommitsNothingAndIsTheOneReported() async throws {
+    @Test("An error in a pipeline commits nothing and is the reported one", .database) func laterError() async throws {
         try await withTable { pool in
             try await pool.session { session in
                 let error = #expect(throws: PostgresError.self) {
@@ -37,7 +37,7 @@ struct PipelineTests {
         }
     }
 
-    @Test(.database) func aStatementThatCannotBePreparedFailsTheWhole() async throws {
+    @Test("A statement that cannot be prepared fails the whole pipeline", .database) func unprepared() async throws {
         try await withTable { pool in
             try await pool.session { session in
                 let error = #expect(throws: PostgresError.self) {
@@ -50,7 +50,7 @@ struct PipelineTests {
         }
     }
 
-    @Test(.database) func inATransactionItIsPartOfIt() async throws {
+    @Test("A pipeline in a transaction is part of it", .database) func insideTransaction() async throws {
         try await withTable { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -65,7 +65,7 @@ struct PipelineTests {
         }
     }
 
-    @Test(.database) func largeRequestsAndLargeAnswersTogetherDoNotBlockEachOther() async throws {
+    @Test("Large requests and large answers do not block each other", .database) func largePipeline() async throws {
         try await withTable { pool in
             let text = String(repeating: "x", count: 100_000)
             let total = try await pool.session { session in
@@ -79,7 +79,7 @@ struct PipelineTests {
         }
     }
 
-    @Test(.database) func anEmptyOneDoesNothing() async throws {
+    @Test("An empty pipeline does nothing", .database) func emptyPipeline() async throws {
         try await withTable { pool in
             try await pool.session { session in try #expect(session.pipeline([]).isEmpty) }
         }

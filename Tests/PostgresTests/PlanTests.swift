@@ -2,17 +2,19 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("A plan does not outlive what it was made for", .timeLimit(.minutes(5)))
+@Suite("How long a session keeps a plan", .timeLimit(.minutes(5)))
 struct PlanTests {
-    /// An immutable function of constants is called when the statement is planned, and then no more (PostgreSQL manual 38.7).
+    /// PostgreSQL calls an immutable function of constants when it plans the statement, and not again (manual 38.7).
     private static let setUp = """
         CREATE SEQUENCE plannings;
         CREATE FUNCTION planning() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN nextval('plannings'); END $$
         """
     private static let use: PostgresQuery = "SELECT planning() + \(Int64(0))::bigint"
 
-    @Test(.database, arguments: [(Duration.zero, Int64(3)), (nil, Int64(1))] as [(Duration?, Int64)])
-    func aPlanIsMadeAnewWhenItsLifetimeIsOver(lifetime: Duration?, plannings: Int64) async throws {
+    @Test(
+        "A session plans a statement again when the plan's lifetime is over",
+        .database, arguments: [(Duration.zero, Int64(3)), (nil, Int64(1))] as [(Duration?, Int64)])
+    func plansAgain(lifetime: Duration?, plannings: Int64) async throws {
         let uri = try #require(TestDatabase.current).uri
         let change = { (configuration: inout PostgresConfiguration) in
             configuration.planLifetime = lifetime
@@ -31,7 +33,7 @@ struct PlanTests {
         }
     }
 
-    @Test(.database) func sessionSettingsAreTheConfigurations() async throws {
+    @Test("A session has the settings of its configuration", .database) func settingsApply() async throws {
         let uri = try #require(TestDatabase.current).uri
         try await withPool(uri, { $0.sessionSettings = ["enable_seqscan": "off"] }) { pool in
             let shown: String = try await pool.session { session in

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The pool lends each connection to one caller at a time", .timeLimit(.minutes(5)))
 struct PoolTests {
-    @Test func itGrowsOnlyWhenNeeded() async throws {
+    @Test("The pool grows only when needed") func growsOnDemand() async throws {
         try await withPool { pool in
             #expect(pool.gauges == PostgresPool.Gauges(idle: 0, busy: 0, waiting: 0))
             for _ in 0..<5 { try await pool.session { session in try session.execute("SELECT 1") } }
@@ -13,7 +13,7 @@ struct PoolTests {
         }
     }
 
-    @Test func itNeverOpensMoreThanItsSizeAndLosesNobody() async throws {
+    @Test("The pool never opens more than its size and serves every caller") func boundedSize() async throws {
         try await withPool({ $0.poolSize = 3 }) { pool in
             let pids = try await withThrowingTaskGroup(of: Int32.self) { group in
                 for _ in 0..<200 {
@@ -29,7 +29,7 @@ struct PoolTests {
         }
     }
 
-    @Test func whoWaitsTooLongIsToldThatItIsExhausted() async throws {
+    @Test("A caller that waits too long gets the error that the pool is exhausted") func exhausted() async throws {
         try await withPool({
             $0.poolSize = 1
             $0.checkOutTimeout = .milliseconds(20)
@@ -44,7 +44,7 @@ struct PoolTests {
         }
     }
 
-    @Test func theDeadlineCoversTheWait() async throws {
+    @Test("The deadline covers the wait for a connection") func waitDeadline() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
             try await whileHeld(pool) {
                 let error = try await postgresError { try await pool.session(deadline: .milliseconds(20)) { _ in } }
@@ -53,7 +53,7 @@ struct PoolTests {
         }
     }
 
-    @Test func whoCameFirstIsServedFirst() async throws {
+    @Test("The pool serves its callers in the order of their arrival") func arrivalOrder() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
             let order = Recorder<Int>()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -69,7 +69,7 @@ struct PoolTests {
         }
     }
 
-    @Test func aCancelledWaiterLeavesTheQueue() async throws {
+    @Test("A cancelled caller leaves the queue") func cancelledCaller() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
             try await whileHeld(pool) {
                 let waiter = Task { try await pool.session { _ in } }
@@ -81,7 +81,7 @@ struct PoolTests {
         }
     }
 
-    @Test func aConnectionLeftInATransactionIsNotUsedAgain() async throws {
+    @Test("The pool does not use a connection again that was left in a transaction") func leftInTransaction() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
             let left = try await pool.session { session in
                 try session.simple("BEGIN")
@@ -94,7 +94,7 @@ struct PoolTests {
         }
     }
 
-    @Test func anOldConnectionIsReplaced() async throws {
+    @Test("The pool replaces an old connection") func replacesOld() async throws {
         try await withPool({
             $0.poolSize = 1
             $0.maximumLifetime = .zero
@@ -105,7 +105,7 @@ struct PoolTests {
         }
     }
 
-    @Test func aSessionIsOfNoUseAfterItsEnd() async throws {
+    @Test("A session refuses statements after its end") func endedSession() async throws {
         final class Thief: @unchecked Sendable { var session: PostgresSession? }
         try await withPool { pool in
             let thief = Thief()
@@ -115,7 +115,7 @@ struct PoolTests {
         }
     }
 
-    @Test func closingLetsTheBusyFinishAndTurnsTheOthersAway() async throws {
+    @Test("Closing lets busy callers finish and refuses the others") func closesGracefully() async throws {
         let pool = try PostgresPool(configuration { $0.poolSize = 1 })
         let (started, release) = (Signal(), Signal())
         async let busy = pool.session { session in
@@ -137,7 +137,7 @@ struct PoolTests {
         await pool.close()
     }
 
-    @Test func closingEndsTheConnections() async throws {
+    @Test("Closing ends the connections") func endsConnections() async throws {
         let pool = try PostgresPool(configuration())
         let pid = try await pool.session { session in try session.processID() }
         await pool.close()
@@ -150,7 +150,7 @@ struct PoolTests {
         }
     }
 
-    @Test func aBusyPoolIsHealthyAsLongAsAnswersCome() async throws {
+    @Test("A busy pool is healthy as long as answers come") func busyHealth() async throws {
         try await withPool({
             $0.poolSize = 1
             $0.checkOutTimeout = .milliseconds(10)
@@ -160,7 +160,7 @@ struct PoolTests {
         }
     }
 
-    /// Runs `body` while all of a pool of one is in use.
+    /// Runs `body` while the only connection of the pool is in use.
     private func whileHeld(_ pool: PostgresPool, _ body: () async throws -> Void) async throws {
         let (started, release) = (Signal(), Signal())
         async let holder: Void = pool.session { _ in

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("With a server of its own", .timeLimit(.minutes(5)))
 struct PrivateServerTests {
-    @Test func tlsIsVerifiedInFull() async throws {
+    @Test("The pool verifies the server's authority and name") func verifiesTLS() async throws {
         try await PrivateServer.with { server in
             let (right, wrong) = (server.directory.appending(path: "ca.pem").path, server.directory.appending(path: "other-ca.pem").path)
 
@@ -29,10 +29,10 @@ struct PrivateServerTests {
         }
     }
 
-    @Test func aCrashOfTheServerIsALostConnectionAndThePoolRecovers() async throws {
+    @Test("A crash of the server is a lost connection, and the pool recovers") func serverCrash() async throws {
         try await PrivateServer.with { server in
             try await withPool(server.uri("sslmode=disable")) { pool in
-                // kill -9 of one backend takes every session down.
+                // kill -9 of one backend ends every session.
                 let victim = try await pool.session { session in try session.processID() }
                 let (started, killed) = (Signal(), Signal())
                 async let witness = postgresError {
@@ -57,14 +57,14 @@ struct PrivateServerTests {
                 killed.send()
                 let error = try await witness
                 #expect(error.code == .connectionLost(outcomeUnknown: false))
-                // While it recovers, connecting fails; then it succeeds without anybody's help.
+                // Connecting fails while the server recovers, and then succeeds by itself.
                 while await !pool.isHealthy() {}
                 try await pool.transaction { session in try session.execute("SELECT 1") }
             }
         }
     }
 
-    @Test func thePoolFollowsThePrimary() async throws {
+    @Test("The pool follows the primary") func followsPrimary() async throws {
         try await PrivateServer.with { primary in
             try await primary.withStandby { standby in
                 let refused = try await refusal(standby.uri("sslmode=disable"))
@@ -77,7 +77,7 @@ struct PrivateServerTests {
                         try session.simple("ALTER SYSTEM SET synchronous_standby_names = '*'")
                         try session.simple("SELECT pg_reload_conf()")
                     }
-                    // Until the setting holds, a commit does not wait for the standby.
+                    // A commit waits for the standby only when the setting applies.
                     while try await pool.session({ session in
                         try session.execute("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'").isEmpty
                     }) {}
@@ -100,8 +100,8 @@ struct PrivateServerTests {
         }
     }
 
-    /// The server's timeouts do not end this wait, and nobody else sees the row until it ends.
-    @Test func aCommitThatNoStandbyConfirmsHasAnUnknownOutcome() async throws {
+    /// The server's timeouts do not end this wait, and no other session sees the row until it ends.
+    @Test("A COMMIT that no standby confirms has an unknown outcome") func unconfirmedCommit() async throws {
         try await PrivateServer.with { server in
             let change: (inout PostgresConfiguration) -> Void = {
                 $0.statementTimeout = .milliseconds(500)

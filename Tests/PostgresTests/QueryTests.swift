@@ -8,7 +8,7 @@ struct QueryTests {
         case red, green
     }
 
-    @Test func whatIsSentComesBack() async throws {
+    @Test("Sent values come back") func valuesReturn() async throws {
         try await withServer { session in
             let (flag, number, text, bytes) = (true, Int64.max, "Ä' x", [UInt8](0...255))
             let row = try session.execute(
@@ -27,7 +27,7 @@ struct QueryTests {
         }
     }
 
-    @Test func aValueIsNeverPartOfTheText() async throws {
+    @Test("A value is never part of the SQL text") func noInjection() async throws {
         try await withServer { session in
             let text = "'; DROP TABLE x; --"
             let same: String = try session.execute("SELECT \(text) AS text").only()["text"]
@@ -35,7 +35,7 @@ struct QueryTests {
         }
     }
 
-    @Test func aQueryIsPreparedOncePerConnection() async throws {
+    @Test("A session prepares a query once per connection") func preparedOnce() async throws {
         try await withServer { session in
             for number in 1...3 { try session.execute("SELECT \(number) + 40 AS sum") }
             let names: [String] = try session.execute("SELECT statement FROM pg_prepared_statements").column("statement")
@@ -43,7 +43,7 @@ struct QueryTests {
         }
     }
 
-    @Test func whatCannotBeReadSaysWhichColumn() async throws {
+    @Test("A decoding error names the column") func namesColumn() async throws {
         try await withServer { session in
             let row = try session.execute("SELECT 'blue' AS colour, NULL::int8 AS number").only()
             let unknown = #expect(throws: PostgresError.self) { let _: Colour = try row["colour"] }

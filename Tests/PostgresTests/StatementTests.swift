@@ -2,12 +2,12 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("Statements are prepared once and prepared again when need be", .timeLimit(.minutes(5)))
+@Suite("A session prepares statements once, and again if needed", .timeLimit(.minutes(5)))
 struct StatementTests {
     /// How many statements with parameters the session has prepared.
     private static let prepared: PostgresQuery = "SELECT count(*) FROM pg_prepared_statements WHERE cardinality(parameter_types) > 0"
 
-    @Test func aStatementIsPreparedOncePerConnection() async throws {
+    @Test("A session prepares a statement once per connection") func preparedOnce() async throws {
         try await withServer { session in
             for number in 0..<5 { _ = try Self.sum(Int64(number), session) }
             try session.pipeline(["SELECT \(1) + 2", "SELECT \(2) + 2", "SELECT \(2) + 1 AS sum"])
@@ -16,7 +16,7 @@ struct StatementTests {
         }
     }
 
-    @Test func aNullNeedsNoStatementOfItsOwn() async throws {
+    @Test("NULL needs no statement of its own") func nullParameter() async throws {
         try await withServer { session in
             try session.execute("SELECT \(nil as Int64?) + 1 AS sum")
             _ = try Self.sum(1, session)
@@ -30,7 +30,7 @@ struct StatementTests {
         }
     }
 
-    @Test func aForgottenStatementIsPreparedAgain() async throws {
+    @Test("A session prepares a forgotten statement again") func preparesAgain() async throws {
         try await withServer { session in
             _ = try Self.sum(1, session)
             try session.simple("DEALLOCATE ALL")
@@ -39,7 +39,7 @@ struct StatementTests {
         }
     }
 
-    @Test func aForgottenStatementIsPreparedAgainInATransactionThatIsRunAnew() async throws {
+    @Test("A transaction that runs again prepares a forgotten statement again") func preparesInTransaction() async throws {
         try await withServer(poolSize: 1) { pool in
             try await pool.session { session in
                 _ = try Self.sum(1, session)
@@ -54,7 +54,7 @@ struct StatementTests {
         try session.execute("SELECT \(number) + 1 AS sum").only()["sum"]
     }
 
-    @Test func aStatementWhoseResultChangedShapeIsPreparedAgain() async throws {
+    @Test("A session prepares a statement again whose result changed its shape") func changedShape() async throws {
         try await withServer { session in
             try session.simple("CREATE TEMPORARY TABLE shape (a int4); INSERT INTO shape VALUES (1)")
             let before = try session.execute("SELECT * FROM shape").only()
@@ -68,7 +68,7 @@ struct StatementTests {
         }
     }
 
-    @Test func somethingThatIsNotSupportedIsNotTriedForEver() async throws {
+    @Test("A session does not retry an unsupported feature for ever") func unsupportedFeature() async throws {
         try await withServer { session in
             try session.execute(
                 """
@@ -83,7 +83,7 @@ struct StatementTests {
         }
     }
 
-    @Test func severalCommandsInOneStringGoThroughSimple() async throws {
+    @Test("`simple` runs several commands in one string") func severalCommands() async throws {
         try await withServer { session in
             try session.simple("CREATE TEMPORARY TABLE a (n int4); INSERT INTO a VALUES (1); INSERT INTO a VALUES (2); SELECT * FROM a")
             let before = try session.count("SELECT count(*) FROM a")
@@ -95,8 +95,8 @@ struct StatementTests {
         }
     }
 
-    @Test(arguments: [true, false])
-    func copyIsRefusedAndCannotWedgeTheConnection(_ isSimple: Bool) async throws {
+    @Test("A session refuses COPY, and the connection still works", arguments: [true, false])
+    func refusesCopy(_ isSimple: Bool) async throws {
         try await withServer(poolSize: 1) { pool in
             let error = try await postgresError {
                 try await pool.session { session in
@@ -108,7 +108,7 @@ struct StatementTests {
         }
     }
 
-    @Test func theSessionSettingsAreInForce() async throws {
+    @Test("The session settings apply") func settingsApply() async throws {
         let uri = try TestServer.uri()
         var configuration = try PostgresConfiguration(uri: uri)
         configuration.applicationName = "push settings"

@@ -6,7 +6,7 @@ import Testing
 struct TestDatabaseTests {
     private struct Failure: Error {}
 
-    @Test func itIsDroppedWhenTheTestPassesFailsOrIsCancelled() async throws {
+    @Test("The database is dropped when its test passes, fails or is cancelled") func dropped() async throws {
         var names = [try await withTestDatabase { pool, _ in try await Self.name(pool) }]
 
         let failed = Recorder<String>()

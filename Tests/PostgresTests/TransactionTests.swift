@@ -3,7 +3,7 @@ import Synchronization
 import TestDatabase
 import Testing
 
-@Suite("A transaction is committed as a whole, or not at all", .timeLimit(.minutes(5)))
+@Suite("A transaction commits as a whole or not at all", .timeLimit(.minutes(5)))
 struct TransactionTests {
     private static func read(_ id: Int64) -> PostgresQuery { "SELECT balance FROM account WHERE id = \(id)" }
 
@@ -17,7 +17,7 @@ struct TransactionTests {
 
     private struct Refusal: Error, Equatable {}
 
-    @Test(.database) func whatTheBodyDidIsCommittedWhenItReturns() async throws {
+    @Test("A transaction commits when its body returns", .database) func commits() async throws {
         try await withAccounts { pool in
             try await pool.transaction { session in
                 try session.execute(Self.add(5, to: 1))
@@ -27,7 +27,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func anErrorOfTheBodyRollsBackAndIsThrownAsItIs() async throws {
+    @Test("An error of the body rolls back and is thrown unchanged", .database) func bodyError() async throws {
         try await withAccounts { pool in
             await #expect(throws: Refusal()) {
                 try await pool.transaction { session in
@@ -39,7 +39,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func aSwallowedErrorCannotPassForACommit() async throws {
+    @Test("A swallowed error fails the transaction", .database) func swallowedError() async throws {
         try await withAccounts { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -53,7 +53,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func aDeferredConstraintFailsTheCommit() async throws {
+    @Test("A deferred constraint fails the COMMIT", .database) func deferredConstraint() async throws {
         try await withAccounts { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in try session.execute("UPDATE account SET twin = 3 WHERE id = 1") }
@@ -64,7 +64,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func oneInsideAnotherIsRefused() async throws {
+    @Test("A session refuses a transaction inside another", .database) func nested() async throws {
         try await withAccounts { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
@@ -77,7 +77,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func sqlThatEndsItIsAnError() async throws {
+    @Test("SQL that ends the transaction is an error", .database) func endedBySQL() async throws {
         try await withAccounts { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in try session.simple("COMMIT; SELECT 1") }
@@ -86,14 +86,14 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func anEmptyOneSendsNothing() async throws {
+    @Test("An empty transaction returns its value", .database) func emptyBody() async throws {
         try await withAccounts { pool in
             let seven = try await pool.transaction { _ in 7 }
             #expect(seven == 7)
         }
     }
 
-    @Test(.database) func isolationIsAsAskedFor() async throws {
+    @Test("A transaction has the wanted isolation", .database) func isolationLevels() async throws {
         try await withAccounts { pool in
             for (isolation, name) in [
                 (TransactionIsolation.readCommitted, "read committed"), (.repeatableRead, "repeatable read"),
@@ -107,7 +107,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func aSerializationFailureRunsTheWholeBodyAgain() async throws {
+    @Test("A serialization failure runs the whole body again", .database) func serializationRerun() async throws {
         try await withAccounts { pool in
             let attempts = Mutex(0)
             let (hasRead, mayWrite) = (Signal(), Signal())
@@ -131,7 +131,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func aDeadlockEndsWithBothCommitted() async throws {
+    @Test("Both transactions of a deadlock commit", .database) func deadlock() async throws {
         try await withAccounts { pool in
             let (first, second) = (Signal(), Signal())
             async let there = transfer(pool, from: 1, to: 2, says: first, waitsFor: second)
@@ -142,7 +142,7 @@ struct TransactionTests {
         }
     }
 
-    /// Locks one account, and on the first attempt the other only when that is locked too. Returns the number of attempts.
+    /// Locks one account. The first attempt locks the other account only when the other transfer holds it. Returns the number of attempts.
     private func transfer(_ pool: PostgresPool, from: Int64, to: Int64, says: Signal, waitsFor: Signal) async throws -> Int {
         let attempts = Mutex(0)
         try await pool.transaction { session in
@@ -159,7 +159,7 @@ struct TransactionTests {
         return attempts.withLock { $0 }
     }
 
-    @Test(.database) func aConflictThatTheBodyHidesIsRetriedAllTheSame() async throws {
+    @Test("A transaction retries a conflict that its body hides", .database) func hiddenConflict() async throws {
         try await withAccounts { pool in
             let attempts = Mutex(0)
             try await pool.transaction { session in
@@ -175,7 +175,7 @@ struct TransactionTests {
         }
     }
 
-    @Test(.database) func retryingEndsAfterFiveReruns() async throws {
+    @Test("A transaction runs again at most five times", .database) func fiveReruns() async throws {
         try await withAccounts { pool in
             let attempts = Mutex(0)
             let error = try await postgresError {

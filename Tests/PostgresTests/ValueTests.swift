@@ -4,8 +4,9 @@ import Testing
 
 @Suite("Values travel to the server and back in binary", .timeLimit(.minutes(5)))
 struct ValueTests {
-    /// Sends the value, and has the server say what it received, in its own words: a mistake in encoding cannot cancel one in decoding.
+    /// Sends the value and lets the server write it as text, so that a mistake in encoding cannot cancel one in decoding.
     @Test(
+        "The server understands every value",
         arguments: [
             ("SELECT \(true)::text AS text", "true"),
             ("SELECT \(false)::text AS text", "false"),
@@ -47,14 +48,14 @@ struct ValueTests {
             ("SELECT \([nil] as [PostgresUUID?])::text AS text", "{NULL}"),
             ("SELECT \(milliseconds: [nil, 0])::text AS text", #"{NULL,"1970-01-01 00:00:00+00"}"#),
         ] as [(PostgresQuery, String)])
-    func isUnderstoodByTheServer(_ query: PostgresQuery, _ text: String) async throws {
+    func serverText(_ query: PostgresQuery, _ text: String) async throws {
         try await withServer { session in
             let understood: String = try session.execute(query).only()["text"]
             #expect(understood == text)
         }
     }
 
-    @Test func everyTypeIsReadBack() async throws {
+    @Test("Every type comes back equal") func readBack() async throws {
         try await withServer { session in
             try Self.expectBack(true, session)
             try Self.expectBack(Int32.min, session)
@@ -73,7 +74,7 @@ struct ValueTests {
         }
     }
 
-    @Test func arraysAreReadBack() async throws {
+    @Test("Arrays come back equal") func arraysBack() async throws {
         try await withServer { session in
             try Self.expectBack([true, nil] as [Bool?], session)
             try Self.expectBack([nil, .max] as [Int32?], session)
@@ -103,7 +104,7 @@ struct ValueTests {
         #expect(back == value, sourceLocation: sourceLocation)
     }
 
-    @Test func byteStringsAreTheArraysElements() async throws {
+    @Test("Byte strings are the elements of their array") func byteStrings() async throws {
         try await withServer { session in
             let sent: [[UInt8]] = [[], [1, 2], [3]]
             let row = try session.execute(
@@ -120,7 +121,7 @@ struct ValueTests {
         }
     }
 
-    @Test func nullIsNilInTheOptionalFormsOfEveryType() async throws {
+    @Test("NULL is nil in the optional form of every type") func nullValues() async throws {
         try await withServer { session in
             try Self.expectNil(Bool.self, session)
             try Self.expectNil(Int32.self, session)
@@ -146,7 +147,7 @@ struct ValueTests {
         #expect(back == nil && isNull, sourceLocation: sourceLocation)
     }
 
-    @Test func smallerNumbersAndOtherTextsAreWidened() async throws {
+    @Test("Smaller numbers and other text types are widened") func widening() async throws {
         try await withServer { session in
             let row = try session.execute(
                 """
@@ -165,7 +166,7 @@ struct ValueTests {
         }
     }
 
-    @Test func aWrongTypeIsAnErrorThatNamesTheColumn() async throws {
+    @Test("A wrong type is an error that names the column") func wrongType() async throws {
         try await withServer { session in
             let row = try session.execute(
                 """
@@ -199,8 +200,8 @@ struct ValueTests {
         }
     }
 
-    @Test(arguments: [Int64.min, Int64.max, 9_224_318_016_000_000])
-    func aTimeOutsideTheRangeIsAnErrorAndSpoilsNothing(_ milliseconds: Int64) async throws {
+    @Test("A time outside the range is an error, and the session still works", arguments: [Int64.min, Int64.max, 9_224_318_016_000_000])
+    func outOfRange(_ milliseconds: Int64) async throws {
         try await withServer { session in
             let error = #expect(throws: PostgresError.self) {
                 try session.pipeline(["SELECT 1", "SELECT \(milliseconds: [milliseconds])"])
@@ -211,21 +212,21 @@ struct ValueTests {
         }
     }
 
-    @Test func textWithANulCharacterIsRefusedByTheServer() async throws {
+    @Test("The server refuses text with a NUL character") func nulCharacter() async throws {
         try await withServer { session in
             let error = #expect(throws: PostgresError.self) { try session.execute("SELECT \("a\0b")") }
             #expect(error?.code == .sqlState(SQLState("22021")))
         }
     }
 
-    @Test func aValueShowsItsTypeOnly() {
+    @Test("A value shows only its type") func hiddenValue() {
         let value = PostgresValue.text("secret")
         var dumped = ""
         dump(value, to: &dumped)
         for text in ["\(value)", String(reflecting: value), dumped, "\([value])"] { #expect(!text.contains("secret")) }
     }
 
-    @Test func rowsAreACollectionAndKnowHowManyWereAffected() async throws {
+    @Test("Rows are a collection and hold the number of affected rows") func rowCollection() async throws {
         try await withServer { session in
             try session.execute("CREATE TEMPORARY TABLE numbers (n int8)")
             let inserted = try session.execute("INSERT INTO numbers SELECT generate_series(1, 5)").affected

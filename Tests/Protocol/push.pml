@@ -61,7 +61,7 @@ typedef Row {
     bool life;              /* true after a replay */
     bool counted;           /* the notification waits for one delivery less */
     bool cancelled;
-    bool cancel_is_open     /* nobody knows yet that the control stream has the cancellation */
+    bool cancel_is_open     /* no process knows yet that the control stream has the cancellation */
 };
 Row row[NOTIFICATIONS];
 byte owner_epoch = 1;

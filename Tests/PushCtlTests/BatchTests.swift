@@ -62,7 +62,7 @@ struct BatchTests {
 
     @Test("Each line's result stands in the file's order, and a request that cannot be taken yet is sent again") func order() async throws {
         let calls = Mutex(0)
-        let told = Mutex<[BatchResult]>([])
+        let reported = Mutex<[BatchResult]>([])
         let run = BatchRun(
             send: { body in
                 #expect(String(decoding: body, as: UTF8.self) == #"{"notifications":[{},{},{}]}"#)
@@ -72,9 +72,9 @@ struct BatchTests {
                 }
                 if call < 3 { throw LostConnection("busy") }
                 return try JSONValue.parse(Array(Self.results.utf8))
-            }, maximumAttempts: 3, pause: { _ in }, onResult: { result in told.withLock { $0.append(result) } })
+            }, maximumAttempts: 3, pause: { _ in }, onResult: { result in reported.withLock { $0.append(result) } })
         #expect(try await run.run(Self.lines("{}\n{\n{}\n{}")) == 2)
-        let results = told.withLock { $0 }
+        let results = reported.withLock { $0 }
         #expect(
             results.map(\.text) == [
                 "1  a  accepted  1 delivery  accepted before", "2  refused  not JSON, column 2: the text ends inside an array or object",
@@ -86,7 +86,7 @@ struct BatchTests {
                 == #"{"line":2,"code":"malformed_json","detail":"column 2: the text ends inside an array or object","retryable":false}"#)
     }
 
-    @Test("What cannot go on says with which line to go on") func givenUp() async throws {
+    @Test("A batch that must stop says with which line to continue") func givenUp() async throws {
         let tried = Mutex(0)
         func failure(_ send: @escaping ([UInt8]) async throws -> JSONValue) async -> String? {
             let run = BatchRun(send: send, maximumAttempts: 2, pause: { _ in tried.withLock { $0 += 1 } }, onResult: { _ in })

@@ -4,10 +4,10 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("What the operator types")
+@Suite("The command line")
 struct CommandTests {
     @Test(
-        "Contradicting or missing arguments are refused before anything is sent",
+        "pushctl refuses contradicting or missing arguments before it sends anything",
         arguments: [
             ["send", "shop", "--title", "t"],
             ["send", "shop", "--title", "t", "--user", "a", "--installation", "b"],
@@ -118,7 +118,7 @@ struct CommandTests {
         #expect(try body(["--all", "--yes"]) == #"{"all":true}"#)
     }
 
-    @Test("What a replay came to is told once over all its calls") func replayed() throws {
+    @Test("A replay reports one sum over all its calls") func replayed() throws {
         var sum = DeadLetterReplaySum()
         let first = #"{"letters":500,"kept":1,"unreadable":1,"remaining":3,"deliveries":{"sent":900,"fenced":2,"expired":0}}"#
         let second = #"{"letters":2,"kept":2,"unreadable":1,"remaining":0,"deliveries":{"sent":4,"fenced":0,"expired":1}}"#
@@ -128,7 +128,7 @@ struct CommandTests {
         #expect(sum.description.contains("--extend"))
     }
 
-    @Test("A whole request comes from a file or from standard input") func requests() throws {
+    @Test("A command reads a whole request from a file or from standard input") func requests() throws {
         let send = try #require(try PushCommand.parseAsRoot(["send", "shop", "--file", "r.json", "--wait"]) as? SendCommand)
         #expect(send.file == "r.json" && send.wait)
         let batch = try #require(try PushCommand.parseAsRoot(["send-batch", "shop", "-", "-o", "json"]) as? SendBatchCommand)
@@ -140,7 +140,7 @@ struct CommandTests {
         #expect(written.file == "r.json" && written.apnsFile == "x.apns" && written.locale == "de_AT")
     }
 
-    @Test("A rotation lasts a day unless said otherwise") func rotation() throws {
+    @Test("A rotation lasts a day unless an option changes it") func rotation() throws {
         let id = "0123456789abcdef"
         let usual = try #require(try PushCommand.parseAsRoot(["keys", "rotate", id]) as? KeysCommand.Rotate)
         #expect(usual.id == id && usual.overlapSeconds == 86_400 && usual.expiresAt == nil)
@@ -148,14 +148,14 @@ struct CommandTests {
         #expect((sudden as? KeysCommand.Rotate)?.overlapSeconds == 0)
     }
 
-    @Test("Restoring asks unless told not to, and may name installations") func restores() throws {
+    @Test("Restoring asks for confirmation unless `--yes` is set, and may name installations") func restores() throws {
         let id = "9b2d1c54-0e3f-4a6b-8c7d-5e4f3a2b1c01"
         let command = try PushCommand.parseAsRoot(["quarantine", "restore", "shop", "--installation", id])
         let restore = try #require(command as? QuarantineCommand.Restore)
         #expect(restore.app == "shop" && restore.installation == [id] && !restore.yes)
     }
 
-    @Test("What several calls restored is summed up, and what is left is the last one's word") func sumsUp() throws {
+    @Test("Restoring sums up its calls and shows the remaining number of the last one") func sumsUp() throws {
         var progress = QuarantineProgress()
         for text in [#"{"restored":9998,"superseded":2,"remaining":5}"#, #"{"restored":4,"superseded":1,"remaining":0}"#] {
             try progress.add(JSONValue.parse(Array(text.utf8)))
@@ -172,7 +172,7 @@ struct CommandTests {
     }
 }
 
-@Suite("What the operator reads")
+@Suite("The output for the operator")
 struct OutputTests {
     @Test("Columns are as wide as their widest cell and rows end without blanks") func table() {
         var table = Table("A", "LONG")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("What the operator sees of installations")
+@Suite("The output about installations")
 struct InstallationsCommandTests {
     private static let record = """
         {"id":"i1","user":"ada","owner_epoch":2,"registered_at":"2026-01-01T00:00:00.000Z","app_version":"3.1","tags":["red","blue"],\

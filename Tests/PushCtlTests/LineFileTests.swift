@@ -4,9 +4,9 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("Where an export goes stays what it is")
+@Suite("The target of an export keeps its kind")
 struct LineFileTests {
-    /// A folder of the test's own, and what it holds.
+    /// A folder of one test, and its content.
     private final class Folder {
         let path = NSTemporaryDirectory() + "/push-lines-\(UUID().uuidString)"
 
@@ -42,7 +42,7 @@ struct LineFileTests {
         #expect(try folder.names() == ["f"])
     }
 
-    @Test("What an earlier run left is gone on with") func continued() throws {
+    @Test("An export continues the file that an earlier run left") func continued() throws {
         let folder = try Folder()
         let broken = try LineFile(replacing: folder.file("f"))
         try broken.append(line: Array("1".utf8)[...])

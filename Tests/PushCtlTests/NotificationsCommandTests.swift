@@ -3,7 +3,7 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("What the operator sees of notifications")
+@Suite("The output about notifications")
 struct NotificationsCommandTests {
     private static func parse(_ text: String) throws -> JSONValue { try JSONValue.parse(Array(text.utf8)) }
 
@@ -61,7 +61,7 @@ struct NotificationsCommandTests {
                 """)
     }
 
-    @Test("Why: step by step, and what is not recorded is said to be so") func why() throws {
+    @Test("`why` goes step by step and names the parts that are not recorded") func why() throws {
         let answer = try Self.parse(
             #"{"steps":[{"at":"T1","what":"accepted","why":"Accepted."},{"at":null,"what":"ended","why":"APNs accepted it.","detail":{"installation":"i1"}},{"at":"T2","what":"held","why":"An operator's hold.","detail":{"hold":"h1"}}]}"#
         )

@@ -19,7 +19,7 @@ struct ProcessTests {
         return (status, try String(contentsOfFile: "\(folder)/output", encoding: .utf8))
     }
 
-    @Test("A full disk is told, and not taken for success") func fullDisk() async throws {
+    @Test("pushctl reports a full disk and does not end with success") func fullDisk() async throws {
         let (status, output) = try await shell("pushctl keys generate > /dev/full")
         #expect(status == 1 && output == "Error: standard output cannot be written: No space left on device\n")
     }
@@ -36,7 +36,7 @@ struct ProcessTests {
     }
 
     @Test(
-        "An address that is none is named with what was meant, before anything is sent",
+        "pushctl names an invalid address and the expected form before it sends anything",
         arguments: [
             ("localhost:8080", "but is \"localhost:8080\": write http://localhost:8080"),
             ("push.example.com", "but is \"push.example.com\": write http://push.example.com"),

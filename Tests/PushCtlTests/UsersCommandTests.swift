@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("What an operator does for a person who asks")
+@Suite("Data requests of a user")
 struct UsersCommandTests {
     @Test(
         "App and user are both needed",
@@ -35,7 +35,7 @@ struct UsersCommandTests {
                 == "A user of shop was erased at 2026-11-21T06:30:00.000Z, as the key 0123456789abcdef asked.")
     }
 
-    @Test("What was erased is counted per kind") func table() throws {
+    @Test("Erasing counts the erased rows per kind") func table() throws {
         let answer = try JSONValue.parse(
             Array(
                 #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1}}"#

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("What pushctl validate shows and writes")
+@Suite("The output of `pushctl validate`")
 struct ValidationReportTests {
     private static func report(
         _ more: String = "", topic: String = "com.example.shop", payload: String = #"{ "aps" : {"alert":"hi","n":1.0} }"#
@@ -78,7 +78,7 @@ struct ValidationReportTests {
         #expect(try JSONValue.parse(file)["Simulator Target Bundle"]?.stringValue == "com.example.shop")
     }
 
-    @Test("What does not go to the app itself has no such file") func otherTopics() throws {
+    @Test("A push that does not go to the app itself has no such file") func otherTopics() throws {
         #expect(throws: CommandFailure.self) { try Self.report(topic: "com.example.shop.voip").simulatorFile(locale: nil) }
         let empty = try Self.report(payload: "{}").simulatorFile(locale: nil)
         #expect(String(decoding: empty, as: UTF8.self) == #"{"Simulator Target Bundle":"com.example.shop"}"#)

@@ -1,7 +1,7 @@
 import PushModel
 import Testing
 
-@Suite("What stands in the control stream")
+@Suite("The messages of the control stream")
 struct ControlMessageTests {
     private static func messages() throws -> [(file: String, message: ControlMessage)] {
         let installation = PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c0d)
@@ -38,21 +38,21 @@ struct ControlMessageTests {
         #expect(try Fixture.names() == known.sorted())
     }
 
-    @Test("A kind that this program does not know is passed on as such, whatever its fields are")
+    @Test("The decoder passes an unknown kind on as unknown, with any fields")
     func toleratesUnknownKinds() throws {
         let message = try ControlMessage(decoding: Array(#"{"v":1,"kind":"slow_down","app":5,"at_ms":"soon"}"#.utf8))
         #expect(message == .other(kind: "slow_down"))
         #expect(try ControlMessage(decoding: message.encoded()) == message)
     }
 
-    @Test("Fields that were added are passed over")
+    @Test("The decoder ignores added fields")
     func toleratesUnknownFields() throws {
         let text = #"{"reason":"logout","v":1,"id":"6f9619ff-8b86-4011-b42d-00c04fc964ff","kind":"marker"}"#
         #expect(try ControlMessage(decoding: Array(text.utf8)) == Self.messages().last?.message)
     }
 
     @Test(
-        "What is wrong is named",
+        "A decoding error names the fault",
         arguments: [
             ("", MessageError.Code.malformed), ("[]", .invalidField("v")), (#"{"kind":"marker"}"#, .invalidField("v")),
             (#"{"v":0,"kind":"marker"}"#, .invalidField("v")),

@@ -1,7 +1,7 @@
 import PushModel
 import Testing
 
-@Suite("What a dispatcher says of its credentials")
+@Suite("A dispatcher's report about its credentials")
 struct CredentialReportTests {
     @Test("The documented example reads as its value and is what is written") func matchesTheContract() throws {
         let file = try Fixture.bytes("credential-report.v1.json")
@@ -19,7 +19,7 @@ struct CredentialReportTests {
     }
 
     @Test(
-        "What is no report is refused by its field",
+        "The decoder refuses an invalid report and names the field",
         arguments: [
             ("[]", "v"), (#"{"data":{"v":1}}"#, "type"), (#"{"type":"push.dispatcher.credentials.v1","data":{"v":1}}"#, "id"),
             (

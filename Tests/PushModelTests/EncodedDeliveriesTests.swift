@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Deliveries that are written without an object for each")
 struct EncodedDeliveriesTests {
-    @Test("A job with them is byte for byte what the library writes", arguments: [1, 2, 31, 32, 100, 127, 128, 256])
+    @Test("A job with encoded deliveries is byte for byte the library's output", arguments: [1, 2, 31, 32, 100, 127, 128, 256])
     func asTheLibrary(tokenBytes: Int) throws {
         var job = try Sample.job()
         let token = try #require(DeviceToken(bytes: (0..<tokenBytes).map { UInt8(truncatingIfNeeded: $0 + 1) }))
@@ -20,7 +20,7 @@ struct EncodedDeliveriesTests {
                 }
             }
         }
-        // What is zero is left out.
+        // The encoder omits zeros.
         for (high, low) in [(0, 7), (7, 0), (0, 0), (0x0102_0304_0506_0708, 0xf1f2_f3f4_f5f6_f7f8)] as [(UInt64, UInt64)] {
             let id = PushID(high: high, low: low)
             job.deliveries.append(PushJob.Delivery(id: id, token: token, environment: .sandbox, installation: id, ownerEpoch: 1))

@@ -15,7 +15,7 @@ enum Fixture {
         try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
     }
 
-    /// The same JSON without blanks: what is left of a file is what a program writes.
+    /// The same JSON without blanks, as a program writes it.
     static func compact(_ bytes: [UInt8]) throws -> String {
         var writer = JSONWriter()
         writer.value(try JSONValue.parse(bytes))

@@ -2,7 +2,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-@Suite("What an outcome event looks like to everyone who listens")
+@Suite("The form of an outcome event for its consumers")
 struct OutcomeEventTests {
     @Test("Each class has a documented example, which reads as its value and is what is written", arguments: OutcomeClass.allCases)
     func matchesTheContract(_ outcome: OutcomeClass) throws {
@@ -14,7 +14,7 @@ struct OutcomeEventTests {
         #expect(event.routingKey == "shop.\(outcome.rawValue)")
     }
 
-    @Test("Attributes and fields that others added are passed over, in any order")
+    @Test("The decoder ignores added attributes and fields, in any order")
     func toleratesUnknownFields() throws {
         let text = #"""
             {"data":{"deliveries":[],"extra":[1,{"x":null}],"final":true,"class":"accepted","app":"shop","v":1},"subject":"x","traceparent":"y",
@@ -50,7 +50,7 @@ struct OutcomeEventTests {
     }
 
     @Test(
-        "Apple's words are kept, and what a terminal or PostgreSQL would stumble over is replaced",
+        "The event keeps Apple's words and replaces characters that a terminal or PostgreSQL cannot take",
         arguments: [("Unregistered", "Unregistered"), ("a\"b\\c\n\u{0}é📦", "a\"b\\c\u{fffd}\u{fffd}é📦"), ("", nil)])
     func keepsReasons(_ reason: String, kept: String?) throws {
         var event = try Sample.event(.rejected)
@@ -89,7 +89,7 @@ struct OutcomeEventTests {
         #expect(error.code == .invalidField(field), "\(error)")
     }
 
-    @Test("Errors never show what was in the message")
+    @Test("Errors never show the content of the message")
     func hidesContent() throws {
         let text = try String(decoding: Sample.event(.tokenGone).encoded(), as: UTF8.self).replacing(#""v":1"#, with: #""v":"secret""#)
         let error = try #require(throws: MessageError.self) { try OutcomeEvent(decoding: Array(text.utf8)) }

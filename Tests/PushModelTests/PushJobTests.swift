@@ -5,7 +5,7 @@ import Testing
 
 @testable import PushModel
 
-@Suite("What a job looks like on the wire")
+@Suite("The form of a job on the wire")
 struct PushJobTests {
     @Test("The documented bytes are the documented job, both ways")
     func matchesTheContract() throws {
@@ -14,12 +14,12 @@ struct PushJobTests {
         #expect(try Sample.job().encoded() == bytes)
     }
 
-    @Test("The documented readable form is what people are shown")
+    @Test("The readable form of a job is the documented one")
     func matchesTheReadableForm() throws {
         #expect(try Sample.job().jsonDescription(includingTokens: true) == Fixture.compact(Fixture.bytes("push-job.v1.json")))
     }
 
-    @Test("What people are shown by default holds no whole token and no payload")
+    @Test("The default readable form holds no whole token and no payload")
     func describesWithoutSecrets() throws {
         let job = try Sample.job()
         let description = job.jsonDescription()
@@ -73,7 +73,7 @@ struct PushJobTests {
             let job = jobs[index * 7 % 5 % 3]
             var bytes = job.encoded()
             #expect(try decoder.decode(bytes) == job)
-            // The topic as no text, as nothing, and an app that is none: refused, and forgotten.
+            // A topic that is not text, a missing topic, and an invalid app. The decoder refuses them and keeps nothing of them.
             let place = try #require(bytes.firstRange(of: Array(job.topic.utf8)))
             bytes[place.lowerBound] = 0xff
             #expect(throws: MessageError.self) { try decoder.decode(bytes) }
@@ -102,14 +102,14 @@ struct PushJobTests {
         #expect(throws: MessageError(.invalidField("deliveries"), "more than 100")) { try PushJob(decoding: job.encoded()) }
     }
 
-    @Test("A newer program's extra fields are passed over")
+    @Test("The decoder ignores a newer program's extra fields")
     func toleratesUnknownFields() throws {
         // Field 99, a varint, and field 100, four bytes of text.
         let extra: [UInt8] = [0x98, 0x06, 0x2a, 0xa2, 0x06, 0x04] + Array("more".utf8)
         #expect(try PushJob(decoding: Sample.job().encoded() + extra) == Sample.job())
     }
 
-    @Test("A greater version is refused by its number, whatever else changed")
+    @Test("The decoder refuses a greater version by its number, whatever else changed")
     func refusesGreaterVersions() throws {
         var message = try WireJob(serializedBytes: Sample.job().encoded())
         message.v = 2
@@ -186,7 +186,7 @@ struct PushJobTests {
         for _ in 0..<20_000 {
             let bytes = random.damage(good)
             let ours = Result { try PushJob(decoding: bytes) }
-            // What the library wrote after reading it has every known field once, and nothing else.
+            // The library's output has every known field once and nothing else.
             guard let plain: [UInt8] = (try? WireJob(serializedBytes: bytes)).flatMap({ try? $0.serializedBytes() }) else {
                 #expect(throws: MessageError(.malformed, "not a Protocol Buffers message of a job"), "seed \(seed)") { try ours.get() }
                 continue

@@ -18,7 +18,7 @@ struct RetryAfterTests {
     }
 
     @Test(
-        "Whatever is neither, or has passed, asks for nothing",
+        "Any other value, and a time that has passed, is ignored",
         arguments: [
             "", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Foo 1994 08:50:37 GMT", "Sunday, 06-Nov-93 08:49:37 GMT",
             "Sunday, 06-Nov-1994 08:50:37 GMT", "Sun Nov  6 08:49:36 1994", "Sun, 31 Feb 1995 00:00:00 GMT",

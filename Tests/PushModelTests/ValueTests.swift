@@ -20,7 +20,7 @@ struct ValueTests {
     }
 
     @Test(
-        "What is not exactly an id is none",
+        "A text that is not exactly an id is refused",
         arguments: [
             "", "01980c5e7d207c419b1e2f6a0c3d5e71", "01980c5e-7d20-7c41-9b1e-2f6a0c3d5e7", "01980c5e-7d20-7c41-9b1e-2f6a0c3d5e711",
             "01980c5e-7d20-7c41-9b1e_2f6a0c3d5e71", "01980c5g-7d20-7c41-9b1e-2f6a0c3d5e71", "01980c5/-7d20-7c41-9b1e-2f6a0c3d5e71",
@@ -104,7 +104,7 @@ struct ValueTests {
     }
 
     @Test(
-        "What is no moment is none",
+        "A text that is not a moment is refused",
         arguments: [
             "", "2026-06-23", "2026-06-23 11:30:01Z", "2026-06-23T11:30:01", "2026-6-23T11:30:01Z", "2026-02-29T00:00:00Z",
             "2026-13-01T00:00:00Z", "2026-00-10T00:00:00Z",

@@ -6,30 +6,30 @@ import Testing
 
 @Suite("A connection to the broker", .timeLimit(.minutes(5)))
 struct ConnectionTests {
-    @Test func isRefusedWithAWrongPasswordAndSaysSo() throws {
+    @Test("A connection with a wrong password reports the refusal") func wrongPassword() throws {
         let uri = try testURI().replacing("guest:guest", with: "guest:wrong")
         let configuration = try RabbitMQConfiguration(uri: uri)
         #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .connectionClosed(403) }
     }
 
-    @Test func isUnreachableWhereNobodyListens() throws {
+    @Test("A broker is unreachable at a port without a listener") func closedPort() throws {
         let configuration = try RabbitMQConfiguration(uri: "amqp://guest:guest@127.0.0.1:\(FreePorts.closed)/")
         #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .unreachable }
     }
 
-    @Test func givesUpOnAServerThatNeverAnswers() throws {
+    @Test("A connection gives up on a server that never answers") func muteServer() throws {
         let listener = try TCPListener(host: "127.0.0.1", port: 0)
         let configuration = try RabbitMQConfiguration(uri: "amqp://guest:guest@127.0.0.1:\(listener.port)/")
         #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .timedOut }
     }
 
-    @Test func refusesToDoWithoutHeartbeats() throws {
+    @Test("A connection refuses to work without heartbeats") func withoutHeartbeats() throws {
         var configuration = try RabbitMQConfiguration(uri: testURI())
         configuration.heartbeat = .zero
         #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .configuration }
     }
 
-    @Test func knowsTheBrokersVersion() async throws {
+    @Test("A connection knows the broker's version") func brokerVersion() async throws {
         try await LiveConnection.use { live in
             let version = try live.connection.brokerMajorVersion()
             #expect(version >= 3)
@@ -38,7 +38,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func endsWhenAQueueIsDeclaredDifferently() async throws {
+    @Test("A connection ends when it declares a queue with other arguments") func otherArguments() async throws {
         try await LiveConnection.use { live in
             #expect { try live.connection.declareQueue(live.queue, arguments: ["x-max-length": 5]) } throws: {
                 ($0 as? RabbitMQError)?.code == .channelClosed(406)
@@ -47,7 +47,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func endsWhenAQueueIsMissing() async throws {
+    @Test("A connection ends when a queue is missing") func missingQueue() async throws {
         try await LiveConnection.use { live in
             #expect { try live.connection.messageCount("test-missing-\(PushID.random())") } throws: {
                 ($0 as? RabbitMQError)?.code == .channelClosed(404)
@@ -55,7 +55,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func endsWhenItsSocketIsShutDownFromAnotherThread() async throws {
+    @Test("A connection ends when another thread shuts its socket down") func otherThread() async throws {
         try await LiveConnection.use { live in
             let breaker = live.connection.breaker
             let thread = try SystemThread.start(name: "breaker") { breaker.shutDown() }
@@ -66,8 +66,8 @@ struct ConnectionTests {
         }
     }
 
-    @Test func answersHeartbeatsWhileItOnlyWaits() async throws {
-        // Three heartbeats of one second each way: whoever missed them would have been disconnected.
+    @Test("A connection answers heartbeats while it only waits") func answersHeartbeats() async throws {
+        // Several heartbeats of one second pass each way. The broker disconnects a client that misses them.
         try await LiveConnection.use(configure: { $0.heartbeat = .seconds(1) }) { live in
             let end = ContinuousClock.now + .seconds(4)
             let wakeUp = try WakeUp()
@@ -80,8 +80,8 @@ struct ConnectionTests {
         }
     }
 
-    /// Two of three nodes are away: one takes no connection, one name leads nowhere.
-    @Test func triesTheNextNodeAtOnce() async throws {
+    /// Two of three nodes are away: one takes no connection, and the name of the other does not resolve.
+    @Test("A client tries the next node at once") func nextNode() async throws {
         var configuration = try RabbitMQConfiguration(uri: testURI())
         configuration.nodes += [.init(host: "127.0.0.1", port: FreePorts.closed), .init(host: "nowhere.invalid", port: 5672)]
         for _ in 1...8 {
@@ -90,8 +90,8 @@ struct ConnectionTests {
         }
     }
 
-    /// What a dispatcher's publisher notices of its node must hold for its reader of the control stream.
-    @Test func allConnectionsGoToTheSameNodeAlsoAfterItsLoss() throws {
+    /// If a dispatcher's publisher notices a fault of its node, the fault must also hold for its reader of the control stream.
+    @Test("All connections go to the same node, also after the loss of a node") func sameNode() throws {
         let configuration = try RabbitMQConfiguration(uri: testURI())
         let broker = configuration.nodes[0]
         var nodes = try (1...3).map { _ in try FaultProxy(toHost: broker.host, port: broker.port) }
@@ -108,8 +108,8 @@ struct ConnectionTests {
         }
     }
 
-    /// Every node would say the same, and each wrong password costs the account an attempt.
-    @Test func asksOneNodeOnlyForAWrongPassword() async throws {
+    /// Every node would give the same answer, and each wrong password costs the account an attempt.
+    @Test("A client with a wrong password asks only one node") func oneAttempt() async throws {
         var configuration = try RabbitMQConfiguration(uri: testURI().replacing("guest:guest", with: "guest:wrong"))
         let broker = configuration.nodes[0]
         let proxies = try (1...2).map { _ in try FaultProxy(toHost: broker.host, port: broker.port) }
@@ -119,7 +119,7 @@ struct ConnectionTests {
         #expect(proxies.count { $0.bytesFromClients > 0 } == 1)
     }
 
-    @Test func noticesABrokerThatFallsSilent() async throws {
+    @Test("A connection notices a broker that falls silent") func silentBroker() async throws {
         var configuration = try RabbitMQConfiguration(uri: testURI())
         let direct = configuration.nodes[0]
         let proxy = try FaultProxy(toHost: direct.host, port: direct.port)
@@ -129,7 +129,7 @@ struct ConnectionTests {
         let connection = try RabbitMQConnection.open(configuration)
         try connection.selectConfirms()
         proxy.set(.blackHole)
-        // It still takes connections, and is the last to be asked.
+        // The silent node still takes connections, so the client asks it last.
         let other = try FaultProxy(toHost: direct.host, port: direct.port)
         defer { other.stop() }
         var both = configuration
@@ -147,7 +147,7 @@ struct ConnectionTests {
         #expect(try RabbitMQConnection.open(both).peer == "127.0.0.1:\(other.port)")
     }
 
-    @Test func wakesFromAWaitWhenToldTo() async throws {
+    @Test("A signal wakes a waiting connection") func wakesUp() async throws {
         try await LiveConnection.use { live in
             let wakeUp = try WakeUp()
             var events: [RabbitMQEvent] = []

@@ -16,7 +16,7 @@ struct CurrentNodeTests {
         current.failed(nodes[index], addresses[index], at: now)
     }
 
-    @Test func goesToTheCurrentOneAndElseInAnOrderOfTheProcess() {
+    @Test("A process tries the current node first, and the others in its own fixed order") func nodeOrder() {
         let current = CurrentNode()
         let order = current.order(nodes)
         #expect(order == current.order(nodes.reversed()) && Set(order) == Set(nodes))
@@ -27,8 +27,8 @@ struct CurrentNodeTests {
         }
     }
 
-    /// With three nodes, two that fail in turn must not keep it from the third.
-    @Test func triesTheOneWhoseFailureIsLongestAgo() {
+    /// With three nodes, two that fail in turn must not keep the process from the third.
+    @Test("A process tries the node first whose failure is longest ago") func oldestFailure() {
         let current = CurrentNode()
         let now = ContinuousClock.now
         for (seconds, index) in [0, 1, 0, 2, 1].enumerated() {
@@ -39,7 +39,7 @@ struct CurrentNodeTests {
         #expect(current.order(addresses, at: now + .seconds(5)) == [addresses[0], addresses[2], addresses[1]])
     }
 
-    @Test func forgetsFailuresAfterAMinute() {
+    @Test("A process forgets failures after a minute") func forgetsFailures() {
         let current = CurrentNode()
         let usual = current.order(nodes)
         let now = ContinuousClock.now

@@ -15,7 +15,7 @@ func testURI() throws -> String {
     return uri
 }
 
-/// Where a test may block without holding up the others, and still be the test that its expectations belong to.
+/// Runs a test's body where it may block without delaying other tests. Its expectations still belong to the test.
 private actor Stage {
     private let executor = BlockingExecutor(label: "rabbitmq-tests")
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -23,7 +23,7 @@ private actor Stage {
     func play(_ body: @Sendable () throws -> Void) throws { try body() }
 }
 
-/// A connection in the hands of one test, on a thread that may block, with one queue of its own.
+/// A connection of one test, on a thread that may block, with its own queue.
 final class LiveConnection {
     let connection: RabbitMQConnection
     let queue: String
@@ -36,7 +36,7 @@ final class LiveConnection {
         wakeUp = try WakeUp()
     }
 
-    /// - Parameter arguments: of the queue, which is declared before `body` and deleted after it over another connection.
+    /// - Parameter arguments: Arguments of the queue, which the test declares before `body` and deletes after it over another connection.
     static func use(
         queue arguments: [String: RabbitMQValue] = [:], configure: (inout RabbitMQConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (LiveConnection) throws -> Void
@@ -68,7 +68,7 @@ final class LiveConnection {
                 headers: headers, body: body))
     }
 
-    /// The next event that `pick` makes something of; events before it are dropped.
+    /// The next event for which `pick` returns a value. Drops the events before it.
     func next<T>(_ pick: (RabbitMQEvent) -> T?) throws -> T {
         let deadline = ContinuousClock.now + .seconds(20)
         while ContinuousClock.now < deadline {
@@ -98,7 +98,7 @@ final class LiveConnection {
         try next { if case .delivery(let delivery) = $0 { delivery } else { nil } }
     }
 
-    /// Waits until publishes up to `tag` have an answer, in whatever portions.
+    /// Waits until the broker answered all publishes up to `tag`.
     func awaitConfirms(upTo tag: UInt64) throws {
         var answered: UInt64 = 0
         while answered < tag {

@@ -4,8 +4,8 @@ import Testing
 
 @Suite("A message through the real broker", .timeLimit(.minutes(5)))
 struct MessageTests {
-    @Test(arguments: [0, 1, 131_064, 131_065, 1 << 20, 3 << 20])
-    func keepsEveryByteOfItsBody(count: Int) async throws {
+    @Test("A message keeps every byte of its body", arguments: [0, 1, 131_064, 131_065, 1 << 20, 3 << 20])
+    func keepsBody(count: Int) async throws {
         let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) }
         try await LiveConnection.use { live in
             try live.connection.selectConfirms()
@@ -20,7 +20,7 @@ struct MessageTests {
         }
     }
 
-    @Test func thatIsTooLargeIsNotKeptAndTheNextOneIs() async throws {
+    @Test("A connection drops the body of a message that is too large and keeps the next") func tooLarge() async throws {
         try await LiveConnection.use(configure: { $0.maximumBodyBytes = 200_000 }) { live in
             try live.publish([UInt8](repeating: 7, count: 200_001))
             try live.publish([UInt8](repeating: 8, count: 200_000))
@@ -35,7 +35,7 @@ struct MessageTests {
         }
     }
 
-    @Test func keepsItsPropertiesAndHeaders() async throws {
+    @Test("A message keeps its properties and headers") func keepsProperties() async throws {
         let id = PushID.random()
         let headers = ["traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "ünï": "çödé", "empty": ""]
         try await LiveConnection.use { live in
@@ -51,7 +51,7 @@ struct MessageTests {
         }
     }
 
-    @Test func thatCannotBeEncodedIsRefusedAndTheConnectionLives() async throws {
+    @Test("A connection refuses a message that it cannot encode and lives on") func cannotEncode() async throws {
         try await LiveConnection.use { live in
             let long = String(repeating: "x", count: 256)
             for (key, headers) in [(long, [:]), (live.queue, ["h": String(repeating: "y", count: 70_000)])] {
@@ -63,7 +63,7 @@ struct MessageTests {
         }
     }
 
-    @Test func thatReachesNoQueueComesBackBeforeItIsConfirmed() async throws {
+    @Test("A message that reaches no queue comes back before its confirm") func comesBack() async throws {
         let id = PushID.random()
         try await LiveConnection.use { live in
             try live.connection.selectConfirms()
@@ -84,11 +84,11 @@ struct MessageTests {
         }
     }
 
-    @Test func isRefusedByAFullQueue() async throws {
+    @Test("A full queue refuses a message") func fullQueue() async throws {
         let arguments: [String: RabbitMQValue] = ["x-queue-type": "quorum", "x-max-length": 3, "x-overflow": "reject-publish"]
         try await LiveConnection.use(queue: arguments) { live in
             try live.connection.selectConfirms()
-            // One at a time: the limit is soft for what is in flight together (docs/rabbitmq.md, Queues).
+            // One at a time, because the limit is soft for messages in flight together (docs/rabbitmq.md, Queues).
             for tag in 1...20 as ClosedRange<UInt64> {
                 try live.publish()
                 let isRefused = try live.next { event -> Bool? in
@@ -104,7 +104,7 @@ struct MessageTests {
         }
     }
 
-    @Test func isDeliveredAgainAfterItsConnectionEndedUnacknowledged() async throws {
+    @Test("The broker delivers a message again whose connection ended before its acknowledgement") func deliveredAgain() async throws {
         try await LiveConnection.use(queue: ["x-queue-type": "quorum"]) { live in
             try live.publish([42])
             try live.connection.consume(queue: live.queue, consumer: 0)
@@ -119,7 +119,7 @@ struct MessageTests {
         }
     }
 
-    @Test func isGoneOnceItIsAcknowledgedAndBackOnceItIsRefused() async throws {
+    @Test("An acknowledged message is gone, and a refused one comes back") func settling() async throws {
         try await LiveConnection.use(queue: ["x-queue-type": "quorum"]) { live in
             for byte in 1...4 as ClosedRange<UInt8> { try live.publish([byte]) }
             try live.connection.consume(queue: live.queue, consumer: 0)
@@ -137,7 +137,7 @@ struct MessageTests {
         }
     }
 
-    @Test func consumerHearsThatItsQueueWasDeleted() async throws {
+    @Test("A consumer learns that its queue was deleted") func deletedQueue() async throws {
         try await LiveConnection.use { live in
             try live.connection.consume(queue: live.queue, consumer: 7)
             let other = try RabbitMQConnection.open(RabbitMQConfiguration(uri: testURI()))
@@ -147,8 +147,8 @@ struct MessageTests {
         }
     }
 
-    @Test func arrivesThoughDeliveriesInterleaveWithCallsThatWait() async throws {
-        // Frames that arrive while a call waits for its answer are kept by the library, and must not be forgotten by us.
+    @Test("Messages arrive even if deliveries interleave with waiting calls") func interleaved() async throws {
+        // The library keeps frames that arrive while a call waits for its answer. The connection must not forget them.
         try await LiveConnection.use { live in
             for index in 0..<500 { try live.publish([UInt8(truncatingIfNeeded: index)]) }
             try live.connection.consume(queue: live.queue, consumer: 0)

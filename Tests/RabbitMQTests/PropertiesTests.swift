@@ -15,7 +15,7 @@ struct PropertiesTests {
 
     private static func entry(_ name: String, _ value: [UInt8]) -> [UInt8] { [UInt8(name.utf8.count)] + Array(name.utf8) + value }
 
-    /// One of every kind RabbitMQ sends, with a table and an array to step over.
+    /// One value of every kind that RabbitMQ sends, with a table and an array to skip.
     private static let everyKind: [(String, [UInt8], RabbitMQValue)] = [
         ("truth", Array("t".utf8) + [1], .boolean(true)),
         ("byte", Array("b".utf8) + [0xfe], .integer(-2)),
@@ -37,7 +37,7 @@ struct PropertiesTests {
         ("last", Array("S".utf8) + [0, 0, 0, 3] + Array("end".utf8), .string("end")),
     ]
 
-    @Test func readsEveryKindOfHeader() {
+    @Test("The properties read every kind of header") func headerKinds() {
         let properties = RabbitMQProperties(encoded: Self.encode(headers: Self.everyKind.flatMap { Self.entry($0.0, $0.1) }))
         for (name, _, value) in Self.everyKind { #expect(properties.header(name) == value, "\(name)") }
         #expect(properties.headers == Dictionary(uniqueKeysWithValues: Self.everyKind.map { ($0.0, $0.2) }))
@@ -46,7 +46,7 @@ struct PropertiesTests {
         #expect(properties.messageID == "id-1")
     }
 
-    @Test func areEmptyWhereThePublisherGaveNone() {
+    @Test("The properties are empty if the publisher gave none") func emptyProperties() {
         let properties = RabbitMQProperties(encoded: [0, 0])
         #expect(properties.contentType.isEmpty)
         #expect(properties.messageID.isEmpty)
@@ -54,7 +54,7 @@ struct PropertiesTests {
         #expect(properties.header("x") == nil)
     }
 
-    @Test func surviveAnyTruncationAndAnyDamage() {
+    @Test("The properties survive any truncation and any damage") func damagedBytes() {
         let whole = Self.encode(headers: Self.everyKind.flatMap { Self.entry($0.0, $0.1) })
         for count in 0..<whole.count {
             let properties = RabbitMQProperties(encoded: Array(whole.prefix(count)))

@@ -1,11 +1,11 @@
 import StrictJSON
 import Testing
 
-@Suite("What a reader of objects finds and what it complains about")
+@Suite("A reader of objects finds fields and reports problems")
 struct JSONObjectReaderTests {
     private enum Colour: String, CaseIterable { case red, green }
 
-    @Test("Every field that is right is read, and a body without fault leaves no problem")
+    @Test("The reader reads every valid field, and a valid body has no problem")
     func readsFields() throws {
         var reader = try reader(
             #"{"s":"x","i":5,"b":true,"c":"red","l":["a","b"],"o":{"n":1},"os":[{"n":1},{"n":2}],"v":{"any":null},"nil":null,"e":""}"#)
@@ -68,7 +68,7 @@ struct JSONObjectReaderTests {
         #expect(reader.problems.list == [JSONProblem(pointer: "", code: "wrong_type", detail: "expected an object, found an array")])
     }
 
-    @Test("Problems never show what was given")
+    @Test("Problems never show the given value")
     func hidesValues() throws {
         var reader = try reader(#"{"a":"secret-value","b":"secret-value","c":12345}"#)
         _ = reader.string("a", maximumBytes: 3)

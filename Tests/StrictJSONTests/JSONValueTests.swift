@@ -1,7 +1,7 @@
 import StrictJSON
 import Testing
 
-@Suite("Which texts are JSON, and what they mean")
+@Suite("Valid JSON texts and their values")
 struct JSONValueTests {
     @Test(
         "A text and the value it reads as, written back",

@@ -1,7 +1,7 @@
 import StrictJSON
 import Testing
 
-@Suite("What a JSON writer writes")
+@Suite("The output of a JSON writer")
 struct JSONWriterTests {
     @Test("Fields, arrays and nesting have their commas, and nil fields leave no trace")
     func separates() {
@@ -32,7 +32,7 @@ struct JSONWriterTests {
         #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 
-    @Test("What a caller writes itself is parted from its neighbours like any value")
+    @Test("A raw value of the caller is separated from its neighbours like any value")
     func writesRawPieces() {
         var writer = JSONWriter()
         writer.array { writer in
@@ -50,7 +50,7 @@ struct JSONWriterTests {
     }
 
     @Test(
-        "Only what must be escaped is",
+        "The writer escapes only characters that need it",
         arguments: [
             ("plain / äöü 📦", #""plain / äöü 📦""#), ("a\"b\\c", #""a\"b\\c""#), ("\n\r\t\u{8}\u{c}", #""\n\r\t\b\f""#),
             ("\u{0}\u{1f}\u{7f}", "\"\\u0000\\u001f\u{7f}\""),
@@ -75,7 +75,7 @@ struct JSONWriterTests {
         #expect(try JSONValue.parse(writer.bytes).integerValue == number)
     }
 
-    @Test("Doubles come back as they were, and what JSON has no word for is null", arguments: [0.1, -2.5e-300, 1e300, 1.0])
+    @Test("Doubles come back equal, and values without a JSON form are null", arguments: [0.1, -2.5e-300, 1e300, 1.0])
     func writesDoubles(_ number: Double) throws {
         var writer = JSONWriter()
         writer.array { writer in

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The poller and what wakes it", .timeLimit(.minutes(5)))
 struct PollerTests {
-    @Test func eventsBearTheKeyAndAreLevelTriggered() throws {
+    @Test("Events carry their key and are level-triggered") func levelTriggered() throws {
         let poller = try Poller()
         let (first, second) = (try WakeUp(), try WakeUp())
         try poller.add(first.descriptor, key: .max, interest: .read)
@@ -22,7 +22,7 @@ struct PollerTests {
         #expect(try poller.wait(timeout: nil).map(\.key) == [2])
     }
 
-    @Test func interestMayChangeAndEnd() throws {
+    @Test("Interest may change and end") func changedInterest() throws {
         let poller = try Poller()
         let listener = try TCPListener(host: "127.0.0.1", port: 0)
         let near = try TCPSocket.connect(to: listener.address, timeout: .seconds(5))
@@ -40,7 +40,7 @@ struct PollerTests {
         #expect(throws: SystemError.self) { try poller.remove(near.descriptor) }
     }
 
-    @Test func moreEventsThanOneWaitReturnsComeWithTheNext() throws {
+    @Test("Events beyond the capacity of one wait come with the next") func overCapacity() throws {
         let poller = try Poller(capacity: 2)
         let wakeUps = try (0..<5).map { _ in try WakeUp() }
         for (index, wakeUp) in wakeUps.enumerated() {
@@ -59,7 +59,7 @@ struct PollerTests {
         #expect(keys == [0, 1, 2, 3, 4])
     }
 
-    @Test func aWaitIsNeverShorterThanAsked() throws {
+    @Test("A wait is never shorter than its timeout") func waitLength() throws {
         let poller = try Poller()
         let start = ContinuousClock.now
         #expect(try poller.wait(timeout: .microseconds(1500)).isEmpty)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("TCP sockets over the loopback", .timeLimit(.minutes(5)))
 struct SocketTests {
-    /// A connection through the kernel, both ends, and a poller to wait with.
+    /// Both ends of a connection through the kernel.
     private struct Pair {
         let near: TCPSocket
         let far: TCPSocket
@@ -15,7 +15,7 @@ struct SocketTests {
         }
     }
 
-    @Test func bytesArriveAndTheEndIsTold() throws {
+    @Test("Bytes arrive, and the reader learns of the end") func bytesAndEnd() throws {
         let pair = try Pair()
         var buffer = [UInt8](repeating: 0, count: 16)
         #expect(try pair.far.read(into: &buffer) == .wouldBlock)
@@ -31,7 +31,7 @@ struct SocketTests {
         #expect(try pair.near.read(into: &buffer) == .bytes(1))
     }
 
-    @Test func aFullSocketBlocksNobody() throws {
+    @Test("A full socket blocks no writer") func fullSocket() throws {
         let pair = try Pair()
         try pair.near.setSendBuffer(16_384)
         let block = [UInt8](repeating: 7, count: 65_536)
@@ -49,7 +49,7 @@ struct SocketTests {
         #expect(try poller.wait(timeout: .seconds(10)).first?.isWritable == true)
     }
 
-    @Test func aResetIsAnErrorAndNeverASignal() throws {
+    @Test("A reset is an error and never a signal") func resetError() throws {
         let pair = try Pair()
         try pair.far.resetOnClose()
         pair.far.close()
@@ -57,20 +57,20 @@ struct SocketTests {
         var buffer = [UInt8](repeating: 0, count: 1)
         let error = #expect(throws: SystemError.self) { try pair.near.read(into: &buffer) }
         #expect(error?.operation == "recv")
-        // The second write to a dead connection would raise SIGPIPE, and end the process.
+        // Without protection the second write to a dead connection would raise SIGPIPE and end the process.
         for _ in 0..<2 { #expect(throws: SystemError.self) { try pair.near.write([1].span) } }
     }
 
-    @Test func nobodyListeningIsARefusal() throws {
-        // tcpmux, long out of use: a port that was just closed may be another test's by now.
+    @Test("A connect to a port without a listener is refused") func closedPort() throws {
+        // The port of tcpmux, which is out of use. A port that was just closed may belong to another test by now.
         let address = try #require(SocketAddress.resolve(host: "127.0.0.1", port: 1).first)
         let error = #expect(throws: SystemError.self) { try TCPSocket.connect(to: address, timeout: .seconds(5)) }
         #expect(error?.isConnectionRefused == true && error?.operation == "connect")
         #expect(error?.description == "connect: Connection refused (errno 111)")
     }
 
-    @Test func anUnansweredConnectTimesOut() throws {
-        // A listener whose queue is full answers no SYN: the kernel drops it (listen(2)).
+    @Test("An unanswered connect times out") func connectTimeout() throws {
+        // If the queue of a listener is full, the kernel drops a SYN and does not answer (listen(2)).
         let listener = try TCPListener(host: "127.0.0.1", port: 0, backlog: 0)
         var queued: [TCPSocket] = []
         var failure: SystemError?
@@ -84,7 +84,7 @@ struct SocketTests {
         #expect(failure?.isTimeout == true && failure?.operation == "connect")
     }
 
-    @Test func aClosedSocketRefusesEverything() throws {
+    @Test("A closed socket refuses every call") func closedSocket() throws {
         let pair = try Pair()
         pair.near.close()
         pair.near.close()
@@ -96,7 +96,7 @@ struct SocketTests {
         #expect(try pair.far.read(into: &buffer) == .endOfStream)
     }
 
-    @Test func theListenerSaysWhereItListensAndWhoCame() throws {
+    @Test("A listener reports its address and the address of its client") func addresses() throws {
         let listener = try TCPListener(host: "127.0.0.1", port: 0)
         #expect(listener.port > 0 && listener.address.description == "127.0.0.1:\(listener.port)")
         #expect(try listener.accept() == nil)
@@ -107,13 +107,13 @@ struct SocketTests {
         #expect(throws: SystemError.self) { try TCPListener(host: "127.0.0.1", port: listener.port) }
     }
 
-    @Test func severalListenersMayShareAPort() throws {
+    @Test("Several listeners may share a port") func sharedPort() throws {
         let first = try TCPListener(host: "127.0.0.1", port: 0, sharesPort: true)
         let second = try TCPListener(host: "127.0.0.1", port: first.port, sharesPort: true)
         #expect(first.port == second.port)
     }
 
-    @Test func namesAndLiteralsResolve() throws {
+    @Test("Names and literal addresses resolve") func resolving() throws {
         #expect(try SocketAddress.resolve(host: "127.0.0.1", port: 443).map(\.description) == ["127.0.0.1:443"])
         #expect(try SocketAddress.resolve(host: "::1", port: 65_535).map(\.description) == ["[::1]:65535"])
         #expect(try SocketAddress.resolve(host: "localhost", port: 1).allSatisfy { $0.port == 1 })

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Threads, mailboxes and executors", .timeLimit(.minutes(5)))
 struct ThreadTests {
-    @Test func aThreadBearsItsNameAndCanBeJoined() throws {
+    @Test("A thread has its name and can be joined") func namedThread() throws {
         let name = Mutex("")
         let thread = try SystemThread.start(name: "apns-production-long-name") {
             let text = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
@@ -16,8 +16,8 @@ struct ThreadTests {
         #expect(name.withLock { $0 } == "apns-production\n", "the kernel keeps fifteen bytes")
     }
 
-    @Test func aThreadThatTheSystemRefusesIsAnErrorThatSaysWhatToDo() throws {
-        // Nobody has so much address space for a stack: pthread_create answers EAGAIN, as it does at a limit on threads.
+    @Test("If the system refuses a thread, the error says what to do") func refusedThread() throws {
+        // No process has so much address space for a stack. pthread_create returns EAGAIN, as it does at a limit on threads.
         let hasRun = Atomic(false)
         let error = #expect(throws: SystemError.self) {
             try SystemThread.start(name: "refused", stackBytes: 1 << 60) { hasRun.store(true, ordering: .relaxed) }
@@ -31,7 +31,7 @@ struct ThreadTests {
         #expect(ranNext, "the next one starts")
     }
 
-    @Test func severalThreadsMayWaitForOne() throws {
+    @Test("Several threads may wait for one") func severalJoins() throws {
         let gate = try WakeUp()
         let finished = Mutex(false)
         let worker = try SystemThread.start(name: "worker") {
@@ -50,7 +50,7 @@ struct ThreadTests {
         #expect(seen.withLock { $0 } == 4)
     }
 
-    @Test func aTaskThatPrefersAnEventLoopRunsThere() async throws {
+    @Test("A task that prefers an event loop runs there") func loopPreference() async throws {
         let wakeUp = try WakeUp()
         let loop = Mailbox<@Sendable () -> Void>(wakeUp: wakeUp)
         let isOver = Atomic(false)
@@ -64,7 +64,7 @@ struct ThreadTests {
         @concurrent func threadName() async throws -> String { try String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8) }
         let names = try await withTaskExecutorPreference(EventLoopExecutor { loop.post($0) }) {
             let first = try await threadName()
-            // Another task in between, which it waits for.
+            // The task waits for another task in between.
             let other = try await Task.detached { try await threadName() }.value
             return [first, other, try await threadName()]
         }
@@ -74,7 +74,7 @@ struct ThreadTests {
         thread.join()
     }
 
-    @Test func noRandomNumberIsGivenTwice() throws {
+    @Test("Threads never get the same random number twice") func uniqueRandom() throws {
         let numbers = Mutex<[UInt64]>([])
         let threads = try (0..<4).map { _ in
             try SystemThread.start(name: "random") {
@@ -87,7 +87,7 @@ struct ThreadTests {
         #expect(Set(numbers.withLock { $0 }).count == 40_000)
     }
 
-    @Test func aMailboxWakesItsReaderOnlyWhenItWasEmpty() {
+    @Test("A mailbox wakes its reader only if it was empty") func wakesOnce() {
         let wakes = Atomic(0)
         let box = Mailbox<Int> { wakes.add(1, ordering: .relaxed) }
         #expect(box.post(1) && box.post(2) && box.post(contentsOf: [3, 4]))
@@ -103,7 +103,7 @@ struct ThreadTests {
         #expect(reused == [5] && box.count == 0)
     }
 
-    @Test func aClosedMailboxRefusesAndHandsBackWhatWasLeft() {
+    @Test("A closed mailbox refuses messages, and closing returns the rest") func closedMailbox() {
         let box = Mailbox<Int> {}
         box.post(contentsOf: [1, 2])
         #expect(box.close() == [1, 2])
@@ -112,7 +112,7 @@ struct ThreadTests {
         #expect(box.takeAll().isEmpty && box.count == 0)
     }
 
-    @Test func manyWritersLoseNothingAndEachKeepsItsOrder() throws {
+    @Test("Many writers lose nothing, and each keeps its order") func manyWriters() throws {
         let wakeUp = try WakeUp()
         let box = Mailbox<(writer: Int, number: Int)>(wakeUp: wakeUp)
         let writers = try (0..<4).map { writer in
@@ -124,7 +124,7 @@ struct ThreadTests {
         var inOrder = true
         while next.reduce(0, +) < 20_000 {
             wakeUp.await()
-            // Cleared before the box is emptied: what is posted in between wakes once more, and is never slept on.
+            // Clear before taking the messages. A message that is posted in between then wakes the reader once more and is never missed.
             wakeUp.clear()
             for (writer, number) in box.takeAll() {
                 inOrder = inOrder && next[writer] == number
@@ -135,7 +135,7 @@ struct ThreadTests {
         #expect(inOrder && next == [5_000, 5_000, 5_000, 5_000] && box.count == 0)
     }
 
-    @Test func whatWasPostedIsTakenOrHandedBackWhenTheBoxIsClosed() throws {
+    @Test("A mailbox that closes delivers or returns every accepted message") func closingRace() throws {
         for _ in 0..<50 {
             let box = Mailbox<Int> {}
             let accepted = Atomic(0)
@@ -149,8 +149,8 @@ struct ThreadTests {
         }
     }
 
-    @Test func anActorMayBlockOnItsOwnExecutorWithoutHoldingUpOthers() async throws {
-        // More actors wait at once than the cooperative pool has threads: on that pool none could ever let them go.
+    @Test("An actor may block on its own executor without blocking others") func blockingActor() async throws {
+        // More actors wait at once than the cooperative pool has threads. On that pool no task could release them.
         let gate = try WakeUp()
         let count = ProcessInfo.processInfo.activeProcessorCount * 2 + 2
         let arrived = Mailbox<Int>(wakeUp: try WakeUp())
@@ -168,7 +168,7 @@ struct ThreadTests {
         #expect(arrived.takeAll().sorted() == Array(0..<count))
     }
 
-    @Test func theClockTellsUNIXTimeInMilliseconds() {
+    @Test("The clock returns UNIX time in milliseconds") func unixTime() {
         let before = Int64(Date().timeIntervalSince1970 * 1000)
         let now = WallClock.milliseconds()
         #expect(now >= before - 1 && now - before < 60_000)
@@ -186,7 +186,7 @@ private actor Blocker {
 }
 
 extension WakeUp {
-    /// Blocks this thread until signalled; the signal stays.
+    /// Blocks this thread until the signal comes, and keeps the signal.
     func await() {
         guard let poller = try? Poller(), (try? poller.add(descriptor, key: 0, interest: .read)) != nil else { return }
         _ = try? poller.wait(timeout: nil)

@@ -2,16 +2,16 @@ import SystemIO
 import TestSupport
 import Testing
 
-@Suite("The fault proxy is a link like any other until it is told to break it", .timeLimit(.minutes(5)))
+@Suite("The fault proxy is a normal link until a test breaks it", .timeLimit(.minutes(5)))
 struct FaultProxyTests {
-    @Test func bytesAndEndsOfStreamGoThroughInBothDirections() async throws {
+    @Test("Bytes and ends of stream go through in both directions") func bothDirections() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try client.send(numbered(1_000))
             try client.socket.shutdownWriting()
             let request = try server.receiveAll()
             #expect(request == (numbered(1_000), .endOfStream))
-            // Half-closed: the answer still comes.
+            // The connection is half-closed, and the answer still comes.
             try server.send(numbered(200_000))
             server.socket.close()
             #expect(try client.receiveAll() == (numbered(200_000), .endOfStream))
@@ -19,7 +19,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func aResetIsToldAsAReset() async throws {
+    @Test("The proxy passes a reset on as a reset") func passesReset() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try client.socket.resetOnClose()
@@ -28,7 +28,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func aClientOfAServerThatIsNotThereIsReset() async throws {
+    @Test("The proxy resets the client of a missing server") func missingServer() async throws {
         try await withLink { link in
             link.listener.close()
             let dialled = try link.dialInVain()
@@ -36,7 +36,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func pausedBytesWaitAndGoOn() async throws {
+    @Test("Paused bytes wait and go on") func pausedBytes() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try client.send([1])
@@ -48,7 +48,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func whatVanishedIsNeverMadeGood() async throws {
+    @Test("The proxy never delivers bytes that vanished") func vanishedBytes() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try client.send([1])
@@ -63,7 +63,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func inABlackHoleNobodyLearnsThatTheOtherLeft() async throws {
+    @Test("In a black hole neither side learns that the other left") func silentLeave() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try client.send([1])
@@ -71,7 +71,7 @@ struct FaultProxyTests {
             link.proxy.set(.blackHole)
             try client.socket.resetOnClose()
             client.socket.close()
-            // Sent after the client's end, and swallowed.
+            // The server sends this after the client's end, and the proxy drops it.
             try server.send([1])
             try eventually { link.proxy.bytesFromServer == 1 }
             #expect(link.proxy.connections == 1)
@@ -80,7 +80,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func onlyOneDirectionMayBeDead() async throws {
+    @Test("Only one direction may be dead") func oneDirection() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             link.proxy.set(.deafClient)
@@ -99,7 +99,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func newConnectionsAloneMayBeBroken() async throws {
+    @Test("The proxy may break only new connections") func onlyNew() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             link.proxy.set(.resetting, for: .new)
@@ -112,8 +112,8 @@ struct FaultProxyTests {
         }
     }
 
-    /// Also where the proxy is just accepting the one before.
-    @Test func whatIsSaidBeforeAClientConnectsHoldsForThatClient() async throws {
+    /// Also if the proxy is just accepting the client before.
+    @Test("Conditions apply to a client that connects after they were set") func conditionsFirst() async throws {
         try await withLink { link in
             for _ in 0..<300 {
                 link.proxy.set(.forwarding, for: .new)
@@ -125,8 +125,10 @@ struct FaultProxyTests {
         }
     }
 
-    @Test(arguments: [0, 1, 7, 5_000], [LinkConditions.Ending.reset, .close, .silence])
-    func exactlySoManyBytesPassAndThenItEnds(_ bytes: Int, _ ending: LinkConditions.Ending) async throws {
+    @Test(
+        "The connection ends after exactly the given number of bytes",
+        arguments: [0, 1, 7, 5_000], [LinkConditions.Ending.reset, .close, .silence])
+    func endsAfterBytes(_ bytes: Int, _ ending: LinkConditions.Ending) async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try server.send([1])
@@ -140,15 +142,15 @@ struct FaultProxyTests {
             }
             let rest = try server.receiveAll()
             #expect(rest.bytes.isEmpty)
-            // Where the client was still sending, a close is a reset for it.
+            // If the client is still sending, it sees a close as a reset.
             #expect(rest.ending == (ending == .close ? .endOfStream : .reset))
             let answer = try client.receiveAll()
             #expect(answer.bytes.isEmpty)
         }
     }
 
-    @Test(arguments: [FaultProxy.Side.client, .server])
-    func ofAHalfOpenConnectionOneSideIsGoneAndTheOtherDoesNotKnow(_ lost: FaultProxy.Side) async throws {
+    @Test("One side of a half-open connection is gone, and the other does not know", arguments: [FaultProxy.Side.client, .server])
+    func halfOpen(_ lost: FaultProxy.Side) async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             try client.send([1])
@@ -158,13 +160,13 @@ struct FaultProxyTests {
             #expect(try gone.receiveAll() == ([], .reset))
             try left.send(numbered(50))
             try eventually { link.proxy.bytesFromClients + link.proxy.bytesFromServer == 51 }
-            // When the way is whole again, the lost host answers with a reset.
+            // When the link works again, the lost host answers with a reset.
             link.proxy.set(.forwarding)
             #expect(try left.receiveAll() == ([], .reset))
         }
     }
 
-    @Test func newConnectionsGoWhereTheyAreRedirectedTo() async throws {
+    @Test("New connections go to the redirected port") func redirected() async throws {
         try await withLink { link in
             let other = try TCPListener(host: "127.0.0.1", port: 0)
             let (client, server) = try link.connect()
@@ -182,7 +184,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func hundredsOfConnectionsAreServedByOneThread() async throws {
+    @Test("One thread serves hundreds of connections") func manyConnections() async throws {
         try await withLink { link in
             let pairs = try (0..<200).map { _ in try link.connect() }
             for (number, pair) in pairs.enumerated() { try pair.client.send([UInt8(truncatingIfNeeded: number)]) }
@@ -193,14 +195,14 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func oneByteOfEachConnectionArrivesAsAnotherOne() async throws {
+    @Test("One byte of each connection arrives changed") func garbledByte() async throws {
         try await withLink { link in
             var expected = numbered(3_000)
             expected[1_234] ^= UInt8(ascii: "S") ^ UInt8(ascii: "N")
             let (old, _) = try link.connect()
             link.proxy.set(LinkConditions(toServer: .garbled(after: 1_234)), for: .new)
             let (client, server) = try link.connect()
-            // Wherever the pieces end.
+            // The pieces may end at any byte.
             for piece in [numbered(3_000)[..<700], numbered(3_000)[700..<1_235], numbered(3_000)[1_235...]] {
                 try client.send(Array(piece))
             }
@@ -213,7 +215,7 @@ struct FaultProxyTests {
         }
     }
 
-    @Test func aProxyThatWatchesCountsWhoeverSendsSomethingElseThanTLS() async throws {
+    @Test("A watching proxy counts connections that send bytes other than TLS") func countsCleartext() async throws {
         let hello: [UInt8] = [22, 3, 1, 0, 3, 1, 2, 3, 23, 3, 3, 0, 1, 9]
         let request: [UInt8] = [0, 0, 0, 8, 4, 210, 22, 47]
         let cases: [(FaultProxy.Opening, [UInt8], Int)] = [
@@ -224,7 +226,7 @@ struct FaultProxyTests {
         for (opening, bytes, count) in cases {
             try await withLink(opening: opening) { link in
                 let (client, server) = try link.connect()
-                // One at a time, so that every place is one at which a piece ends.
+                // One byte at a time, so that a piece ends at every position.
                 for byte in bytes {
                     try client.send([byte])
                     _ = try server.receive(1)

@@ -2,14 +2,14 @@ import SystemIO
 import TestSupport
 import Testing
 
-/// What takes its time may take longer on a busy machine: asserted is only that it never takes less, and that nothing changes on the way.
+/// A busy machine may take longer. The tests only check that the link never takes less time and changes no byte.
 @Suite("The fault proxy slows a link down and changes no byte", .timeLimit(.minutes(5)))
 struct LinkPaceTests {
-    @Test func latencyAndJitterHoldEveryByteBackAndKeepTheOrder() async throws {
+    @Test("Latency and jitter delay every byte and keep the order") func latencyAndJitter() async throws {
         try await withLink(seed: 7) { link in
             let (client, server) = try link.connect()
             link.proxy.set(LinkConditions(toServer: .delayed(by: .milliseconds(60), jitter: .milliseconds(40))))
-            // Set on the proxy's thread: with the first answer it is known to be.
+            // The proxy's thread sets the conditions. The first byte that arrives proves that they apply.
             try client.send([0])
             #expect(try server.receive(1) == [0])
             for round in 0..<3 {
@@ -18,7 +18,7 @@ struct LinkPaceTests {
                 #expect(try server.receive(100 + round) == numbered(100 + round))
                 #expect(start.duration(to: .now) >= .milliseconds(60))
             }
-            // What waits when the latency is lifted is due at once, and stays before what comes after.
+            // Without latency the waiting bytes are due at once, and stay before later bytes.
             try client.send(numbered(300))
             link.proxy.set(.forwarding)
             try client.send([1])
@@ -26,7 +26,7 @@ struct LinkPaceTests {
         }
     }
 
-    @Test func aRateIsNotExceeded() async throws {
+    @Test("The link does not exceed its rate") func rateLimit() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             link.proxy.set(LinkConditions(toClient: .limited(to: 1_000_000)))
@@ -35,12 +35,12 @@ struct LinkPaceTests {
             let start = ContinuousClock.now
             try server.send(numbered(400_000))
             #expect(try client.receive(400_000) == numbered(400_000))
-            // A tenth of a second's worth may come at once.
+            // The bytes of a tenth of a second may come at once.
             #expect(start.duration(to: .now) >= .milliseconds(290))
         }
     }
 
-    @Test func slicesComeOneAfterAnother() async throws {
+    @Test("Slices come one after another") func slicesInTurn() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             link.proxy.set(LinkConditions(toServer: .sliced(3, pause: .milliseconds(5))))
@@ -51,7 +51,7 @@ struct LinkPaceTests {
         }
     }
 
-    @Test func whatEndsASlowedConnectionWaitsForItsBytes() async throws {
+    @Test("The end of a slow connection waits for its bytes") func endWaits() async throws {
         try await withLink { link in
             let (client, server) = try link.connect()
             link.proxy.set(LinkConditions(bothWays: .delayed(by: .milliseconds(30))))
@@ -63,13 +63,13 @@ struct LinkPaceTests {
         }
     }
 
-    @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func whateverIsSetAndHoweverOftenEveryByteArrivesInItsPlace(_ seed: UInt64) async throws {
+    @Test("Every byte arrives in its place under any sequence of conditions", arguments: 1...20 as ClosedRange<UInt64>)
+    func anyConditions(_ seed: UInt64) async throws {
         try await withLink(seed: seed) { link in
             var generator = SeededDraws(seed: seed)
             let (client, server) = try link.connect()
             let sent = (numbered(150_000), numbered(170_001).reversed() as [UInt8])
-            // Both directions at the same time, each by its own threads, while the conditions change.
+            // Both directions send at the same time, each on its own thread, while the conditions change.
             let clientWriter = try SystemThread.start(name: "writer") { try? client.send(sent.0) }
             let serverWriter = try SystemThread.start(name: "writer") { try? server.send(sent.1) }
             for _ in 0..<12 {
@@ -97,7 +97,7 @@ struct LinkPaceTests {
         }
     }
 
-    /// Lets a little happen under one set of conditions; how much decides nothing.
+    /// Waits a little under one set of conditions. The test does not depend on the length.
     private static func rest(_ milliseconds: Int) throws { _ = try Poller(capacity: 1).wait(timeout: .milliseconds(milliseconds)) }
 }
 

@@ -2,7 +2,7 @@ import Glibc
 import SystemIO
 import TestSupport
 
-/// A server, and a proxy before it. What it does blocks: for `onOwnThread`.
+/// A server with a proxy before it. Its methods block, so use it in `onOwnThread`.
 final class ProxiedServer: Sendable {
     let listener: TCPListener
     let proxy: FaultProxy
@@ -12,7 +12,7 @@ final class ProxiedServer: Sendable {
         proxy = try FaultProxy(port: listener.port, opening: opening, seed: seed)
     }
 
-    /// A client that is connected, and the server's end of it.
+    /// A connected client and the server's end of the connection.
     func connect() throws -> (client: Peer, server: Peer) {
         let client = try dial()
         return (client, Peer(try accept()))
@@ -22,7 +22,7 @@ final class ProxiedServer: Sendable {
         Peer(try TCPSocket.connect(to: SocketAddress.resolve(host: "127.0.0.1", port: proxy.port)[0], timeout: .seconds(30)))
     }
 
-    /// What comes over a connection that nobody takes, and how it ends: a reset may come while it is still being made.
+    /// The bytes and the end of a connection that the server does not accept. A reset may come during the connect.
     func dialInVain() throws -> (bytes: [UInt8], ending: Peer.Ending) {
         let peer: Peer
         do { peer = try dial() } catch let error as SystemError where error.operation == "connect" && error.code == ECONNRESET {
@@ -59,7 +59,7 @@ final class Peer: Sendable {
         }
     }
 
-    /// Exactly so many.
+    /// Receives exactly `count` bytes.
     func receive(_ count: Int) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {
@@ -73,7 +73,7 @@ final class Peer: Sendable {
         return bytes
     }
 
-    /// What still comes, and how it ends.
+    /// The remaining bytes, and how the connection ends.
     func receiveAll() throws -> (bytes: [UInt8], ending: Ending) {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
@@ -97,7 +97,7 @@ final class Peer: Sendable {
     }
 }
 
-/// A test that waits for longer has failed.
+/// A test that waits longer fails.
 private let patience = Duration.seconds(40)
 
 struct NothingHappened: Error {}
@@ -111,7 +111,7 @@ func withLink(opening: FaultProxy.Opening? = nil, seed: UInt64 = 0, _ body: @esc
     }
 }
 
-/// Looks again until it is so: for what nothing tells.
+/// Polls until the condition is true, for conditions without a notification.
 func eventually(_ condition: () -> Bool) throws {
     let poller = try Poller(capacity: 1)
     let end = ContinuousClock.now + patience
@@ -125,5 +125,5 @@ struct EndedEarly: Error {
     let after: Int
 }
 
-/// So many bytes of which no two places look alike.
+/// `count` bytes whose pattern does not repeat, so that a shift shows.
 func numbered(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) } }

@@ -15,7 +15,7 @@ struct APIDescriptionTests {
 
     private static func name(_ route: APIRoute) -> String { "\(route.method.rawValue) \(route.path)" }
 
-    @Test func everyRouteOfTheRouterIsDescribedAndViceVersa() throws {
+    @Test("The description has every route of the router, and the router every route of the description") func sameRoutes() throws {
         let variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
         let logger = Logger(label: "test")
@@ -25,7 +25,7 @@ struct APIDescriptionTests {
         #expect(served.sorted() == OpenAPIDocument.operations.map { Self.name($0.route) }.sorted())
     }
 
-    @Test func everyRouteIsOneOperationWithItsScopes() throws {
+    @Test("Each route is one operation that states the route's scopes") func oneOperationEach() throws {
         let routes = APIRoute.all + APIRoute.open
         #expect(Set(OpenAPIDocument.operations.map(\.id)).count == routes.count)
         let document = try Self.document()
@@ -41,7 +41,7 @@ struct APIDescriptionTests {
         }
     }
 
-    @Test func theTextSaysWhatTheDataSays() throws {
+    @Test("The JSON text equals the data, and every reference in it leads somewhere") func textAndData() throws {
         let document = try Self.document()
         #expect(document == OpenAPIDocument.node)
         #expect(document["openapi"]?.text == "3.1.0")
@@ -52,7 +52,7 @@ struct APIDescriptionTests {
         }
     }
 
-    @Test func aNameStandsForOneSchema() {
+    @Test("A name stands for one schema") func schemaNames() {
         let bodies = OpenAPIDocument.operations.flatMap { operation in
             [operation.request?.schema] + operation.answers.map { $0.body?.schema }
         }
@@ -61,7 +61,7 @@ struct APIDescriptionTests {
         }
     }
 
-    @Test func everyExampleAndDefaultFitsItsSchema() throws {
+    @Test("Every example and every default fits its schema") func fittingExamples() throws {
         for (name, schema) in OpenAPIDocument.schemas { try Self.expectGoodExample(schema, name) }
         for operation in OpenAPIDocument.operations {
             for parameter in operation.pathParameters + operation.parameters {

@@ -7,7 +7,7 @@ import TokenService
 struct AppTests {
     private static let path = "/v1/admin/apps/shop"
 
-    @Test func whatAMergePatchDoesNotNameStays() async throws {
+    @Test("A merge patch leaves the fields alone that it does not name") func mergePatch() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let made = try await running.client.get(Self.path)
@@ -29,15 +29,18 @@ struct AppTests {
         }
     }
 
-    @Test(arguments: [
-        (#"{"colour":1}"#, "/colour unknown_field"), (#"{"slug":"other"}"#, "/slug unknown_field"),
-        (#"{"bundle_id":null}"#, "/bundle_id wrong_type"), (#"{"bundle_id":"a b"}"#, "/bundle_id invalid_character"),
-        (#"{"device_policy":"many"}"#, "/device_policy unsupported_value"), (#"{"environments":[]}"#, "/environments unsupported_value"),
-        (#"{"environments":["sandbox","sandbox"]}"#, "/environments unsupported_value"),
-        (#"{"stale_after_days":0}"#, "/stale_after_days out_of_range"), (#"{"stale_after_days":"1"}"#, "/stale_after_days wrong_type"),
-        (#"{"removes_stale":null}"#, "/removes_stale wrong_type"),
-    ])
-    func aBadPatchIsRefusedAsAWhole(patch: String, problem: String) async throws {
+    @Test(
+        "The service refuses a bad patch as a whole",
+        arguments: [
+            (#"{"colour":1}"#, "/colour unknown_field"), (#"{"slug":"other"}"#, "/slug unknown_field"),
+            (#"{"bundle_id":null}"#, "/bundle_id wrong_type"), (#"{"bundle_id":"a b"}"#, "/bundle_id invalid_character"),
+            (#"{"device_policy":"many"}"#, "/device_policy unsupported_value"),
+            (#"{"environments":[]}"#, "/environments unsupported_value"),
+            (#"{"environments":["sandbox","sandbox"]}"#, "/environments unsupported_value"),
+            (#"{"stale_after_days":0}"#, "/stale_after_days out_of_range"), (#"{"stale_after_days":"1"}"#, "/stale_after_days wrong_type"),
+            (#"{"removes_stale":null}"#, "/removes_stale wrong_type"),
+        ])
+    func badPatch(patch: String, problem: String) async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let before = try await running.client.get(Self.path)
@@ -47,7 +50,7 @@ struct AppTests {
         }
     }
 
-    @Test func anAppMadeTwiceMustBeTheSameInEveryProperty() async throws {
+    @Test("An app that is made twice must be the same in every property") func madeTwice() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp("other")
             func make(_ more: String) async throws -> Int {
@@ -62,7 +65,7 @@ struct AppTests {
         }
     }
 
-    @Test func theChangedPolicyHoldsFromTheNextRegistrationInTheSameProcess() async throws {
+    @Test("A changed policy holds from the next registration in the same process") func changedPolicy() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -73,7 +76,7 @@ struct AppTests {
         }
     }
 
-    @Test func anotherProcessNoticesAChangeByItself() async throws {
+    @Test("Another process notices a change by itself") func otherProcess() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.another { other in
@@ -89,8 +92,8 @@ struct AppTests {
         }
     }
 
-    @Test(arguments: ["production", "sandbox"])
-    func anEnvironmentWithActiveTokensStays(environment: String) async throws {
+    @Test("An app keeps an environment that has active tokens", arguments: ["production", "sandbox"])
+    func environmentInUse(environment: String) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let other = environment == "sandbox" ? "production" : "sandbox"

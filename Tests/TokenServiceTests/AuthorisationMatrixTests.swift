@@ -8,7 +8,7 @@ import TokenService
 /// Every route of the table × everyone who may not use it × what exists and what does not. A new route is tested by being in the table.
 @Suite("Who may not do what, and learns nothing by trying", .serialized, .timeLimit(.minutes(5)))
 struct AuthorisationMatrixTests {
-    /// Somebody who must be refused, and how.
+    /// A caller that the service must refuse, and how.
     private struct Stranger: Sendable {
         let name: String
         let client: APITestClient
@@ -39,7 +39,7 @@ struct AuthorisationMatrixTests {
             [("{app}", ["shop", "nothing"]), ("{slug}", ["shop", "nothing"]), ("{user}", ["ada", "nobody"]), ("{id}", ids(of: route))]
         }
 
-        /// What there is of a route's kind, and what there is not. A new kind must be taught here (dead letters are nobody's: any id will do).
+        /// Ids of a route's kind that exist, and ids that do not. A new kind must be added here (dead letters have no app: any id will do).
         func ids(of route: APIRoute) -> [String] {
             let unknown = PushID.random().description
             let known: [(String, [String])] = [
@@ -51,7 +51,7 @@ struct AuthorisationMatrixTests {
         }
     }
 
-    @Test func everyRouteRefusesEveryStrangerAlikeWhateverExists() async throws {
+    @Test("Every route refuses every stranger in the same way, whatever exists") func sameRefusal() async throws {
         try await RunningService.run { running in
             let world = try await Self.world(running)
             let strangers = try await Strangers(running)
@@ -66,7 +66,7 @@ struct AuthorisationMatrixTests {
                         group.addTask {
                             var answers: Set<[String]> = []
                             for path in paths { answers.insert(try await Self.answer(to: stranger, route, path)) }
-                            #expect(answers.count == 1, "\(name) tells \(stranger.name) what exists")
+                            #expect(answers.count == 1, "\(name) reveals to \(stranger.name) what exists")
                             #expect(
                                 answers.first.map { Array($0.prefix(2)) } == ["\(stranger.status)", stranger.code],
                                 "\(name) for \(stranger.name)")
@@ -79,8 +79,8 @@ struct AuthorisationMatrixTests {
         }
     }
 
-    /// Whoever may do everything in one app gets nowhere with what belongs to another: it is as if it did not exist.
-    @Test func whatBelongsToAnotherAppDoesNotExist() async throws {
+    /// A key that may do everything in one app reaches nothing of another app: it is as if nothing existed there.
+    @Test("For a key of one app, the resources of another app do not exist") func otherApp() async throws {
         try await RunningService.run { running in
             let world = try await Self.world(running)
             let other = try await running.client.makeKey(app: "other", scopes: Scope.allCases.map(\.rawValue))
@@ -99,7 +99,7 @@ struct AuthorisationMatrixTests {
                     ])
                     #expect(!String(decoding: answer.bytes, as: UTF8.self).contains("ada"), "\(route.method.rawValue) \(path)")
                 }
-                #expect(answers.count == 1, "\(route.method.rawValue) \(route.path) tells what another app has: \(answers)")
+                #expect(answers.count == 1, "\(route.method.rawValue) \(route.path) reveals what another app has: \(answers)")
                 #expect(answers.first?.first != "400", "teach this test a body for \(route.method.rawValue) \(route.path)")
             }
             #expect(try await Self.fingerprint(running) == before, "another app's key changed something")
@@ -115,7 +115,7 @@ struct AuthorisationMatrixTests {
         }
     }
 
-    @Test func anAppsOwnAdministratorUsesItsRoutesAndNoOthers() async throws {
+    @Test("An app's own administrator may use the app's routes and no others") func ownAdministrator() async throws {
         try await RunningService.run { running in
             let world = try await Self.world(running)
             let own = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -131,9 +131,9 @@ struct AuthorisationMatrixTests {
         }
     }
 
-    /// Status, code, body and headers: everything a stranger could tell two answers apart by.
+    /// Status, code, body and headers: everything by which a stranger could distinguish two answers.
     private static func answer(to stranger: Stranger, _ route: APIRoute, _ path: String) async throws -> [String] {
-        // Nobody reads the body of a request that is not let in.
+        // The service does not read the body of a request that it does not let in.
         let answer = try await stranger.client.call(
             route.method.rawValue, path, route.method == .get ? nil : "{", headers: stranger.headers)
         let headers = answer.headers.map { ($0.0.lowercased(), $0.1) }.filter { $0.0 != "date" && !$0.0.hasPrefix("ratelimit-") }
@@ -189,7 +189,7 @@ struct AuthorisationMatrixTests {
                 "/v1/admin/keys",
                 #"{"app":null,"name":"old","scopes":["devices","send","read","admin"],"expires_at":"2020-01-01T00:00:00Z"}"#)
             let bad: [(String, String?)] = [
-                ("nobody", nil), ("a malformed key", "psh_x"), ("an unknown key", APIKeyText.generate().text),
+                ("no key", nil), ("a malformed key", "psh_x"), ("an unknown key", APIKeyText.generate().text),
                 ("a wrong secret", String(text.dropLast(48)) + String(repeating: "0", count: 48)), ("a shouted key", text.uppercased()),
                 ("a revoked key", revoked.key), ("an expired key", expired.json.text("key")),
             ]

@@ -7,7 +7,7 @@ import TokenService
 /// Every route × everyone who may not use it is in ``AuthorisationMatrixTests``.
 @Suite("What a key is", .serialized, .timeLimit(.minutes(5)))
 struct AuthorisationTests {
-    @Test func aRevokedOrExpiredKeyIsNoKey() async throws {
+    @Test("The service refuses a revoked key and an expired key") func endedKeys() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let reader = try await running.client.makeKey(app: "shop", scopes: ["read"])
@@ -29,7 +29,7 @@ struct AuthorisationTests {
         }
     }
 
-    @Test func onlyADigestOfTheSecretIsStored() async throws {
+    @Test("The database stores only a digest of the secret") func digestOnly() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let key = try await running.client.makeKey(app: "shop", scopes: ["read"])
@@ -43,7 +43,7 @@ struct AuthorisationTests {
         }
     }
 
-    @Test func aHealthCheckNeedsNoKeyAndTellsNothing() async throws {
+    @Test("The service answers health checks, metrics and unknown paths without a key") func healthChecks() async throws {
         try await RunningService.run { running in
             let anyone = running.client.with(key: nil)
             for (path, status) in [("/healthz", 200), ("/metrics", 200), ("/nothing/here", 404)] {

@@ -97,7 +97,8 @@ struct BadInputTests {
         .invalid(#"{"user":null,"tokens":[],"replaces":"0"}"#, "/replaces invalid_token"),
     ]
 
-    @Test func aBadNotificationIsRefusedWithEveryFaultNamedAndNothingIsStored() async throws {
+    @Test("The service refuses a bad notification, names every fault and stores nothing")
+    func aBadNotificationIsRefusedWithEveryFaultNamedAndNothingIsStored() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -110,7 +111,8 @@ struct BadInputTests {
         }
     }
 
-    @Test func aBadRegistrationIsRefusedWithEveryFaultNamedAndNothingIsStored() async throws {
+    @Test("The service refuses a bad registration, names every fault and stores nothing")
+    func aBadRegistrationIsRefusedWithEveryFaultNamedAndNothingIsStored() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for bad in Self.registrations {
@@ -129,7 +131,7 @@ struct BadInputTests {
         #expect(answer.json["retryable"]?.boolValue == false)
     }
 
-    @Test func aBodyThatIsTooLargeOrNoJSONIsRefused() async throws {
+    @Test("The service refuses a body that is too large or is not JSON") func badBodies() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let large = try await shop.post("/v1/apps/shop/notifications", String(repeating: " ", count: (1 << 20) + 1))
@@ -143,7 +145,7 @@ struct BadInputTests {
         }
     }
 
-    @Test func makingAnAppAgainNeverChangesIt() async throws {
+    @Test("Making an app again never changes it") func appMadeAgain() async throws {
         try await RunningService.run { running in
             let admin = running.client
             _ = try await admin.makeApp()

@@ -18,7 +18,7 @@ struct BulkStreamTests {
             environments: [.production], staleAfterDays: nil, removesStale: false)
     }
 
-    private static let away = PostgresError(.connectionFailed, operation: "connect", message: "nobody there")
+    private static let away = PostgresError(.connectionFailed, operation: "connect", message: "no server there")
 
     private static func lines(_ answers: inout InstallationImport.Answers) async throws -> [JSONValue] {
         var lines: [JSONValue] = []
@@ -50,7 +50,7 @@ struct BulkStreamTests {
         func add(_ number: Int) { count.withLock { $0 += number } }
     }
 
-    @Test func anImportHoldsTwoChunksHoweverLongItIs() async throws {
+    @Test("An import holds two chunks of lines in memory, however long it is") func anImportHoldsTwoChunksHoweverLongItIs() async throws {
         let total = 10_000
         let (given, committed) = (Counter(), Counter())
         let most = Mutex(0)
@@ -64,14 +64,14 @@ struct BulkStreamTests {
             return registrations.map { _ in .failure(OwnerMismatch()) }
         }
         var answers = importing.begin(Feed(total: total, given: given), app: try Self.app(), firstLine: 1)
-        let told = try await Self.lines(&answers)
-        #expect(told.last?.number("failed") == Int64(total))
-        #expect(told.compactMap { $0.number("line") } == (1...Int64(total)).map { $0 })
+        let reported = try await Self.lines(&answers)
+        #expect(reported.last?.number("failed") == Int64(total))
+        #expect(reported.compactMap { $0.number("line") } == (1...Int64(total)).map { $0 })
         // One chunk with the registry, one in the queue, one buffer in the reader's hands.
         #expect(most.withLock { $0 } <= 2 * InstallationImport.chunk.lines + 2 * 100)
     }
 
-    @Test func anExportHoldsOnePageHoweverLongItIs() async throws {
+    @Test("An export holds one page in memory, however long it is") func anExportHoldsOnePageHoweverLongItIs() async throws {
         let total = 10_000
         let (read, written) = (Counter(), Counter())
         let exporting = InstallationExport(logger: Logger(label: "test")) { _, after, limit in
@@ -94,7 +94,7 @@ struct BulkStreamTests {
         #expect(last == #"{"done":true,"count":\#(total)}"#)
     }
 
-    @Test func whatCouldNotBeTriedIsTriedAgainFromThereOnInOrder() async throws {
+    @Test("An import tries again from the first line that the database could not take, in order") func triedAgain() async throws {
         let calls = Mutex<[[PushID]]>([])
         let importing = InstallationImport(logger: Logger(label: "test")) { registrations, _ in
             let call = calls.withLock { calls in
@@ -104,21 +104,21 @@ struct BulkStreamTests {
             return registrations.enumerated().map { index, _ in call < 3 && index == 1 ? .failure(Self.away) : .failure(OwnerMismatch()) }
         }
         var answers = importing.begin(Feed(total: 4, given: Counter()), app: try Self.app(), firstLine: 1)
-        let told = try await Self.lines(&answers)
+        let reported = try await Self.lines(&answers)
         let ids = (1...4).map { installation($0) }
         #expect(calls.withLock { $0 } == [ids, Array(ids[1...]), Array(ids[2...])])
-        #expect(told.compactMap { $0.number("line") } == [1, 2, 3, 4])
-        #expect(told.last?["done"]?.boolValue == true)
+        #expect(reported.compactMap { $0.number("line") } == [1, 2, 3, 4])
+        #expect(reported.last?["done"]?.boolValue == true)
     }
 
-    @Test func whenTheDatabaseStaysAwayTheStreamEndsWithThePlaceToGoOn() async throws {
+    @Test("If the database stays away, the stream ends with the position to go on from") func resumePosition() async throws {
         let importing = InstallationImport(patience: .zero, logger: Logger(label: "test")) { registrations, _ in
             registrations.map { _ in .failure(Self.away) }
         }
         var answers = importing.begin(Feed(total: 4, given: Counter()), app: try Self.app(), firstLine: 11)
-        let told = try await Self.lines(&answers)
-        #expect(told.count == 1)
-        #expect(told[0].number("through") == 10 && told[0]["error"]?.text("code") == "database_unavailable")
+        let reported = try await Self.lines(&answers)
+        #expect(reported.count == 1)
+        #expect(reported[0].number("through") == 10 && reported[0]["error"]?.text("code") == "database_unavailable")
 
         let exporting = InstallationExport(patience: .zero, logger: Logger(label: "test")) { _, _, _ in throw Self.away }
         var pages = exporting.begin(app: try Self.app(), after: installation(7))
@@ -127,7 +127,7 @@ struct BulkStreamTests {
         #expect(await pages.next() == nil)
     }
 
-    @Test func linesAreCutWhereverTheBuffersAre() {
+    @Test("The splitter finds the same lines wherever a buffer ends") func lineSplitting() {
         for size in 1...7 {
             var splitter = LineSplitter(maximumBytes: 3)
             var lines: [LineSplitter.Line] = []

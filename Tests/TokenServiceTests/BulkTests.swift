@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Many installations at once", .serialized, .timeLimit(.minutes(5)))
 struct BulkTests {
-    @Test func aBulkRegistrationAnswersEachItemInOrderAndABadOneHarmsNoOther() async throws {
+    @Test("A bulk registration answers each item in order, and a bad item harms no other") func itemAnswers() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(2), user: "ada", token: token(2))
@@ -33,7 +33,7 @@ struct BulkTests {
         }
     }
 
-    @Test func aBulkRegistrationOfAnythingButOneToAThousandIsRefused() async throws {
+    @Test("The service refuses a bulk registration without items or with more than a thousand") func itemLimit() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let path = "/v1/apps/shop/installations"
@@ -51,7 +51,7 @@ struct BulkTests {
         }
     }
 
-    @Test func aStreamKnowsItsParametersAndNoOthers() async throws {
+    @Test("A stream accepts its own parameters and no others") func streamParameters() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for (method, path) in [("POST", "/v1/apps/shop/import"), ("GET", "/v1/apps/shop/export")] {
@@ -62,7 +62,7 @@ struct BulkTests {
         }
     }
 
-    @Test func anImportTellsOfEachBadLineInOrderAndGoesOn() async throws {
+    @Test("An import reports each bad line in order and goes on") func badLines() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let lines = [
@@ -71,19 +71,19 @@ struct BulkTests {
             ]
             let answer = try await shop.importLines(lines, query: "?from_line=101")
             #expect(answer.status == 200)
-            let told = try answer.lines
-            let failures = told.filter { $0["line"] != nil }
+            let reported = try answer.lines
+            let failures = reported.filter { $0["line"] != nil }
             #expect(failures.map { $0.number("line") } == [102, 105, 106, 107])
             #expect(
                 failures.map { $0["error"]?.text("code") } == ["malformed_json", "invalid_request", "line_too_long", "owner_mismatch"])
             #expect(failures[1].text("id") == installation(3).description)
             #expect(failures[1]["error"]?["errors"]?[0]?.text("pointer") == "/colour")
-            let last = try #require(told.last)
+            let last = try #require(reported.last)
             #expect(last["done"]?.boolValue == true)
             #expect(["through", "created", "updated", "failed"].map { last.number($0) } == [109, 3, 0, 4])
             // Every failure stands before the progress that covers it.
             var through: Int64 = 100
-            for line in told where line["done"] == nil {
+            for line in reported where line["done"] == nil {
                 if let number = line.number("line") { #expect(number > through) } else { through = line.number("through") ?? 0 }
             }
             #expect(through == 109)
@@ -91,7 +91,7 @@ struct BulkTests {
         }
     }
 
-    @Test func linesOfOneImportAreAppliedInTheirOrder() async throws {
+    @Test("An import applies its lines in their order") func lineOrder() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let answer = try await shop.importLines([
@@ -107,7 +107,7 @@ struct BulkTests {
         }
     }
 
-    @Test func whatIsExportedAndImportedElsewhereIsExportedAgainTheSame() async throws {
+    @Test("An export that is imported into another app is exported from there unchanged") func roundTrip() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let copy = try await running.client.makeApp("copy")
@@ -141,7 +141,7 @@ struct BulkTests {
         }
     }
 
-    @Test func anImportWaitsForADatabaseThatIsAwayForAWhile() async throws {
+    @Test("An import waits for a database that is away for a while") func databaseAway() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: TestServer.uri()))
         try await RunningService.run(.init(postgresPort: proxy.port)) { running in
             let shop = try await running.client.makeApp()
@@ -154,8 +154,8 @@ struct BulkTests {
                 feed.send((11...20).map { importLine($0) })
                 #expect(try await running.client.get("/readyz").status == 503)
                 proxy.set(.forwarding)
-                let told = try await answers.first { $0.number("through") == 20 }
-                #expect(told.number("created") == 20 && told.number("failed") == 0)
+                let progress = try await answers.first { $0.number("through") == 20 }
+                #expect(progress.number("created") == 20 && progress.number("failed") == 0)
                 feed.finish()
                 _ = try await answers.first { $0["done"]?.boolValue == true }
             }
@@ -163,7 +163,7 @@ struct BulkTests {
         proxy.stop()
     }
 
-    @Test func anImportThatIsCutHasCommittedWhatItReportedAndMayBeSentAgain() async throws {
+    @Test("An import that is cut has committed what it reported, and the client may send it again") func cutImport() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let proxy = try FaultProxy(port: running.client.port)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Whoever waits while a commit is under way shares the next one", .timeLimit(.minutes(5)))
+@Suite("Items that wait while a commit is under way share the next one", .timeLimit(.minutes(5)))
 struct CommitQueueTests {
     private struct Refused: Error {}
 
@@ -20,7 +20,7 @@ struct CommitQueueTests {
         }
     }
 
-    @Test func aBatchTakesAllThatWaitsInItsOrderAndEachItemHasItsOwnFate() async throws {
+    @Test("A batch takes all waiting items in their order, and each item succeeds or fails on its own") func waitingItems() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
@@ -37,7 +37,7 @@ struct CommitQueueTests {
         #expect(try await later[4].value == 60)
     }
 
-    @Test func aBatchIsToldBeforeItsAnswersAndWithThem() async throws {
+    @Test("The queue passes a batch and its answers to `afterwards` before it answers the items") func afterwardsFirst() async throws {
         let log = Mutex<[String]>([])
         let queue = CommitQueue<Int, Int>(maximumBatch: 4, concurrency: 1) { items, _ in
             items.map { $0 < 0 ? .failure(Refused()) : .success($0 * 10) }
@@ -56,7 +56,7 @@ struct CommitQueueTests {
         #expect(log.withLock { $0 } == ["1 became 10", "-2 failed"])
     }
 
-    @Test func noMoreBatchesThanAllowedAreUnderWay() async throws {
+    @Test("The queue has no more batches under way than allowed") func concurrencyLimit() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 1, concurrency: 2) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
@@ -69,7 +69,7 @@ struct CommitQueueTests {
         #expect(try await [first, second, third[0].value] == [10, 20, 30])
     }
 
-    @Test func whatWouldOnlyBeLateIsRefused() async throws {
+    @Test("A full queue refuses an item that would only be late") func fullQueue() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWaiting: 1) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
@@ -82,7 +82,7 @@ struct CommitQueueTests {
         #expect(try await second[0].value == 20)
     }
 
-    @Test func itemsThatComeTogetherShareBatchesInTheirOrderAndAreAnsweredTogether() async throws {
+    @Test("Items that come together share batches in their order and get their answers together") func itemsTogether() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
         async let answers = queue.submit([1, -2, 3, 4, 5])
@@ -90,13 +90,14 @@ struct CommitQueueTests {
         commits.goOn.send(())
         #expect(try await commits.begun.next() == [5])
         commits.goOn.send(())
-        let told = await answers
-        #expect(told.map { try? $0.get() } == [10, nil, 30, 40, 50])
-        #expect(throws: Refused.self) { try told[1].get() }
+        let results = await answers
+        #expect(results.map { try? $0.get() } == [10, nil, 30, 40, 50])
+        #expect(throws: Refused.self) { try results[1].get() }
         #expect(await queue.submit([]).isEmpty)
     }
 
-    @Test func ofItemsThatComeTogetherThoseWithoutRoomAreRefusedAndAsManyBatchesBeginAsAreWorthwhile() async throws {
+    @Test("Of items that come together, the queue refuses those without room and begins as many batches as are worthwhile")
+    func itemsWithoutRoom() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 5) { items, _ in
             await commits.commit(items)
@@ -106,12 +107,12 @@ struct CommitQueueTests {
         #expect(begun.sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
         #expect(queue.runningCount == 2 && queue.waitingCount == 1)
         for _ in 0..<3 { commits.goOn.send(()) }
-        let told = await answers
-        #expect(told.map { try? $0.get() } == [10, 20, 30, 40, 50, nil, nil])
-        for refused in told[5...] { #expect(throws: CommitQueueFull.self) { try refused.get() } }
+        let results = await answers
+        #expect(results.map { try? $0.get() } == [10, 20, 30, 40, 50, nil, nil])
+        for refused in results[5...] { #expect(throws: CommitQueueFull.self) { try refused.get() } }
     }
 
-    @Test func aBatchIsNoHeavierThanAllowedAndAHeavyItemGoesAlone() async throws {
+    @Test("A batch is no heavier than allowed, and a heavy item goes alone") func heavyItems() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { items, _ in
             await commits.commit(items)
@@ -128,15 +129,15 @@ struct CommitQueueTests {
         for task in later { _ = try await task.value }
     }
 
-    @Test func aCommitThatForgetsAnItemFailsIt() async throws {
+    @Test("If a commit forgets an item, that item fails") func forgottenItem() async throws {
         let queue = CommitQueue<Int, Int>(maximumBatch: 8, concurrency: 1) { _, _ in [] }
         await #expect(throws: MissingAnswer.self) { try await queue.submit(1) }
         // And the queue goes on.
         await #expect(throws: MissingAnswer.self) { try await queue.submit(2) }
     }
 
-    @Test("Who goes on to the next batch by himself answers each when it is done, and leaves the queue to others when nobody waits")
-    func aSeriesAnswersEachBatchWhenItIsDone() async throws {
+    @Test("A task that goes on to the next batch answers each when it is done, and leaves the queue to others when no item waits")
+    func batchSeries() async throws {
         let commits = Commits()
         let series = Mutex(0)
         let queue = CommitQueue<Int, Int>(

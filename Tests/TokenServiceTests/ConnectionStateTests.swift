@@ -23,7 +23,7 @@ final class ConnectionStateTests {
         return state.answerEnds()
     }
 
-    @Test func requestsAndAnswersPass() {
+    @Test("Requests and answers pass") func plainExchange() {
         for _ in 0..<3 {
             wholeRequest()
             #expect(state.readCompleted(at: Self.start) == [])
@@ -31,29 +31,29 @@ final class ConnectionStateTests {
         }
     }
 
-    @Test func nothingPassesAfterARefusal() {
+    @Test("Nothing passes after a refusal") func afterRefusal() {
         #expect(beginRequest(.init(isAmbiguous: true)) == [.refuse, .close])
         #expect(beginRequest() == [])
         #expect(state.bodyArrived(1, at: Self.start) == [] && state.bodyEnded() == [])
         #expect(state.parserFailed() == [])
     }
 
-    @Test func aFaultBehindAWholeRequestLetsItBeAnswered() {
+    @Test("If the parser fails behind a whole request, that request still gets its answer") func faultBehindRequest() {
         wholeRequest()
         #expect(state.parserFailed() == .passFault)
         #expect(state.answerBegins(isSuccess: true, hasCoding: false) == .forwardAsLast)
         #expect(state.answerEnds() == [.forward, .close])
     }
 
-    @Test func theLastRequestHasTheLastAnswer() {
+    @Test("The last request gets the last answer") func lastRequest() {
         #expect(beginRequest(.init(isLast: true)) == .forwardAsLast)
         #expect(state.bodyEnded() == [.forward, .stopTimer])
         #expect(state.answerBegins(isSuccess: true, hasCoding: false) == .forwardAsLast)
-        // The server above closes: it was told that the request is the last.
+        // The server above closes: it knows that the request is the last.
         #expect(state.answerEnds() == .forward)
     }
 
-    @Test func theEndOfAnAnswerToHEADOfAStreamIsNotWritten() {
+    @Test("The connection does not write the end of an answer to HEAD of a stream") func headOfStream() {
         wholeRequest()
         #expect(state.answerBegins(isSuccess: true, hasCoding: true) == .forward)
         #expect(state.answerEnds() == [])
@@ -61,7 +61,7 @@ final class ConnectionStateTests {
 
     // MARK: Bodies
 
-    @Test func aBodyThatStopsFails() {
+    @Test("A body that stops fails") func stoppedBody() {
         #expect(beginRequest() == .forward)
         #expect(state.readCompleted(at: Self.start) == .startTimer && state.wait == .seconds(30))
         state.readWanted(at: Self.start)
@@ -73,7 +73,7 @@ final class ConnectionStateTests {
         #expect(state.answerEnds() == [.forward, .close])
     }
 
-    @Test func aPortionOfABodyBuysTime() {
+    @Test("A portion of a body gives the client more time") func moreTime() {
         #expect(beginRequest() == .forward)
         #expect(state.readCompleted(at: Self.start) == .startTimer)
         state.readWanted(at: Self.start)
@@ -82,7 +82,7 @@ final class ConnectionStateTests {
         #expect(state.timerFired(at: Self.start + .seconds(50)) == .failBody)
     }
 
-    @Test func timeInWhichTheServiceDoesNotReadIsNotTheClients() {
+    @Test("Time in which the service does not read does not count against the client") func pausedReading() {
         #expect(beginRequest() == .forward)
         #expect(state.readCompleted(at: Self.start) == .startTimer)
         #expect(state.timerFired(at: Self.start + .seconds(30)) == .startTimer && state.wait == .seconds(30))
@@ -91,7 +91,7 @@ final class ConnectionStateTests {
         #expect(state.timerFired(at: Self.start + .seconds(70)) == .failBody)
     }
 
-    @Test func aBodyAfterItsAnswerIsThrownAwayUpToALimit() {
+    @Test("The connection throws a body away that comes after its answer, up to a limit") func lateBody() {
         #expect(beginRequest() == .forward)
         #expect(answer(false) == .forward)
         #expect(state.bodyArrived(ConnectionState.maximumThrownAway, at: Self.start) == .forward)
@@ -102,7 +102,7 @@ final class ConnectionStateTests {
 
     private static let hesitant = ConnectionState.Request(awaitsContinue: true)
 
-    @Test func whoeverReadsTheBodyAsksForItOnce() {
+    @Test("The connection asks once for a body that the handler reads") func askedOnce() {
         #expect(beginRequest(Self.hesitant) == .forward)
         #expect(state.bodyWanted() == .sendContinue)
         #expect(state.bodyWanted() == [])
@@ -110,18 +110,18 @@ final class ConnectionStateTests {
         #expect(answer() == .forward)
     }
 
-    @Test func aBodyThatCameIsNotAskedFor() {
+    @Test("The connection does not ask for a body that has come already") func arrivedBody() {
         #expect(beginRequest(Self.hesitant) == .forward)
         #expect(state.bodyArrived(1, at: Self.start) == .forward)
         #expect(state.bodyWanted() == [])
     }
 
-    @Test func anAnswerThatMeansWellAsksForTheBody() {
+    @Test("A successful answer asks for the body") func successfulAnswer() {
         #expect(beginRequest(Self.hesitant) == .forward)
         #expect(state.answerBegins(isSuccess: true, hasCoding: false) == [.sendContinue, .forward])
     }
 
-    @Test func aRefusalInsteadOfTheWordIsTheEnd() {
+    @Test("A refusal in place of 100 Continue ends the connection") func refusedBody() {
         #expect(beginRequest(Self.hesitant) == .forward)
         #expect(state.answerBegins(isSuccess: false, hasCoding: false) == .forwardAsLast)
         #expect(state.answerEnds() == [.forward, .closeOutput])
@@ -130,7 +130,7 @@ final class ConnectionStateTests {
         #expect(beginRequest() == [])
     }
 
-    @Test func theWordIsForTheRequestThatIsAnsweredNow() {
+    @Test("100 Continue waits until its request is the next one to be answered") func pipelinedContinue() {
         wholeRequest()
         #expect(beginRequest(Self.hesitant) == .forward)
         #expect(state.bodyWanted() == [])

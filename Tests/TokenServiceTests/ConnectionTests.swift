@@ -14,12 +14,14 @@ struct ConnectionTests {
         return "\(method) \(path) HTTP/1.1\r\nHost: test\r\n\(authorization)\(more)\r\n"
     }
 
-    @Test(arguments: [
-        "X-Long: \(String(repeating: "x", count: 9000))\r\n",
-        (0..<101).map { "X-\($0): 1\r\n" }.joined(),
-        (0..<5).map { "X-\($0): \(String(repeating: "x", count: 4000))\r\n" }.joined(),
-    ])
-    func aHeadThatIsTooLargeIsA431AndTheEnd(fields: String) async throws {
+    @Test(
+        "The service answers a head that is too large with 431 and closes the connection",
+        arguments: [
+            "X-Long: \(String(repeating: "x", count: 9000))\r\n",
+            (0..<101).map { "X-\($0): 1\r\n" }.joined(),
+            (0..<5).map { "X-\($0): \(String(repeating: "x", count: 4000))\r\n" }.joined(),
+        ])
+    func largeHead(fields: String) async throws {
         try await RunningService.run { running in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send(Self.head("GET", "/healthz", fields))
@@ -31,7 +33,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func whatAnOrdinaryClientSendsIsNotTooLarge() async throws {
+    @Test("The head of an ordinary client is not too large") func ordinaryHead() async throws {
         try await RunningService.run { running in
             let fields = (0..<60).map { "X-\($0): \(String(repeating: "x", count: 200))\r\n" }.joined() + "Connection: close\r\n"
             let answer = try await RawConnection.open(running.client.port) { connection in
@@ -42,7 +44,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func aBodyThatStopsIsA408AndTheEnd() async throws {
+    @Test("The service answers a body that stops with 408 and closes the connection") func stoppedBody() async throws {
         try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
             let shop = try await running.client.makeApp()
             let answer = try await RawConnection.open(running.client.port) { connection in
@@ -57,7 +59,7 @@ struct ConnectionTests {
     }
 
     /// The status of an import is said before its lines are read.
-    @Test func anImportThatStopsIsCutAndNo408IsPromised() async throws {
+    @Test("The service cuts an import that stops, and the description promises no 408") func stoppedImport() async throws {
         try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
             let shop = try await running.client.makeApp()
             let answer = try await RawConnection.open(running.client.port) { connection in
@@ -72,7 +74,7 @@ struct ConnectionTests {
     }
 
     /// Each byte alone would be in time.
-    @Test func aBodyThatTricklesIsA408AsWell() async throws {
+    @Test("The service answers a body that trickles with 408 as well") func tricklingBody() async throws {
         try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
             let shop = try await running.client.makeApp()
             let answer = try await RawConnection.open(running.client.port) { connection in
@@ -85,7 +87,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func aBodyThatComesInPiecesInTimeIsTaken() async throws {
+    @Test("The service takes a body that comes in pieces and in time") func bodyInPieces() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))"}]}"#
@@ -102,8 +104,11 @@ struct ConnectionTests {
         }
     }
 
-    @Test(arguments: ["", "GET /healthz HTT", "GET /healthz HTTP/1.1\r\nHost: te"])
-    func aConnectionThatSendsNoWholeHeadIsClosed(start: String) async throws {
+    @Test(
+        "The service closes a connection that sends no whole head",
+        arguments: ["", "GET /healthz HTT", "GET /healthz HTTP/1.1\r\nHost: te"]
+    )
+    func incompleteHead(start: String) async throws {
         try await RunningService.run(Self.options(["HTTP_IDLE_TIMEOUT_SECONDS": "1"])) { running in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send(start)
@@ -114,7 +119,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func aConnectionThatIsNotUsedAgainIsClosed() async throws {
+    @Test("The service closes a connection that its client does not use again") func idleConnection() async throws {
         try await RunningService.run(Self.options(["HTTP_IDLE_TIMEOUT_SECONDS": "1"])) { running in
             // Empty where the machine let the connection wait for a second before anything was sent.
             let answer = try await eventually {
@@ -129,7 +134,7 @@ struct ConnectionTests {
     }
 
     /// A refusal does not wait for the body it refuses, and does not swallow it for ever.
-    @Test func aRefusedUploadIsNotReadToItsEnd() async throws {
+    @Test("The service does not read a refused upload to its end") func refusedUpload() async throws {
         try await RunningService.run { running in
             let length = 1 << 30
             let sent = try await RawConnection.open(running.client.port) { connection in
@@ -144,8 +149,8 @@ struct ConnectionTests {
         }
     }
 
-    /// Answers of some megabytes, and nobody who takes them.
-    @Test func aClientThatTakesNoAnswerIsCutOff() async throws {
+    /// Answers of some megabytes that the client does not take.
+    @Test("The service cuts off a client that takes no answer") func untakenAnswers() async throws {
         try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
             try await running.execute(
                 """
@@ -160,7 +165,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func connectionsBeyondTheLimitWaitForTheirTurn() async throws {
+    @Test("Connections beyond the limit wait for their turn") func connectionLimit() async throws {
         try await RunningService.run(Self.options(["HTTP_MAX_CONNECTIONS": "1"])) { running in
             let port = running.client.port
             let order = Box<Bool>()

@@ -9,7 +9,7 @@ import TokenService
 struct CredentialReportTests {
     private static let making = #"{"slug":"shop","bundle_id":"com.example.shop","device_policy":"multi","environments":["production"]}"#
 
-    @Test func anAppIsWarnedOfUntilSomeDispatcherServesIt() async throws {
+    @Test("The service warns of an app until a dispatcher serves it") func unservedApp() async throws {
         try await RunningService.run { running in
             let made = try await running.client.post("/v1/admin/apps", Self.making)
             #expect(made.status == 201)
@@ -23,13 +23,13 @@ struct CredentialReportTests {
                 #expect(again.status == 200)
                 return Self.warnings(again).isEmpty ? true : nil
             }
-            // Five minutes later nobody has said it again.
+            // Five minutes later no dispatcher has reported it again.
             try await running.execute("UPDATE credential_reports SET reported_at = now() - interval '6 minutes'")
             #expect(Self.warnings(try await running.client.post("/v1/admin/apps", Self.making)).count == 1)
         }
     }
 
-    @Test func theNewestReportOfEachDispatcherCounts() async throws {
+    @Test("The newest report of each dispatcher counts") func newestReport() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let app = try await running.app().slug

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-/// A replay opens a delivery a second time, under its old id: what was told of its first life must not be taken for the second.
+/// A replay opens a delivery a second time, under its old id: a report of its first life must not count for the second.
 @Suite("A replayed delivery's second life", .serialized, .timeLimit(.minutes(5)))
 struct DeadLetterReplayTests {
     /// Two devices of one user, of whom the first failed and the other has no outcome yet.
@@ -71,9 +71,9 @@ struct DeadLetterReplayTests {
     }
 
     @Test(
-        "What is told once more of the first life neither ends nor marks the second one",
+        "A repeated report of the first life neither ends nor marks the second one",
         arguments: ["all", "failures"], [(OutcomeClass.failed, 10), (.unknown, 1), (.expired, 1)])
-    func oldEventsAreKnown(receipts: String, end: (outcome: OutcomeClass, attempt: Int)) async throws {
+    func oldReports(receipts: String, end: (outcome: OutcomeClass, attempt: Int)) async throws {
         try await RunningService.run { running in
             let scene = try await Scene(running, receipts: receipts, outcome: end.outcome, attempt: end.attempt)
             let (again, earlier) = try await replay(running)

@@ -59,7 +59,7 @@ struct DeadLetterTests {
         return (shop, try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: more))
     }
 
-    @Test func theyAreCountedFilteredAndShownWithoutTokensOrPayload() async throws {
+    @Test("The list counts and filters dead letters, and shows neither tokens nor payloads") func filteredList() async throws {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running, devices: 3)
             try await Self.giveUp(job, running)
@@ -83,7 +83,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func aReplayedDeliveryGoesOutUnderTheSameIDAndTheNotificationCompletesAgain() async throws {
+    @Test("A replayed delivery goes out under the same id, and the notification completes again") func sameID() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.job(running, devices: 2)
             var dead = job
@@ -112,8 +112,8 @@ struct DeadLetterTests {
         }
     }
 
-    @Test(arguments: ["logout", "other user", "deregistered"])
-    func nothingIsSentToADeviceThatBelongsToSomebodyElseNow(change: String) async throws {
+    @Test("A replay sends nothing to a device that its user has left", arguments: ["logout", "other user", "deregistered"])
+    func leftDevice(change: String) async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.job(running)
             try await Self.giveUp(job, running)
@@ -135,7 +135,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func itGoesToTheTokenThatTheInstallationHasNow() async throws {
+    @Test("A replay goes to the token that the installation has now") func currentToken() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.job(running)
             try await Self.giveUp(job, running)
@@ -153,7 +153,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func aReplayToAnotherTokenIsRepeatedUnderTheSameIDAndCountedOnce() async throws {
+    @Test("A replay to another token keeps its id when it is repeated, and counts once") func repeatedReplay() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.job(running, devices: 2)
             try await Self.giveUp(job, running)
@@ -181,7 +181,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func whatIsPastItsExpiryIsSentOnlyWhereItIsGivenMoreTime() async throws {
+    @Test("A replay sends an expired delivery only if the operator gives it more time") func moreTime() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.job(running)
             try await Self.giveUp(job, running, reason: "expires_before_retry")
@@ -203,7 +203,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func whatHasNoOutcomeYetIsLeftAloneAndWhatTheBrokerGaveUpIsNot() async throws {
+    @Test("A replay leaves a delivery without an outcome alone, unless the broker gave its job up") func noOutcomeYet() async throws {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running)
             try await Self.giveUp(job, running, outcome: nil)
@@ -219,7 +219,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func aReplayThatWasBrokenOffIsRepeatedAndNothingIsLost() async throws {
+    @Test("A replay that was broken off can be repeated, and nothing is lost") func brokenOff() async throws {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running)
             try await Self.giveUp(job, running)
@@ -239,7 +239,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func whatWasAcceptedAfterAllIsNotSentAgain() async throws {
+    @Test("A replay does not send a delivery again that APNs accepted after all") func acceptedAfterAll() async throws {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running)
             try await Self.giveUp(job, running, outcome: .accepted)
@@ -248,7 +248,8 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func dropsOnlyWhatIsNamedAndNothingWhereNothingIs() async throws {
+    @Test("A drop removes only the letters that its request names, and refuses a request that names none")
+    func namedLetters() async throws {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running)
             try await Self.giveUp(job, running)
@@ -270,7 +271,7 @@ struct DeadLetterTests {
         }
     }
 
-    @Test func whileSomebodyReadsOthersAreToldToComeBack() async throws {
+    @Test("While one request reads the dead letters, the service asks others to come back") func busyQueue() async throws {
         try await RunningService.run { running in
             // Once the administrator's key is known.
             _ = try await running.client.makeApp()

@@ -28,7 +28,7 @@ struct DescribedLimitsTests {
 
     // MARK: The query
 
-    @Test func everyParameterOfAQueryHoldsItsSchema() async throws {
+    @Test("Every query parameter holds to its schema") func queryParameters() async throws {
         try await Self.withShop { running, shop in
             for operation in OpenAPIDocument.operations {
                 let parameters = operation.parameters.filter { $0.place == .query }
@@ -63,7 +63,7 @@ struct DescribedLimitsTests {
 
     // MARK: Bodies
 
-    @Test func everyFieldOfABodyHoldsItsSchema() async throws {
+    @Test("Every field of a body holds to its schema") func bodyFields() async throws {
         try await Self.withShop { running, shop in
             for operation in OpenAPIDocument.operations {
                 guard let body = operation.request, !body.isLines else { continue }
@@ -81,7 +81,8 @@ struct DescribedLimitsTests {
         }
     }
 
-    @Test func everyWholeNumberInItsRangeIsTakenHoweverItIsWrittenAndItemsMayRepeatUnlessItIsSaid() async throws {
+    @Test("The service takes every whole number in its range, however written, and repeated items unless the description forbids them")
+    func allowedValues() async throws {
         try await Self.withShop { running, shop in
             for operation in OpenAPIDocument.operations {
                 guard let body = operation.request, !body.isLines, !body.isItemwise else { continue }
@@ -100,7 +101,7 @@ struct DescribedLimitsTests {
         }
     }
 
-    @Test func aWholeBadgeReachesAppleWithoutAFraction() async throws {
+    @Test("A whole badge reaches Apple without a fraction") func wholeBadge() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let body = #"{"to":{"user":"ada"},"content":{"alert":"Hello","badge":3.0}}"#
@@ -112,7 +113,7 @@ struct DescribedLimitsTests {
     // MARK: Words
 
     /// Its user stays, and yet nothing that was queued for it may reach the device that has the token now.
-    @Test func theOwnerEpochGrowsWhenAnotherUserTakesTheToken() async throws {
+    @Test("The owner epoch grows when another user takes the token") func lostToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -169,10 +170,10 @@ extension Parameter {
 }
 
 extension APITestClient.Answer {
-    /// Whether a fault is told of this place, of something in it, or of what it is in.
+    /// Whether the answer names a fault of this place, of something in it, or of what it is in.
     fileprivate func names(_ pointer: String) -> Bool {
-        (json["errors"]?.arrayValue ?? []).compactMap { $0.text("pointer") }.contains { told in
-            told.hasPrefix(pointer) || !told.isEmpty && pointer.hasPrefix(told)
+        (json["errors"]?.arrayValue ?? []).compactMap { $0.text("pointer") }.contains { place in
+            place.hasPrefix(pointer) || !place.isEmpty && pointer.hasPrefix(place)
         }
     }
 }

@@ -2,11 +2,11 @@ import OpenSSL
 import Testing
 import TokenService
 
-@Suite("The description is served to whoever may reach the port", .timeLimit(.minutes(5)))
+@Suite("The service serves the description to every client that reaches the port", .timeLimit(.minutes(5)))
 struct DocumentationPageTests {
     private static let paths = ["/openapi.json", "/docs"]
 
-    @Test func itNeedsNoKeyAndIsAskedForAgainOnlyWhereItChanged() async throws {
+    @Test("The description needs no key, and a client loads it again only if it changed") func conditionalRequests() async throws {
         try await RunningService.run { running in
             let anyone = running.client.with(key: nil)
             for path in Self.paths {
@@ -28,7 +28,7 @@ struct DocumentationPageTests {
         }
     }
 
-    @Test func thePageAsksNothingOfAnybodyElseAndItsStyleIsAllowed() async throws {
+    @Test("The page loads nothing from other hosts, and its policy allows its style") func contentPolicy() async throws {
         try await RunningService.run { running in
             let answer = try await running.client.with(key: nil).get("/docs")
             let policy = try #require(answer.header("content-security-policy"))
@@ -44,7 +44,7 @@ struct DocumentationPageTests {
         }
     }
 
-    @Test func everyOperationIsOnThePageAndEveryLinkLeadsSomewhere() async throws {
+    @Test("Every operation is on the page, and every link leads somewhere") func operationsAndLinks() async throws {
         try await RunningService.run { running in
             let html = String(decoding: try await running.client.with(key: nil).get("/docs").bytes, as: UTF8.self)
             let ids = html.pieces(after: " id=\"", upTo: "\"")

@@ -43,7 +43,8 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func onlyAnUnprovenTokenOfAnAppWithBothEnvironmentsMayBeTriedInTheOther() async throws {
+    @Test("A dispatcher may try a token in the other environment only if it is unproven and its app has both environments")
+    func environmentTrials() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.sent(running)
             #expect(job.deliveries.map(\.environmentTrial) == [.allowed])
@@ -63,7 +64,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func aRelayGivesLeaveToo() async throws {
+    @Test("A job that the relay publishes allows the trial, too") func trialByRelay() async throws {
         var options = RunningService.Options()
         options.settings = ["RELAY_LEASE_SECONDS": "1"]
         try await RunningService.run(options) { running in
@@ -76,7 +77,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func theEnvironmentThatAcceptedTheTokenIsItsEnvironmentFromThenOn() async throws {
+    @Test("The environment that accepted the token is its environment from then on") func acceptingEnvironment() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.sent(running)
             let status = try await Self.answer(.accepted, running, shop, job)
@@ -92,7 +93,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func aTokenThatNeitherEnvironmentKnowsIsRetired() async throws {
+    @Test("The service retires a token that neither environment knows") func unknownToken() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.sent(running)
             _ = try await Self.answer(.tokenRejected, running, shop, job)
@@ -100,7 +101,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func aTokenThatIsGoneFromTheOtherEnvironmentIsRetired() async throws {
+    @Test("The service retires a token that is gone from the other environment") func goneToken() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.sent(running)
             _ = try await Self.answer(.tokenGone, running, shop, job, timestamp: UnixClock.now() + 1000)
@@ -109,7 +110,7 @@ struct EnvironmentTests {
     }
 
     /// Sent before the correction was known, answered after it.
-    @Test func aRejectionWhereTheTokenIsNoLongerRegisteredRetiresNothing() async throws {
+    @Test("A rejection from an environment that the token has left retires nothing") func lateRejection() async throws {
         try await RunningService.run { running in
             let (shop, first) = try await Self.sent(running)
             let second = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
@@ -120,7 +121,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func twoNotificationsMayFindOutTheSame() async throws {
+    @Test("If several notifications find the same environment, the service corrects the token once") func sameDiscovery() async throws {
         try await RunningService.run { running in
             try await running.another { _ in
                 let (shop, first) = try await Self.sent(running)
@@ -137,7 +138,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func whatSomebodyRegisteredInThatEnvironmentSinceIsTheirs() async throws {
+    @Test("A token that another user registered in that environment since then stays with that user") func registeredSince() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.sent(running)
             try await shop.register(installation(2), user: "bob", token: token(1), environment: "sandbox")
@@ -147,7 +148,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func aRowOfItsOwnThatWasGivenUpComesBackInstead() async throws {
+    @Test("If the token has a retired row in that environment, that row comes back instead") func revivedRow() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1), environment: "sandbox")
@@ -159,7 +160,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test func aTokenWhosePlaceIsTakenThereYields() async throws {
+    @Test("A token yields if another token has its place in that environment") func takenPlace() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let body =
@@ -177,7 +178,7 @@ struct EnvironmentTests {
     }
 
     /// Registrations that name the other environment race with corrections; nothing is given up and no constraint is hurt.
-    @Test func correctionsAndRegistrationsRace() async throws {
+    @Test("Corrections and registrations that race retire no token and violate no constraint") func racingCorrections() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...20 { try await shop.register(installation(number), user: "ada", token: token(number)) }

@@ -10,7 +10,7 @@ import TokenService
 
 @Suite("Erasing a user", .serialized, .timeLimit(.minutes(5)))
 struct ErasureTests {
-    @Test func nothingOfTheUserStaysButEmptyShellsWithTheirEpochs() async throws {
+    @Test("An erasure leaves nothing of the user but empty shells with their epochs") func emptyShells() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -49,7 +49,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func theUserMustBeConfirmed() async throws {
+    @Test("The request must confirm the user") func confirmedUser() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -61,7 +61,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func manyInstallationsAreErasedInSeveralTransactions() async throws {
+    @Test("The service erases many installations in several transactions") func manyInstallations() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(user: "ada", count: 250)
@@ -74,7 +74,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func whatTheUserLeftBehindGoesAndWhatOthersHadThereStays() async throws {
+    @Test("An erasure removes what the user left on a device and keeps what others had there") func sharedDevice() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             var sent: [String: String] = [:]
@@ -83,7 +83,7 @@ struct ErasureTests {
                 try await shop.register(installation(1), user: user, token: token(1))
                 sent[user] = try await shop.send(#"{"installation":"\#(installation(1))"}"#).json.text("id")
             }
-            // One that Ada logged out of, one that she deregistered, and one that somebody else logged out of after her.
+            // One that Ada logged out of, one that she deregistered, and one that another user logged out of after her.
             for number in 2...4 { try await shop.register(installation(number), user: "ada", token: token(number)) }
             sent["left"] = try await shop.send(#"{"installation":"\#(installation(2))"}"#).json.text("id")
             _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
@@ -110,7 +110,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func whatThePreviousOwnerHadOnTheDeviceStays() async throws {
+    @Test("An erasure keeps what the previous owner had on the device") func previousOwner() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
@@ -126,8 +126,8 @@ struct ErasureTests {
         }
     }
 
-    /// Where nothing tells of a previous owner any more, what the installation has is the user's.
-    @Test func aNotificationThatLosesReceiptsStillAddsUp() async throws {
+    /// If no record names a previous owner any more, what the installation has is the user's.
+    @Test("The counters of a notification that loses receipts still add up") func lostReceipts() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
@@ -153,7 +153,7 @@ struct ErasureTests {
             #expect(status["counts"]?.number("total") == 0)
             #expect(try await running.count("SELECT count(*) FROM receipts") == 0)
             try await running.expectConsistentCounters()
-            // What comes later tells of nothing that is known.
+            // Later reports are about nothing that is known.
             try await running.report(.accepted, of: job, status: 200)
             try await running.report(.tokenGone, of: job, status: 410, reason: "Unregistered", timestamp: UnixClock.now())
             _ = try await eventually { running.metrics.render().contains("push_token_service_outcomes_repeated_total 4") ? true : nil }
@@ -163,7 +163,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func whatTheRelayStillHasToPublishNeverReachesTheDevice() async throws {
+    @Test("A job that the relay still has to publish never reaches the device") func unpublishedJob() async throws {
         let unpublished = RunningService.Options(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })
         try await RunningService.run(unpublished) { dead in
             let shop = try await dead.client.makeApp()
@@ -184,7 +184,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func aDeliveryWhoseTokenIsGoneEndsAndLeavesNothing() async throws {
+    @Test("A delivery whose token is gone ends and leaves nothing") func goneToken() async throws {
         let unpublished = RunningService.Options(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })
         try await RunningService.run(unpublished) { dead in
             let shop = try await dead.client.makeApp()
@@ -204,7 +204,7 @@ struct ErasureTests {
     }
 
     /// What a process leaves that died after its first transaction: shells, fences and the list of what is left to do.
-    @Test func aCallThatWasCutShortIsFinishedByTheNext() async throws {
+    @Test("The next call finishes a call that was cut short") func cutShort() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "grace", token: token(1))
@@ -225,7 +225,7 @@ struct ErasureTests {
             }
             #expect(try await running.count("SELECT count(*) FROM erasures") == 1)
             #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'") == 0)
-            // Somebody new comes to the device before the erasure is repeated.
+            // A new user comes to the device before the erasure is repeated.
             try await shop.register(installation(1), user: "eve", token: token(1))
             _ = try await shop.send(#"{"user":"eve"}"#)
             let erased = try await running.client.erase("ada").json["erased"]
@@ -240,7 +240,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func theRacingRegistrationIsErasedOrNew() async throws {
+    @Test("A registration that races with the erasure is erased or new") func racingRegistration() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...20 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -251,7 +251,7 @@ struct ErasureTests {
                 group.addTask { try await running.client.erase("ada").status }
                 for try await status in group { #expect(status == 200 || status == 201) }
             }
-            // Those that nobody registered again are gone; of the others, each is whole or a shell.
+            // Those that were not registered again are gone; of the others, each is whole or a shell.
             #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada' AND registered_at < created_at") == 0)
             for number in 1...10 { #expect(try await shop.record(installation(number)).text("user") == nil) }
             let whole = try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'")
@@ -263,7 +263,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func theExportHoldsEverythingAndNothingOfOthers() async throws {
+    @Test("The export holds everything of the user and nothing of others") func exportedData() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "grace", token: token(1))
@@ -286,7 +286,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func theExportTellsNothingOfTheDeviceBeforeTheUserCame() async throws {
+    @Test("The export shows nothing of the device before the user came") func earlierHistory() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(1), user: "grace", token: token(number)) }
@@ -298,7 +298,7 @@ struct ErasureTests {
         }
     }
 
-    @Test func anExportOfManyPagesIsWhole() async throws {
+    @Test("An export of many pages is complete") func exportPages() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(user: "ada", count: 450)

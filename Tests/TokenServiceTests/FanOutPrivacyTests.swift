@@ -16,7 +16,7 @@ struct FanOutPrivacyTests {
         return try #require(answer.json.text("id").flatMap { PushID($0) }, "\(answer.json)")
     }
 
-    @Test func theUserLeavesEveryListAndTheOthersStay() async throws {
+    @Test("An erasure removes the user from every list and keeps the others") func everyList() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             for (number, user) in [(1, "ada"), (2, "grace")] {
@@ -30,7 +30,7 @@ struct FanOutPrivacyTests {
             ] { _ = try await Self.send(to, with: shop) }
             #expect(
                 try await running.count("SELECT count(*) FROM targets WHERE token IS NOT NULL") == 3,
-                "what nobody holds is not stored")
+                "the service does not store a token that no installation holds")
             let erased = try await running.client.erase("ada").json["erased"]
             #expect(erased?.number("quiet_hours") == 1)
             #expect(erased?.number("notifications") == 3)
@@ -39,7 +39,7 @@ struct FanOutPrivacyTests {
                 try await running.count(
                     """
                     SELECT count(*) FROM targets t JOIN fan_outs f USING (notification) WHERE t.place <> f.entries
-                    """) == 0, "only the last place of each list is somebody's")
+                    """) == 0, "only the last place of each list is left")
             try await running.another { other in
                 let jobs = try await other.jobs(.soon) { signal in try await signal.next(3).map { try PushJob(decoding: $0.body) } }
                 #expect(jobs.flatMap(\.deliveries).map(\.installation) == [installation(2), installation(2), installation(2)])
@@ -48,7 +48,7 @@ struct FanOutPrivacyTests {
     }
 
     /// The places of the list stay, and one that has nothing to wait for at this moment is not over.
-    @Test func aFanOutThatIsUnderWayGoesOn() async throws {
+    @Test("A fan-out that is under way goes on") func fanOutGoesOn() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             for (number, user) in [(1, "ada"), (2, "grace")] {
@@ -76,7 +76,7 @@ struct FanOutPrivacyTests {
         }
     }
 
-    @Test func whatWasMeantForOthersOnTheSameDeviceStays() async throws {
+    @Test("An erasure keeps the targets of other users on the same device") func sharedDevice() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(9), user: "joan", token: token(9))
@@ -95,8 +95,8 @@ struct FanOutPrivacyTests {
         }
     }
 
-    /// A counter tells nobody's name; a receipt that is removed must not be missing in it, nor come back.
-    @Test func countersStayExactAndReceiptsDoNotComeBack() async throws {
+    /// A counter names no user; a receipt that is removed must not be missing in it, nor come back.
+    @Test("Counters stay exact, and removed receipts do not come back") func exactCounters() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for (number, user) in [(1, "ada"), (2, "grace")] {
@@ -122,7 +122,7 @@ struct FanOutPrivacyTests {
         }
     }
 
-    @Test func aLargeNotificationIsRemovedInBoundedSteps() async throws {
+    @Test("The service removes a large notification in bounded steps") func boundedSteps() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -150,7 +150,7 @@ struct FanOutPrivacyTests {
         }
     }
 
-    @Test func theExportShowsListsWithoutTheOthersAndQuietHours() async throws {
+    @Test("The export shows quiet hours, and lists without their other entries") func exportedLists() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for (number, user) in [(1, "ada"), (2, "grace"), (3, "ada")] {

@@ -16,7 +16,7 @@ struct HeldWorkTests {
         """
     }
 
-    @Test func jobsAndFanOutsWaitUntilTheHoldIsLifted() async throws {
+    @Test("Jobs and fan-outs wait until an operator lifts the hold") func untilLifted() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             let other = try await running.client.makeApp("other")
@@ -29,7 +29,7 @@ struct HeldWorkTests {
                 _ = try await eventually {
                     try await running.count(Self.held(by: hold)) == 2 ? true : nil
                 }
-                // Nobody else's waits behind it.
+                // Another app's notification does not wait behind it.
                 let free = try #require(try await other.send(#"{"user":"ada"}"#, app: "other").json.text("id"))
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == free)
                 let made = try await running.count("SELECT count(*) FROM jobs WHERE notification = \(fannedOut)::text::uuid")
@@ -47,7 +47,7 @@ struct HeldWorkTests {
         }
     }
 
-    @Test func whatIsHeldIsNoBacklogThatKeepsOthersOut() async throws {
+    @Test("Held work does not count as a backlog that keeps other apps out") func noBacklog() async throws {
         // Nothing is put aside or measured meanwhile.
         try await RunningService.run(.init(settings: ["BACKLOG_LIMIT": "5", "RELAY_INTERVAL_MS": "60000"])) { running in
             let (shop, chief) = try await running.operate()
@@ -60,7 +60,7 @@ struct HeldWorkTests {
         }
     }
 
-    @Test func jobsThatAreDueUnderAHoldWaitAndGoAtItsOwnEnd() async throws {
+    @Test("Jobs that become due under a hold wait, and go when the hold ends by itself") func ownEnd() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -93,7 +93,7 @@ struct HeldWorkTests {
         return id
     }
 
-    @Test func whatIsHeldIsStillCancelledAndStillExpires() async throws {
+    @Test("A held notification can still be cancelled and still expires") func whatIsHeldIsStillCancelledAndStillExpires() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -129,7 +129,7 @@ struct HeldWorkTests {
         }
     }
 
-    @Test func whatIsHeldBeforeItsFanOutExpiresAsWell() async throws {
+    @Test("A notification that is held before its fan-out expires as well") func whatIsHeldBeforeItsFanOutExpiresAsWell() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -146,7 +146,7 @@ struct HeldWorkTests {
         }
     }
 
-    @Test func manyThatAreHeldAreGivenBackInBatchesAndAgainHeldByAnotherHold() async throws {
+    @Test("The service gives many held jobs back in batches, and another hold can hold them again") func heldAgain() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))

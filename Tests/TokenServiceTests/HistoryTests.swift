@@ -2,9 +2,9 @@ import Postgres
 import PushModel
 import Testing
 
-@Suite("History tells what happened to an installation and why", .serialized, .timeLimit(.minutes(5)))
+@Suite("The history records what happened to an installation and why", .serialized, .timeLimit(.minutes(5)))
 struct HistoryTests {
-    @Test func aRefreshLeavesNoTraceAndEverythingElseDoes() async throws {
+    @Test("A refresh leaves no trace in the history, and every change does") func refreshAndChanges() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp(policy: "single")
             for _ in 0..<3 { try await shop.register(installation(1), user: "ada", token: token(1)) }
@@ -22,7 +22,7 @@ struct HistoryTests {
         }
     }
 
-    @Test func aMoveIsToldOnBothSides() async throws {
+    @Test("Both installations have a token's move in their history") func movedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp(policy: "single")
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -35,7 +35,7 @@ struct HistoryTests {
         }
     }
 
-    @Test func whatAFullStateNoLongerNamesIsTold() async throws {
+    @Test("The history records a token that a full state no longer names") func unnamedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let path = "/v1/apps/shop/installations/\(installation(1))"

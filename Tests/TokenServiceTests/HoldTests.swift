@@ -6,22 +6,22 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Holds: set, told, listed, lifted; what is held is kept", .serialized, .timeLimit(.minutes(5)))
+@Suite("Holds: set, published, listed, lifted; held work is kept", .serialized, .timeLimit(.minutes(5)))
 struct HoldTests {
     /// Every hold and every lifting on the control stream at this moment, in its order.
-    private func told(_ running: RunningService) async throws -> [ControlMessage] {
+    private func published(_ running: RunningService) async throws -> [ControlMessage] {
         let marker = PushID.random()
         let message = OutgoingMessage(
             exchange: "", routingKey: running.topology.controlStream, messageID: .random(), contentType: ControlMessage.contentType,
             body: ControlMessage.marker(id: marker).encoded())
         #expect(await running.service.publisher.publish([message], deadline: .seconds(30)) == [.confirmed])
         return try await running.tap(.stream(running.topology.controlStream, prefetch: 100)) { signal in
-            var told: [ControlMessage] = []
+            var messages: [ControlMessage] = []
             while true {
                 let message = try ControlMessage(decoding: try await signal.next().body)
                 switch message {
-                case .marker(let id) where id == marker: return told
-                case .hold, .unhold: told.append(message)
+                case .marker(let id) where id == marker: return messages
+                case .hold, .unhold: messages.append(message)
                 default: continue
                 }
             }
@@ -32,18 +32,19 @@ struct HoldTests {
         if case .hold(_, let scope, _, _) = message { scope } else { nil }
     }
 
-    @Test func aHoldIsOnTheControlStreamBeforeTheAnswerAndStaysInTheRecordsWhenItIsLifted() async throws {
+    @Test("A hold is on the control stream before the answer, and stays in the records when it is lifted")
+    func setAndLifted() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             let app = try #require(AppSlug("shop"))
             let bulk = try await chief.setHold(#"{"lane":"bulk","reason":"wrong prices","ttl_seconds":3600}"#)
-            #expect(try await told(running).compactMap(Self.scope) == [.appLane(app, .bulk)])
+            #expect(try await published(running).compactMap(Self.scope) == [.appLane(app, .bulk)])
             let all = try await chief.setHold(#"{"all":true,"reason":"everything"}"#)
             let everywhere = try await running.client.setHold(#"{"lane":"now","reason":"Apple is ill"}"#, at: "/v1/admin/holds")
-            #expect(try await Set(told(running).compactMap(Self.scope)) == [.appLane(app, .bulk), .app(app), .lane(.now)])
+            #expect(try await Set(published(running).compactMap(Self.scope)) == [.appLane(app, .bulk), .app(app), .lane(.now)])
             for _ in 1...2 { try await chief.liftHold(bulk) }
             #expect(
-                try await told(running).contains {
+                try await published(running).contains {
                     if case .unhold(let id, _) = $0 { id.description == bulk } else { false }
                 })
             func ids(_ client: APITestClient, _ path: String) async throws -> [String] {
@@ -65,7 +66,7 @@ struct HoldTests {
         }
     }
 
-    @Test func pagesFollowEachOther() async throws {
+    @Test("Pages follow each other") func consecutivePages() async throws {
         try await RunningService.run { running in
             let (_, chief) = try await running.operate()
             var ids: [String] = []
@@ -84,7 +85,7 @@ struct HoldTests {
         }
     }
 
-    @Test func whatIsNoHoldIsRefused() async throws {
+    @Test("The service refuses an invalid hold") func invalidHold() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             for (body, problems) in [
@@ -122,26 +123,27 @@ struct HoldTests {
         }
     }
 
-    @Test func whatADeadProcessLeftUntoldIsToldAndWhatLastsIsToldAgain() async throws {
+    @Test("The service publishes holds that a dead process left unpublished, and publishes lasting holds again")
+    func republishedHolds() async throws {
         try await RunningService.run { running in
             let (_, chief) = try await running.operate()
             try await running.execute(
                 """
                 INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, lifted_at, lifted_by) SELECT
-                    uuid(lpad(number::text, 32, '0')), id, 'r', now() - interval '2 days', repeat('0', 16), told, lifted, CASE WHEN lifted IS NOT NULL THEN repeat('0', 16) END
+                    uuid(lpad(number::text, 32, '0')), id, 'r', now() - interval '2 days', repeat('0', 16), published, lifted, CASE WHEN lifted IS NOT NULL THEN repeat('0', 16) END
                 FROM apps, (VALUES (1, NULL, NULL), (2, now() - interval '25 hours', NULL), (3, NULL, now() - interval '3 seconds'), (4, now(), NULL))
-                    AS e (number, told, lifted)
+                    AS e (number, published, lifted)
                 """)
             let expected = Set([1, 2, 3].map { PushID(high: 0, low: $0) })
             _ = try await eventually {
-                let told = try await told(running).compactMap { message -> PushID? in
+                let ids = try await published(running).compactMap { message -> PushID? in
                     switch message {
                     case .hold(let id, _, _, let at): at > UnixClock.now() - 3_600_000 ? id : nil
                     case .unhold(let id, _): id
                     default: nil
                     }
                 }
-                return Set(told) == expected ? true : nil
+                return Set(ids) == expected ? true : nil
             }
             _ = try await eventually {
                 try await running.count("SELECT count(*) FROM holds WHERE published_at IS NULL") == 0 ? true : nil

@@ -31,7 +31,8 @@ struct HousekeepingTests {
         return try await running.pool.transaction { session in try StaleInstallations(session: session, app: app).remove(ids) }
     }
 
-    @Test func anInstallationNotHeardOfIsFlaggedAndARegistrationClearsIt() async throws {
+    @Test("The housekeeping flags an installation that stays silent, and a registration clears the flag")
+    func silentInstallation() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -52,7 +53,7 @@ struct HousekeepingTests {
     }
 
     /// A statement that reads all of an app's installations takes longer than any statement may, and nothing after it is ever done.
-    @Test func aStepReadsAPageAndNothingWhereTheAppSaysNothingOfStaleness() async throws {
+    @Test("A step reads one page, and nothing if the app has no rule for stale installations") func onePage() async throws {
         try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { _, uri in
             var configuration = try PostgresConfiguration(uri: uri)
             configuration.connectTimeout = TestServer.connectTimeout
@@ -88,7 +89,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func aRoundThatCannotBeFinishedIsCountedAndTheNextOneTriesAgain() async throws {
+    @Test("The service counts a round that it cannot finish, and the next round tries again") func failedRound() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
             func rounds(_ result: String) -> Int {
                 let series = "push_token_service_housekeeping_rounds_total{result=\"\(result)\"} "
@@ -103,7 +104,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func whereTheAppWantsItTheStaleAreRemovedAndFenced() async throws {
+    @Test("If the app wants it, the housekeeping removes and fences stale installations") func removedInstallation() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -130,7 +131,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func oneThatRegisteredSinceItWasFlaggedIsNotRemoved() async throws {
+    @Test("The housekeeping does not remove an installation that has registered since it was flagged") func registeredSince() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
@@ -145,7 +146,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func removalsThatRaceWithRegistrationsTakeNoneOfThem() async throws {
+    @Test("Removals that race with registrations remove no installation that registered") func racingRemovals() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
@@ -165,7 +166,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func onlyOneProcessKeepsHouseAtATime() async throws {
+    @Test("Only one process does the housekeeping at a time") func oneProcess() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
             _ = try await running.client.makeApp()
             // Held by one that lives: its lease is in the future.
@@ -189,6 +190,7 @@ struct HousekeepingTests {
     }
 
     @Test(
+        "The housekeeping removes only retired tokens past their retention",
         arguments: [
             ("retired long ago", "", true),
             ("retired lately", "UPDATE tokens SET retired_at = now() - interval '89 days'", false),
@@ -198,7 +200,7 @@ struct HousekeepingTests {
             ("with a late receipt", "UPDATE receipts SET class = 'accepted', updated_at = now()", false),
             ("with a pending delivery", "UPDATE receipts SET class = NULL", false),
         ] as [(String, PostgresQuery, Bool)])
-    func onlyRetiredTokensPastTheirRetentionGo(_ name: String, change: PostgresQuery, goes: Bool) async throws {
+    func retiredTokens(_ name: String, change: PostgresQuery, goes: Bool) async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -28,7 +28,7 @@ struct KeyTests {
         try await running.client.post("/v1/admin/keys/\(id)/rotate", body)
     }
 
-    @Test func theNewKeyMayDoTheSameAndBothLiveThroughTheOverlap() async throws {
+    @Test("The new key has the same rights, and both keys live through the overlap") func bothKeys() async throws {
         try await RunningService.run { running in
             let (old, id) = try await Self.makeKey(running, #","requests_per_second":77"#)
             #expect(try await old.get(Self.path).status == 200)
@@ -57,7 +57,7 @@ struct KeyTests {
         }
     }
 
-    @Test func withoutOverlapTheOldKeyIsOverAtOnce() async throws {
+    @Test("Without an overlap the old key ends at once") func noOverlap() async throws {
         try await RunningService.run { running in
             let (old, id) = try await Self.makeKey(running)
             #expect(try await old.get(Self.path).status == 200)
@@ -70,7 +70,7 @@ struct KeyTests {
     }
 
     /// The service remembers a good key for a while, but never past its end.
-    @Test func aRememberedKeyEndsWhenItExpires() async throws {
+    @Test("A cached key ends when it expires") func cachedKey() async throws {
         try await RunningService.run { running in
             let (key, id) = try await Self.makeKey(running)
             try await running.execute("UPDATE api_keys SET expires_at = now() + interval '1 second' WHERE id = \(id)")
@@ -84,8 +84,8 @@ struct KeyTests {
     }
 
     /// The database may have done it, and only its answer was lost.
-    @Test(arguments: [("DELETE", ""), ("POST", "/rotate")])
-    func aKeyWhoseEndWasTriedIsAskedForAnew(method: String, action: String) async throws {
+    @Test("After an attempt to end a key, the service looks the key up anew", arguments: [("DELETE", ""), ("POST", "/rotate")])
+    func attemptedEnd(method: String, action: String) async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: TestServer.uri()))
         try await RunningService.run(.init(postgresPort: proxy.port)) { running in
             let (key, id) = try await Self.makeKey(running)
@@ -104,7 +104,7 @@ struct KeyTests {
         proxy.stop()
     }
 
-    @Test func anOverlapNeverMakesTheOldKeyLiveLonger() async throws {
+    @Test("An overlap never makes the old key live longer") func earlierEnd() async throws {
         try await RunningService.run { running in
             let (_, id) = try await Self.makeKey(running)
             try await running.execute("UPDATE api_keys SET expires_at = now() + interval '1 hour' WHERE id = \(id)")
@@ -114,7 +114,7 @@ struct KeyTests {
         }
     }
 
-    @Test func whatIsOverOrRotatedAlreadyIsNotRotated() async throws {
+    @Test("The service does not rotate a key that has ended or was rotated already") func endedKeys() async throws {
         try await RunningService.run { running in
             let (_, id) = try await Self.makeKey(running)
             let first = try await Self.rotate(id, running)
@@ -133,7 +133,7 @@ struct KeyTests {
         }
     }
 
-    @Test func simultaneousRotationsMakeOneSuccessor() async throws {
+    @Test("Simultaneous rotations make one successor") func oneSuccessor() async throws {
         try await RunningService.run { running in
             let (_, id) = try await Self.makeKey(running)
             let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -144,11 +144,14 @@ struct KeyTests {
         }
     }
 
-    @Test(arguments: [
-        (#"{"overlap_seconds":-1}"#, "/overlap_seconds out_of_range"), (#"{"overlap_seconds":2592001}"#, "/overlap_seconds out_of_range"),
-        (#"{"expires_at":"soon"}"#, "/expires_at invalid_time"), (#"{"name":"x"}"#, "/name unknown_field"),
-    ])
-    func aBadRotationIsRefused(body: String, problem: String) async throws {
+    @Test(
+        "The service refuses a bad rotation",
+        arguments: [
+            (#"{"overlap_seconds":-1}"#, "/overlap_seconds out_of_range"),
+            (#"{"overlap_seconds":2592001}"#, "/overlap_seconds out_of_range"),
+            (#"{"expires_at":"soon"}"#, "/expires_at invalid_time"), (#"{"name":"x"}"#, "/name unknown_field"),
+        ])
+    func badRotation(body: String, problem: String) async throws {
         try await RunningService.run { running in
             let (_, id) = try await Self.makeKey(running)
             let refused = try await Self.rotate(id, running, body)

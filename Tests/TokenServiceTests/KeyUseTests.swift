@@ -8,7 +8,7 @@ import TokenService
 struct KeyUseTests {
     private static let path = "/v1/apps/shop/installations"
 
-    @Test func aLockedRowNeitherDelaysNorFailsARequest() async throws {
+    @Test("A locked row neither delays nor fails a request") func lockedRow() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             // The last but one, which the statement below locks.
@@ -38,7 +38,7 @@ struct KeyUseTests {
         }
     }
 
-    @Test func aStopWritesDownWhatWasUsedBeforeIt() async throws {
+    @Test("A service that stops writes down the uses before its stop") func lastUses() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let key = try await running.client.makeKey(app: "shop", scopes: ["read"])

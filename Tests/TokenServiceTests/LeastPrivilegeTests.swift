@@ -21,7 +21,7 @@ struct LeastPrivilegeTests {
             let names = (owner: "owner_\(unique)", service: "service_\(unique)")
             (owner, service) = names
             let runbook = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-                .appending(path: "deploy/README.md")
+                .appending(path: "docs/guides/install.md")
             let text = String(decoding: try Data(contentsOf: runbook), as: UTF8.self)
             let block = try #require(text.components(separatedBy: "```sql\n").dropFirst().first?.components(separatedBy: "```").first)
             statements = block.split(separator: "\n").map {
@@ -30,7 +30,7 @@ struct LeastPrivilegeTests {
         }
     }
 
-    @Test func everythingIsServedByAnAccountThatCannotChangeTheSchema() async throws {
+    @Test("The service serves everything with an account that cannot change the schema") func restrictedAccount() async throws {
         let accounts = try Accounts()
         try await withTestDatabase { administrator, uri in
             let outcome: Result<Void, any Error>

@@ -7,7 +7,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Nobody takes more than a share", .serialized, .timeLimit(.minutes(5)))
+@Suite("No client takes more than its share", .serialized, .timeLimit(.minutes(5)))
 struct LimitTests {
     private static let path = "/v1/apps/shop/users/ada/installations"
 
@@ -25,7 +25,7 @@ struct LimitTests {
         }
     }
 
-    @Test func aKeyAboveItsRateIsRefusedAndToldWhenToComeBack() async throws {
+    @Test("The service refuses a key above its rate and says when to come back") func exceededRate() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let limited = try await Self.makeKey(running, rate: 1)
@@ -45,7 +45,7 @@ struct LimitTests {
         }
     }
 
-    @Test func everyAnswerToALimitedKeySaysWhatIsLeft() async throws {
+    @Test("Every answer to a limited key says how many requests are left") func remainingRequests() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let limited = try await Self.makeKey(running, rate: 1000)
@@ -62,7 +62,7 @@ struct LimitTests {
         }
     }
 
-    @Test func theSettingHoldsForKeysWithoutARateOfTheirOwn() async throws {
+    @Test("The setting holds for keys without a rate of their own") func rateSetting() async throws {
         let options = RunningService.Options(settings: ["HTTP_REQUESTS_PER_SECOND_PER_KEY": "50"])
         try await RunningService.run(options) { running in
             let shop = try await running.client.makeApp()
@@ -76,7 +76,7 @@ struct LimitTests {
         }
     }
 
-    @Test func moreRequestsThanCanBeWorkedOnAreRefusedAtOnceAndTheOperatorIsNot() async throws {
+    @Test("The service refuses requests beyond its limit at once, but not the operator's") func concurrentRequests() async throws {
         try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_CONCURRENT_REQUESTS": "1"])) { running in
             let shop = try await running.client.makeApp()
             let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))"}]}"#
@@ -104,7 +104,7 @@ struct LimitTests {
         }
     }
 
-    @Test func requestsAreRefusedWhenTooManyWaitForTheDatabase() async throws {
+    @Test("The service refuses requests when too many wait for the database") func waitingRequests() async throws {
         let options = RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_WAITING": "1"])
         try await RunningService.run(options) { running in
             let shop = try await running.client.makeApp()
@@ -133,7 +133,7 @@ struct LimitTests {
         }
     }
 
-    @Test(arguments: [33, 20_000]) func deeplyNestedJSONIsRefused(depth: Int) async throws {
+    @Test("The service refuses deeply nested JSON", arguments: [33, 20_000]) func nestedJSON(depth: Int) async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let nested = #"{"a":"# + String(repeating: "[", count: depth) + String(repeating: "]", count: depth) + "}"
@@ -147,7 +147,8 @@ struct LimitTests {
 struct TokenBucketTests {
     private static let second: Int64 = 1_000_000_000
 
-    @Test(arguments: [1, 3, 77, 20_000, 1_000_000]) func letsASecondsWorthInAtOnceAndThenTheRate(rate: Int) {
+    @Test("A bucket lets a second's worth in at once, and then the rate", arguments: [1, 3, 77, 20_000, 1_000_000])
+    func burstThenRate(rate: Int) {
         var bucket = TokenBucket(rate: rate)
         #expect(
             (1...rate).allSatisfy {
@@ -163,7 +164,7 @@ struct TokenBucketTests {
         #expect(rested.isWithin && rested.remaining == rate - 1, "rest is not saved up")
     }
 
-    @Test func whatIsChargedIsWaitedForButNotForLongerThanAMinute() {
+    @Test("A charged key waits, but not for longer than a minute") func chargedWait() {
         var bucket = TokenBucket(rate: 100)
         #expect(bucket.take(at: 0).isWithin)
         bucket.charge(999, at: 0)
@@ -175,7 +176,7 @@ struct TokenBucketTests {
         #expect(bucket.take(at: 71 * Self.second).isWithin)
     }
 
-    @Test func aKeyIsChargedOnItsOwnAccount() {
+    @Test("A charge counts for its own key only") func ownAccount() {
         let rates = RequestRates(defaultRate: 10)
         let (one, other) = (Self.caller("a"), Self.caller("b"))
         #expect(rates.take(one)?.isWithin == true)

@@ -39,7 +39,7 @@ struct LookupCacheTests {
         }
     }
 
-    @Test func thoseWhoAskTogetherShareALookup() async throws {
+    @Test("Callers that ask together share one lookup") func sharedLookup() async throws {
         let lookups = Lookups()
         let cache = lookups.cache()
         let values = try await withThrowingTaskGroup(of: Int?.self) { group in
@@ -55,7 +55,7 @@ struct LookupCacheTests {
         #expect(lookups.begun.waiting == ["b"])
     }
 
-    @Test func nobodyWaitsForWhatIsLookedUpAnewBeforeItsTimeIsOver() async throws {
+    @Test("No caller waits while the cache looks a value up anew before its time is over") func earlyRefresh() async throws {
         let lookups = Lookups()
         let cache = lookups.cache()
         try await lookups.answer(1, cache)
@@ -74,7 +74,7 @@ struct LookupCacheTests {
         #expect(lookups.begun.waiting.isEmpty)
     }
 
-    @Test func nothingIsRememberedForLongerThanItIsGood() async throws {
+    @Test("The cache keeps no value for longer than it is good") func limitedLifetime() async throws {
         let lookups = Lookups()
         let cache = lookups.cache(lifetime: { _ in .seconds(1) })
         try await lookups.answer(1, cache)
@@ -85,7 +85,7 @@ struct LookupCacheTests {
         try await lookups.answer(3, cache)
     }
 
-    @Test func whatWasAskedForBeforeItWasForgottenIsNotRememberedAfterIt() async throws {
+    @Test("The cache does not keep a value that was asked for before it was forgotten") func forgottenValue() async throws {
         let lookups = Lookups()
         let cache = lookups.cache()
         async let early = cache.value("a")
@@ -100,7 +100,7 @@ struct LookupCacheTests {
         #expect(try await cache.value("a") == 2)
     }
 
-    @Test func aFailureReachesWhoeverWaitsAndChangesNothing() async throws {
+    @Test("A failure reaches the callers that wait and changes nothing") func failedLookup() async throws {
         let lookups = Lookups()
         let cache = lookups.cache()
         let refused = Task { try await cache.value("a") }
@@ -108,7 +108,7 @@ struct LookupCacheTests {
         lookups.answers.send(.failure(Refused()))
         await #expect(throws: Refused.self) { try await refused.value }
         try await lookups.answer(1, cache)
-        // Away while what is known is still good: nobody notices, and the next one asks again.
+        // Away while the known value is still good: no caller notices, and the next one asks again.
         lookups.advance(by: Lookups.memory * 0.9)
         for _ in 1...2 {
             #expect(try await cache.value("a") == 1)
@@ -119,13 +119,13 @@ struct LookupCacheTests {
         lookups.answers.send(.success(1))
     }
 
-    @Test func aKeyIsLookedUpOnceForManyRequestsAndItsUseIsNotedBehindThem() async throws {
+    @Test("The service looks a key up once for many requests and notes its use behind them") func keyLookup() async throws {
         try await withTestDatabase(migrations: RunningService.migrationsDirectory(), poolSize: 1) { pool, _ in
             let store = KeyStore(pool: pool)
             let key = APIKeyText.generate()
             _ = try await store.insert(key, app: nil, name: "orders", scopes: [.send], expiresAt: nil, requestsPerSecond: nil)
             let before = try await Self.scans(pool)
-            // Nobody writes uses down.
+            // No task writes uses down.
             let authenticator = Authenticator(
                 store: store, uses: KeyUses(store: store, logger: Logger(label: "test")), hasStarted: { true })
             let found = try await withThrowingTaskGroup(of: Caller?.self) { group in
@@ -138,7 +138,7 @@ struct LookupCacheTests {
     }
 
     /// Before the bootstrap key is in the database, 401 would be wrong: callers give up at it.
-    @Test func anUnknownKeyIsNotRefusedBeforeTheServiceHasStarted() async throws {
+    @Test("A service that has not started yet does not refuse an unknown key") func unknownKey() async throws {
         try await withTestDatabase(migrations: RunningService.migrationsDirectory(), poolSize: 1) { pool, _ in
             let (store, key, started) = (KeyStore(pool: pool), APIKeyText.generate(), Box<Bool>())
             let uses = KeyUses(store: store, logger: Logger(label: "test"))
@@ -153,7 +153,7 @@ struct LookupCacheTests {
         }
     }
 
-    /// How often anybody looked into the table of keys.
+    /// How often a statement looked into the table of keys.
     private static func scans(_ pool: PostgresPool) async throws -> Int64 {
         try await pool.session { session in
             try session.execute("SELECT pg_stat_force_next_flush()")

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("What the database refuses of notifications and receipts, whoever asks", .serialized, .timeLimit(.minutes(5)))
+@Suite("What the database refuses of notifications and receipts, whichever program asks", .serialized, .timeLimit(.minutes(5)))
 struct NotificationConstraintTests {
     private static let violations = [
         "UPDATE notifications SET lane = 'later'", "UPDATE notifications SET priority = 3", "UPDATE notifications SET on_unknown = 'ask'",

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Accepting and publishing notifications", .serialized, .timeLimit(.minutes(5)))
 struct NotificationTests {
-    @Test func aUsersEveryTokenGetsADeliveryInOneJob() async throws {
+    @Test("Every token of a user gets a delivery, all in one job") func oneJob() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -45,7 +45,7 @@ struct NotificationTests {
     }
 
     /// Outcomes are applied while it is read: after its row, before its receipts.
-    @Test func itsStateAndItsCountersAreOfOneMoment() async throws {
+    @Test("A notification's state and counters are of one moment") func oneMoment() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -77,16 +77,16 @@ struct NotificationTests {
                 try session.execute("UPDATE notifications SET pending = 0, state = 'completed', completed_at = now()")
             }
             _ = try await locked.next()
-            let told = try await shop.status(id.description)
+            let shown = try await shop.status(id.description)
             try await applied
-            #expect(told.text("state") == "sending" && told["completed_at"] == nil)
-            #expect(told["counts"]?.number("pending") == 2 && told["counts"]?.number("accepted") == 0)
-            #expect(told["deliveries"]?.arrayValue?.map { $0.text("state") } == ["pending", "pending"])
+            #expect(shown.text("state") == "sending" && shown["completed_at"] == nil)
+            #expect(shown["counts"]?.number("pending") == 2 && shown["counts"]?.number("accepted") == 0)
+            #expect(shown["deliveries"]?.arrayValue?.map { $0.text("state") } == ["pending", "pending"])
             #expect(try await shop.status(id.description)["counts"]?.number("accepted") == 2)
         }
     }
 
-    @Test func aLargeAudienceIsSplitIntoJobs() async throws {
+    @Test("The service splits a large audience into jobs") func splitAudience() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -102,9 +102,8 @@ struct NotificationTests {
         }
     }
 
-    @Test("An acceptance for a user with 250 devices makes three jobs, and a delivery's id is its place in them") func threeJobs()
-        async throws
-    {
+    @Test("An acceptance for a user with 250 devices makes three jobs, and a delivery's id is its place in them")
+    func threeJobs() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(user: "ada", count: 250)
@@ -140,7 +139,7 @@ struct NotificationTests {
         }
     }
 
-    @Test func nobodyToSendToIsSaidAtOnce() async throws {
+    @Test("The answer says at once that there is no device to send to") func noDevice() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let answer = try await shop.send(#"{"installation":"\#(installation(5))"}"#)
@@ -152,7 +151,7 @@ struct NotificationTests {
         }
     }
 
-    @Test func sixtyFourClientsWithOneKeyMakeOneNotification() async throws {
+    @Test("64 clients with one idempotency key make one notification") func sixtyFourClientsWithOneKeyMakeOneNotification() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -176,7 +175,7 @@ struct NotificationTests {
         }
     }
 
-    @Test func aKeyIsForOneBodyAndOneCaller() async throws {
+    @Test("An idempotency key is for one body and one caller") func aKeyIsForOneBodyAndOneCaller() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -198,7 +197,7 @@ struct NotificationTests {
     }
 
     /// By another process, which stands still before its commit.
-    @Test func aKeyThatIsInUseForLongIsSaidToBe() async throws {
+    @Test("The answer says that an idempotency key has been in use for long") func busyKey() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             func send(_ key: String) async throws -> APITestClient.Answer {
@@ -223,12 +222,12 @@ struct NotificationTests {
             #expect(busy.header("retry-after") == "1" && busy.json["retryable"]?.boolValue == true)
             #expect(try await send("another").status == 202)
             try await elsewhere
-            let told = try await send("busy")
-            #expect(told.status == 202 && told.header("idempotency-replay") == "true")
+            let replayed = try await send("busy")
+            #expect(replayed.status == 202 && replayed.header("idempotency-replay") == "true")
         }
     }
 
-    @Test func whatADeadProcessLeftIsPublishedByAnother() async throws {
+    @Test("Another process publishes a job that a dead process left behind") func whatADeadProcessLeftIsPublishedByAnother() async throws {
         // This process commits and dies: nothing in it ever publishes.
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
             let shop = try await dying.client.makeApp()
@@ -255,7 +254,7 @@ struct NotificationTests {
         }
     }
 
-    @Test func aLeaseThatRanOutIsTakenOver() async throws {
+    @Test("The relay takes a job over when its lease has run out") func aLeaseThatRanOutIsTakenOver() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -272,7 +271,8 @@ struct NotificationTests {
         }
     }
 
-    @Test func whatExpiredBeforeItWasPublishedIsNotSent() async throws {
+    @Test("The service does not send a job that expired before it was published")
+    func whatExpiredBeforeItWasPublishedIsNotSent() async throws {
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
             let shop = try await dying.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

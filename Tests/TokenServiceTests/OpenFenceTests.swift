@@ -5,7 +5,7 @@ import Testing
 
 @testable import TokenService
 
-/// The published fences of an installation are kept for a week. Whatever asks for those that are open reads no others.
+/// The service keeps the published fences of an installation for a week. A query for those that are open reads no others.
 @Suite("A sign-out does not read the fences of those before it", .timeLimit(.minutes(5)))
 struct OpenFenceTests {
     /// What PostgreSQL knows of the table when it makes its plan.
@@ -13,7 +13,8 @@ struct OpenFenceTests {
 
     private static let signOuts: Int32 = 3075
 
-    @Test(arguments: Statistics.allCases) func notOfTheirInstallation(_ statistics: Statistics) async throws {
+    @Test("A query for open fences does not read an installation's published fences", arguments: Statistics.allCases)
+    func publishedFences(_ statistics: Statistics) async throws {
         try await withShop { app, session in
             try Self.signOut(app, in: session, statistics)
             let store = InstallationStore(session: session, app: app)
@@ -35,7 +36,7 @@ struct OpenFenceTests {
         }
     }
 
-    @Test func theRelayFindsThemWithoutReadingWhatIsPublished() async throws {
+    @Test("The relay finds left-over fences without reading the published ones") func relayedFences() async throws {
         try await withShop { app, session in
             try Self.signOut(app, in: session, .whenPublished)
             try session.execute("UPDATE fences SET created_at = now() - interval '1 hour'")
@@ -48,7 +49,7 @@ struct OpenFenceTests {
         }
     }
 
-    /// Alternating registration and logout: the tables that thousands of them leave, with one open fence of somebody else.
+    /// Alternating registration and logout: the tables that thousands of them leave, with one open fence of another installation.
     private static func signOut(_ app: App, in session: PostgresSession, _ statistics: Statistics) throws {
         try session.execute(
             """

@@ -23,7 +23,7 @@ struct OperatorCommandTests {
         try await command.run()
     }
 
-    @Test func whatIsInQuarantineIsListedAndRestoredByInstallationOrWhole() async throws {
+    @Test("pushctl lists the quarantine and restores one installation or all") func quarantineCommands() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -45,7 +45,7 @@ struct OperatorCommandTests {
         }
     }
 
-    @Test func aNotificationIsFoundShownAndExplained() async throws {
+    @Test("pushctl finds, shows and explains a notification") func notificationCommands() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let user = "ada/1 ü&x"
@@ -71,7 +71,7 @@ struct OperatorCommandTests {
         }
     }
 
-    @Test func aUserIsExportedIntoAFileOfOnesOwnAndErased() async throws {
+    @Test("pushctl exports a user into a private file and erases the user") func userCommands() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let user = "ada/1 ü"
@@ -97,13 +97,13 @@ struct OperatorCommandTests {
                 await #expect(throws: CommandFailure.self) {
                     try await Self.run(UsersCommand.Export.self, ["shop", user, "-o", path] + connection)
                 }
-                // Half of somebody's data is not left behind.
+                // The command leaves no half of a user's data behind.
                 #expect(!FileManager.default.fileExists(atPath: path))
             }
         }
     }
 
-    @Test func installationsAreListedShownExplainedAndFound() async throws {
+    @Test("pushctl lists, shows, explains and finds installations") func installationCommands() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

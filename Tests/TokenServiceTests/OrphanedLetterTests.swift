@@ -53,7 +53,7 @@ struct OrphanedLetterTests {
                 }
                 #expect(try await running.number("pending", "SELECT pending FROM notifications") == 2)
             }
-            // Told late of the earlier life, before the end of one: one queue, one order.
+            // A late report of the earlier life, before the end of one: one queue, one order.
             try await running.report(.accepted, of: untried, status: 200, attempt: 1)
             try await running.report(.accepted, of: tried, status: 200, attempt: earlier + 1)
             _ = try await eventually {
@@ -154,8 +154,8 @@ struct OrphanedLetterTests {
         }
     }
 
-    @Test("Without a receipt, the job tells whether a letter's outcome is on its way or was a good one", arguments: [false, true])
-    func toldByTheJob(isOrphan: Bool) async throws {
+    @Test("Without a receipt, the job shows whether a letter's outcome is on its way or was a good one", arguments: [false, true])
+    func outcomeOfJob(isOrphan: Bool) async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.send(running, devices: 1, receipts: "failures")
             if isOrphan {
@@ -173,7 +173,7 @@ struct OrphanedLetterTests {
         }
     }
 
-    @Test("Past its end it is told as expired, and can still be replayed with more time", arguments: ["all", "failures"])
+    @Test("Past its end it is reported as expired, and can still be replayed with more time", arguments: ["all", "failures"])
     func expired(receipts: String) async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.send(running, devices: 1, receipts: receipts)
@@ -192,8 +192,8 @@ struct OrphanedLetterTests {
                 try #require(result["deliveries"]?.number("sent") == 1, "\(result)")
                 try await running.report(.accepted, of: try PushJob(decoding: try await signal.next().body), status: 200, attempt: 3)
             }
-            let told = try await running.completed(job.notification, shop).json["counts"]
-            #expect(told?.number("accepted") == 1 && told?.number("expired") == 0 && told?.number("total") == 1)
+            let settled = try await running.completed(job.notification, shop).json["counts"]
+            #expect(settled?.number("accepted") == 1 && settled?.number("expired") == 0 && settled?.number("total") == 1)
         }
     }
 

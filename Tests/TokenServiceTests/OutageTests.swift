@@ -10,7 +10,7 @@ import TokenService
 
 @Suite("When something is down", .serialized, .timeLimit(.minutes(5)))
 struct OutageTests {
-    @Test func withoutABrokerNotificationsAreAcceptedUpToALimitAndSentLater() async throws {
+    @Test("Without a broker the service accepts notifications up to a limit and sends them later") func brokerAway() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
         try await RunningService.run(.init(settings: ["BACKLOG_LIMIT": "3", "FENCE_TIMEOUT_MS": "100"], brokerPort: proxy.port)) {
             running in
@@ -56,7 +56,8 @@ struct OutageTests {
         proxy.stop()
     }
 
-    @Test func afterABrokerOutageEverythingThatWasAcceptedIsPublished() async throws {
+    @Test("After a broker outage the service publishes everything that it accepted")
+    func afterABrokerOutageEverythingThatWasAcceptedIsPublished() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
         try await RunningService.run(.init(brokerPort: proxy.port)) { running in
             let shop = try await running.client.makeApp()
@@ -76,7 +77,7 @@ struct OutageTests {
         proxy.stop()
     }
 
-    @Test func withoutADatabaseTheAnswerIs503AtOnce() async throws {
+    @Test("Without a database the service answers 503 at once") func databaseAway() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: TestServer.uri()))
         try await RunningService.run(.init(postgresPort: proxy.port)) { running in
             let shop = try await running.client.makeApp()
@@ -102,7 +103,7 @@ struct OutageTests {
         proxy.stop()
     }
 
-    @Test func outcomesWaitForTheDatabase() async throws {
+    @Test("Outcomes wait for the database") func outcomesWaitForTheDatabase() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: TestServer.uri()))
         try await RunningService.run(.init(postgresPort: proxy.port)) { running in
             let shop = try await running.client.makeApp()

@@ -110,7 +110,7 @@ struct OutboxTests {
     }
 
     @Test("What is due at once does not wait for the clock of the process that accepted it", arguments: [3_600_000, -3_600_000] as [Int64])
-    func acceptedByAWrongClock(step: Int64) async throws {
+    func wrongClock(step: Int64) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -130,9 +130,8 @@ struct OutboxTests {
     }
 
     /// A process that stood still wakes up and writes down what it published, while a relay looks for work.
-    @Test("A job that is being written down as published is not taken over, and the first note of it stays") func takenOverAndPublished()
-        async throws
-    {
+    @Test("A job that is being written down as published is not taken over, and the first note of it stays")
+    func takenOverAndPublished() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -199,9 +198,8 @@ struct OutboxTests {
         proxy.stop()
     }
 
-    @Test("The backlog counts the jobs and fan-outs that wait or are being published, and none that is due later") func backlog()
-        async throws
-    {
+    @Test("The backlog counts the jobs and fan-outs that wait or are being published, and none that is due later")
+    func backlog() async throws {
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -23,9 +23,11 @@ struct OutcomeTests {
         return (try await shop.record(installation(1)), answer.json)
     }
 
-    @Test(arguments: [
-        (Int64(-1), true), (0, false), (1, false),
-    ])
+    @Test(
+        "A 410 retires only a token that was registered at or before its timestamp",
+        arguments: [
+            (Int64(-1), true), (0, false), (1, false),
+        ])
     func a410RetiresOnlyWhatWasRegisteredAtOrBeforeIt(offset: Int64, survives: Bool) async throws {
         try await RunningService.run { running in
             let (record, status) = try await Self.outcome(
@@ -36,7 +38,7 @@ struct OutcomeTests {
         }
     }
 
-    @Test(arguments: [(Int64(-1), true), (1, false)])
+    @Test("For a 410 without a timestamp, the moment of sending decides", arguments: [(Int64(-1), true), (1, false)])
     func a410WithoutATimestampIsJudgedByTheMomentOfSending(offset: Int64, survives: Bool) async throws {
         try await RunningService.run { running in
             let (record, _) = try await Self.outcome(running, .tokenGone, status: 410, reason: "ExpiredToken", sentAt: { $0 + offset })
@@ -44,7 +46,10 @@ struct OutcomeTests {
         }
     }
 
-    @Test(arguments: OutcomeClass.allCases.filter { $0 != .tokenGone && $0 != .tokenRejected })
+    @Test(
+        "Every other class of outcome leaves the token alone",
+        arguments: OutcomeClass.allCases.filter { $0 != .tokenGone && $0 != .tokenRejected }
+    )
     func everyOtherClassLeavesTheTokenAlone(outcome: OutcomeClass) async throws {
         try await RunningService.run { running in
             let (record, status) = try await Self.outcome(
@@ -55,14 +60,14 @@ struct OutcomeTests {
         }
     }
 
-    @Test func aRejectedTokenIsRetired() async throws {
+    @Test("The service retires a rejected token") func rejectedToken() async throws {
         try await RunningService.run { running in
             let (record, _) = try await Self.outcome(running, .tokenRejected, status: 400, reason: "BadDeviceToken")
             #expect(record.tokenStates == ["\(hint(1)) retired rejected"])
         }
     }
 
-    @Test func tooManyRejectedTokensRetireNone() async throws {
+    @Test("The service retires no token if too many are rejected") func tooManyRejectedTokensRetireNone() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -77,7 +82,7 @@ struct OutcomeTests {
         }
     }
 
-    @Test func aThrottledDeviceIsNotedAndTheDeliveryGoesOn() async throws {
+    @Test("The service notes a throttled device, and the delivery goes on") func throttledDevice() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -101,9 +106,8 @@ struct OutcomeTests {
         }
     }
 
-    @Test("What was put back before it was tried is no attempt, neither in the meantime nor at its end") func attemptsAreTries()
-        async throws
-    {
+    @Test("What was put back before it was tried is no attempt, neither in the meantime nor at its end")
+    func attemptsAreTries() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -114,8 +118,8 @@ struct OutcomeTests {
                 return part
             }
             func attempts() async throws -> [Int64?] {
-                let told = try await shop.status(job.notification.description)["deliveries"]?.arrayValue ?? []
-                return (1...3).map { number in told.first { $0.text("hint") == hint(number) }?.number("attempts") }
+                let listed = try await shop.status(job.notification.description)["deliveries"]?.arrayValue ?? []
+                return (1...3).map { number in listed.first { $0.text("hint") == hint(number) }?.number("attempts") }
             }
             let (now, later) = (UnixClock.now(), UnixClock.now() + 30_000)
             try await running.report(
@@ -140,7 +144,7 @@ struct OutcomeTests {
         }
     }
 
-    @Test func theSameOutcomesAgainChangeNothing() async throws {
+    @Test("The same outcomes again change nothing") func repeatedOutcomes() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -157,7 +161,7 @@ struct OutcomeTests {
         }
     }
 
-    @Test func anOutcomeThatNobodyCanReadIsPutAsideAndBlocksNothing() async throws {
+    @Test("An unreadable outcome goes to the dead letters and blocks nothing") func unreadableOutcome() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

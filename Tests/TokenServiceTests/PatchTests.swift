@@ -7,7 +7,7 @@ import Testing
 struct PatchTests {
     private let path = "/v1/apps/shop/installations/\(installation(1))"
 
-    @Test func onlyWhatIsNamedChangesAndTheDeviceHasNotSpoken() async throws {
+    @Test("A patch changes only the fields that it names, and is no registration by the device") func namedFields() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let before = try await shop.register(
@@ -25,7 +25,7 @@ struct PatchTests {
         }
     }
 
-    @Test func anotherUserByPatchIsAChangeOfOwnerLikeAnyOther() async throws {
+    @Test("Another user by patch is a change of owner like any other") func ownerByPatch() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -40,7 +40,7 @@ struct PatchTests {
         }
     }
 
-    @Test func theTagOfAStateGuardsItAndSurvivesARefresh() async throws {
+    @Test("The entity tag of a state guards it and survives a refresh") func entityTag() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let first = try await shop.register(installation(1), user: "ada", token: token(1))
@@ -64,7 +64,7 @@ struct PatchTests {
         }
     }
 
-    @Test func whatIsNotThereCannotBeChanged() async throws {
+    @Test("A patch cannot change an installation that does not exist") func missingInstallation() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             #expect(try await shop.call("PATCH", path, #"{"locale":"fr"}"#).status == 404)
@@ -81,7 +81,7 @@ struct PatchTests {
         }
     }
 
-    @Test func aTokenAloneIsEnoughToDeregisterWhoHasItAlive() async throws {
+    @Test("A token alone is enough to deregister the installation where it is active") func byToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

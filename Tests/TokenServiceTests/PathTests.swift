@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A path is taken exactly as it is written", .timeLimit(.minutes(5)))
 struct PathTests {
-    @Test func aRouteIsAnsweredAndCountedAsThatRoute() async throws {
+    @Test("The service answers and counts a route as that route") func exactRoute() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for end in ["", "?a=b"] { #expect(try await Self.send(shop, "/v1/apps/shop/notifications\(end)") == .accepted, "\(end)") }

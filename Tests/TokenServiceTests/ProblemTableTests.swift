@@ -20,7 +20,7 @@ struct ProblemTableTests {
         }
     }
 
-    @Test func everyCodeThatIsThrownIsInTheTableWithItsTitleAndNoOther() throws {
+    @Test("The table has every problem that the code throws, with its title, and no other") func thrownCodes() throws {
         let stated = try Self.words(#"APIError\(\s*(HTTPResponse\.Status\([^)]*\)|[^,]+?),\s*"([a-z0-9_]+)",\s*"([^"]*)""#)
         let invalid = try Self.words(#"\.invalid\(\s*[^,\n]+,\s*"([a-z0-9_]+)","#)
         let unavailable = try Self.words(#"\bunavailable\(\s*"([a-z0-9_]+)","#)
@@ -43,7 +43,7 @@ struct ProblemTableTests {
         for code in ProblemCode.allCases { #expect(thrown.contains(code.rawValue), "nothing throws \(code.rawValue)") }
     }
 
-    @Test func everyProblemBelongsToAnOperation() {
+    @Test("Every problem belongs to an operation") func answeredProblems() {
         let answered = Set(OpenAPIDocument.operations.flatMap(\.problems))
         // An operation is a method that the path takes.
         for code in ProblemCode.allCases where code != .methodNotAllowed {

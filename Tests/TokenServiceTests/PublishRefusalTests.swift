@@ -66,7 +66,7 @@ struct PublishRefusalTests {
             for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
             let topology = running.topology
             try await running.jobs { jobs in
-                // Everybody is connected, and declares nothing any more.
+                // Every part of the service is connected, and declares nothing any more.
                 _ = try await shop.send(#"{"user":"ada"}"#)
                 _ = try await jobs.next()
                 let hold = try await chief.setHold(#"{"all":true,"reason":"r"}"#)

@@ -10,7 +10,8 @@ import TokenService
 struct QuarantineTests {
     private static let restorePath = "/v1/apps/shop/quarantine/restore"
 
-    @Test func whatWasRetiredBeforeTheBrakeEngagedIsQuarantined() async throws {
+    @Test("The brake quarantines the tokens that were retired before it engaged")
+    func whatWasRetiredBeforeTheBrakeEngagedIsQuarantined() async throws {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 25)
             try await brake.report(.tokenRejected, 0..<20)
@@ -24,7 +25,8 @@ struct QuarantineTests {
         }
     }
 
-    @Test func whatWasRetiredBeforeTheWindowOrForAnotherReasonIsNotQuarantined() async throws {
+    @Test("The brake does not quarantine tokens that were retired before its window or for another reason")
+    func outsideWindow() async throws {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 25)
             try await brake.report(.tokenRejected, 0..<20)
@@ -37,7 +39,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func aFewRejectionsAmongManyAcceptedAreBelieved() async throws {
+    @Test("The service believes a few rejections among many accepted deliveries") func fewRejections() async throws {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 130)
             try await running.execute(
@@ -47,8 +49,8 @@ struct QuarantineTests {
         }
     }
 
-    /// Two services apply single rejections as they come: whoever engages the brake must find what the other one retired.
-    @Test func twoServicesMissNothing() async throws {
+    /// Two services apply single rejections as they come: the one that engages the brake must find what the other one retired.
+    @Test("Two services miss no rejection") func twoServices() async throws {
         try await RunningService.run { running in
             try await running.another { _ in
                 let brake = try await Brake(running, count: 60)
@@ -62,7 +64,7 @@ struct QuarantineTests {
 
     /// Across the turn of a minute not even the counters make two batches meet: another process has retired in the last minute and is about
     /// to commit.
-    @Test func aBatchWaitsForAnotherOnesRejections() async throws {
+    @Test("A batch waits for another batch's rejections") func waitingBatch() async throws {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 25)
             let ids = brake.job.deliveries[..<20].map(\.installation)
@@ -102,7 +104,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func theListShowsEachTokenOnceAndRestoreBringsAllBack() async throws {
+    @Test("The list shows each token once, and a restore brings all of them back") func listAndRestore() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -131,7 +133,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func aPageThatTakesTheLastOnesIsTheLastAndACursorIsGoodForItsAppAlone() async throws {
+    @Test("A page that takes the last tokens is the last, and a cursor is good for its app alone") func lastPage() async throws {
         try await RunningService.run { running in
             _ = try await Brake.engaged(running)
             _ = try await running.client.makeApp("other")
@@ -144,7 +146,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func restoringNeverOverwritesWhatCameLater() async throws {
+    @Test("A restore never overwrites a later change") func laterChanges() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -170,7 +172,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func ofTwoRejectedTokensInOnePlaceTheNewerOneComesBack() async throws {
+    @Test("Of two rejected tokens in one place, the newer one comes back") func newerToken() async throws {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 30)
             try await brake.report(.tokenRejected, 0..<10)
@@ -187,7 +189,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func manyRestoresAtOnceBringEachTokenBackOnce() async throws {
+    @Test("Many restores at once bring each token back once") func racingRestores() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -207,7 +209,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func badRequestsAreRefusedAndRestoreNothing() async throws {
+    @Test("The service refuses bad requests, and they restore nothing") func badRequests() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -231,7 +233,7 @@ struct QuarantineTests {
         }
     }
 
-    @Test func afterThirtyDaysATokenStaysRetired() async throws {
+    @Test("After thirty days a token stays retired") func thirtyDays() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
             #expect(QuarantineStore.retentionDays == 30)

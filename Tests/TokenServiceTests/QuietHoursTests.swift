@@ -20,7 +20,7 @@ struct QuietHoursTests {
         String(RFC3339.text(milliseconds: milliseconds).dropFirst(11).prefix(5))
     }
 
-    @Test func theyAreSetReadAndRemoved() async throws {
+    @Test("A client can set, read and remove quiet hours") func setAndRemoved() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let other = try await running.client.makeApp("other")
@@ -39,7 +39,7 @@ struct QuietHoursTests {
         }
     }
 
-    @Test func whatIsNoTimeOfDayIsRefused() async throws {
+    @Test("The service refuses a value that is no time of day") func invalidTimes() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for (body, problems) in [
@@ -58,7 +58,7 @@ struct QuietHoursTests {
         }
     }
 
-    @Test func whatComesMeanwhileIsDueAtTheirEndAndTheUrgentAtOnce() async throws {
+    @Test("A notification that comes meanwhile is due at their end, and an urgent one at once") func dueAtEnd() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1), more: #","time_zone":"Asia/Tokyo""#)
@@ -86,7 +86,7 @@ struct QuietHoursTests {
         }
     }
 
-    @Test("What they would keep until after its end is told as expired at that end, not at theirs") func whatEndsMeanwhile() async throws {
+    @Test("A notification that they would keep past its end expires at that end, not at theirs") func whatEndsMeanwhile() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -111,7 +111,7 @@ struct QuietHoursTests {
         }
     }
 
-    @Test func validatingTellsWhoWouldHaveToWait() async throws {
+    @Test("Validation reports the users that would have to wait") func validatedWait() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1), more: #","time_zone":"Asia/Tokyo","tags":["beta"]"#)

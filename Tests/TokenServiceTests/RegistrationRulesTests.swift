@@ -6,7 +6,7 @@ import Testing
 /// `docs/registration.md`, one test per rule, through HTTP.
 @Suite("The rules of registration", .serialized, .timeLimit(.minutes(5)))
 struct RegistrationRulesTests {
-    @Test func everyCallStampsTheRegistration() async throws {
+    @Test("Every call stamps the registration") func everyCall() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let first = try await shop.register(installation(1), user: "ada", token: token(1))
@@ -22,7 +22,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func aTokenMovesAndTheLoserIsFencedWhereTheOwnersDiffer() async throws {
+    @Test("A token moves, and the installation that loses it is fenced if the owners differ") func movedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -36,7 +36,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func aTokenMovesWithoutAFenceBetweenInstallationsOfOneOwner() async throws {
+    @Test("A token moves without a fence between installations of one owner") func sameOwner() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -53,7 +53,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func anotherTokenForTheSamePurposeReplacesTheOld() async throws {
+    @Test("Another token for the same purpose replaces the old one") func replacedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -63,7 +63,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func whatAFullStateNoLongerNamesIsRetired() async throws {
+    @Test("A full state retires the tokens that it no longer names") func unnamedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let path = "/v1/apps/shop/installations/\(installation(1))"
@@ -75,7 +75,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func theTokenThatIsNamedAsReplacedIsRetiredWhereverItIs() async throws {
+    @Test("A registration retires the token that it names as replaced, wherever that token is") func namedReplacement() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -86,7 +86,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func anotherOwnerEndsTheEpoch() async throws {
+    @Test("Another owner ends the epoch") func otherOwner() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -98,7 +98,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func theSinglePolicySignsTheOthersOut() async throws {
+    @Test("The single policy signs the user's other installations out") func singlePolicy() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp(policy: "single")
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -114,7 +114,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func aRetiredTokenComesBackToLife() async throws {
+    @Test("A retired token comes back to life") func revivedToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -124,7 +124,7 @@ struct RegistrationRulesTests {
         }
     }
 
-    @Test func aMismatchOfTheExpectedOwnerChangesNothing() async throws {
+    @Test("A mismatch of the expected owner changes nothing") func expectedOwner() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Changes that share a commit are as if they had come one after another", .timeLimit(.minutes(5)))
 struct RegistryBatchTests {
-    @Test func anInstallationMayChangeHandsTwiceInOneBatch() async throws {
+    @Test("An installation may change hands twice in one batch") func changedHands() async throws {
         try await withRegistry { registry in
             let results = try await registry.apply([.put(1, "ada", token: 1), .put(1, "grace", token: 1), .put(1, nil, token: 1)])
             #expect(try results.map { try $0.get().record.ownerEpoch } == [1, 2, 3])
@@ -20,17 +20,17 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func twoInstallationsMaySwapTheirTokens() async throws {
+    @Test("Two installations may swap their tokens") func swappedTokens() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1), .put(2, "grace", token: 2)])
             _ = try await registry.apply([.put(1, "ada", token: 2), .put(2, "grace", token: 1)])
             #expect(try await registry.tokens() == ["1 at 2 active", "2 at 1 active"])
-            // 2 lost its token to 1 and was fenced; 1 had lost hers to nobody then, but loses the old one to 2 now.
+            // 2 lost its token to 1 and was fenced; 1 had lost no token then, but loses the old one to 2 now.
             #expect(try await registry.installations() == ["1 ada 2", "2 grace 2"])
         }
     }
 
-    @Test func aTokenMayComeAndGoInOneBatch() async throws {
+    @Test("A token may come and go in one batch") func briefToken() async throws {
         try await withRegistry { registry in
             let results = try await registry.apply([.put(1, "ada", token: 1), .put(1, "ada", token: 2), .put(1, "ada", token: 3)])
             #expect(try results.map { try $0.get().record.tokens.count } == [1, 2, 3])
@@ -38,7 +38,7 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func aFenceReachesBackOverMovesOfTheSameBatch() async throws {
+    @Test("A fence reaches back over moves of the same batch") func movesOfBatch() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1), .put(2, "ada", token: 1), .put(2, "grace", token: 1)])
             #expect(try await registry.installations() == ["1 ada 2", "2 grace 2"])
@@ -46,8 +46,8 @@ struct RegistryBatchTests {
         }
     }
 
-    /// Only moves that lead directly to somebody who may lose a token are read at first.
-    @Test func aFenceReachesBackOverEarlierMoves() async throws {
+    /// At first the registry reads only moves that lead directly to an installation that may lose a token.
+    @Test("A fence reaches back over earlier moves") func earlierMoves() async throws {
         try await withRegistry { registry in
             for number in 1...3 { _ = try await registry.apply([.put(number, "ada", token: 1)]) }
             _ = try await registry.apply([.put(4, "grace", token: 1)])
@@ -61,14 +61,14 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func underTheSinglePolicyTheLastOneStays() async throws {
+    @Test("Under the single policy the last installation keeps its user") func singlePolicy() async throws {
         try await withRegistry(policy: .single) { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1), .put(2, "ada", token: 2), .put(3, "ada", token: 3)])
             #expect(try await registry.installations() == ["1 nobody 2", "2 nobody 2", "3 ada 1"])
         }
     }
 
-    @Test func aChangeThatIsRefusedLeavesTheOthersAlone() async throws {
+    @Test("A refused change leaves the others alone") func refusedChange() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1)])
             let results = try await registry.apply([
@@ -82,7 +82,7 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func aProvenEnvironmentIsNotUndoneByAClientThatStatesAnother() async throws {
+    @Test("A client that states another environment does not undo a proven one") func provenEnvironment() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1)])
             try await registry.pool.session { session in
@@ -94,20 +94,20 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func aTokenIsOneDevicesWhateverEnvironmentAnotherStatedForIt() async throws {
+    @Test("A token belongs to one device, whatever environment another device stated for it") func oneDevice() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1, in: .sandbox)])
             _ = try await registry.apply([.put(2, "grace", token: 1)])
             // What was queued for ada in the sandbox must not be tried in production: there it is grace's device.
             #expect(try await registry.tokens() == ["1 at 2 replaced", "1 at 2 active"])
             #expect(try await registry.installations() == ["1 ada 2", "2 grace 1"])
-            // And the next refresh fences nobody again.
+            // And the next refresh fences no installation again.
             _ = try await registry.apply([.put(2, "grace", token: 1)])
             #expect(try await registry.installations() == ["1 ada 2", "2 grace 1"])
         }
     }
 
-    @Test func aFenceDoesNotReachBackToWhomTheEpochEndedSince() async throws {
+    @Test("A fence does not reach back to an installation whose epoch has ended since") func endedEpoch() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1), .put(2, "ada", token: 1), .put(1, "grace", token: 2)])
             #expect(try await registry.installations() == ["1 grace 2", "2 ada 1"])
@@ -117,7 +117,7 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func usersAreToldApartByBytes() async throws {
+    @Test("The registry distinguishes users by their bytes") func usersByBytes() async throws {
         try await withRegistry { registry in
             let results = try await registry.apply([.put(1, "ren\u{e9}", token: 1), .put(1, "rene\u{301}", token: 1)])
             #expect(try results.map { try $0.get().record.ownerEpoch } == [1, 2])
@@ -126,8 +126,11 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test(arguments: [#"a"b"#, #"back\slash"#, "quote\"\u{301}", "a\u{600}\",NULL,c\u{600}\\", "{}", ",", "NULL", " "])
-    func aTagIsWhatItWas(tag: String) async throws {
+    @Test(
+        "A tag stays what it was",
+        arguments: [#"a"b"#, #"back\slash"#, "quote\"\u{301}", "a\u{600}\",NULL,c\u{600}\\", "{}", ",", "NULL", " "]
+    )
+    func unchangedTag(tag: String) async throws {
         try await withRegistry { registry in
             var profile = InstallationProfile()
             profile.tags = [tag, "plain"]
@@ -141,7 +144,7 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func whatOneHasToWaitForDoesNotFailTheOthers() async throws {
+    @Test("A change that has to wait does not fail the others") func lockedRow() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1)])
             var impatient = try PostgresConfiguration(uri: registry.uri)
@@ -150,7 +153,7 @@ struct RegistryBatchTests {
             let pool = PostgresPool(impatient)
             let transactions = InstallationRegistration.Transactions(pool: pool)
             let requests = [1, 2, 3].map { Content.put($0, "grace", token: $0).request(registry.app) }
-            // Somebody holds the first one's row for longer than anybody waits.
+            // Another transaction holds the first one's row for longer than a change waits.
             let (locked, letGo) = (Signal<Void>(), DispatchSemaphore(value: 0))
             async let holder: Void = registry.pool.transaction { session in
                 _ = try session.execute("SELECT id FROM installations FOR UPDATE")
@@ -167,7 +170,7 @@ struct RegistryBatchTests {
         }
     }
 
-    @Test func aRegistrationIsAlwaysLaterThanTheOneBefore() async throws {
+    @Test("A registration is always later than the one before") func laterRegistration() async throws {
         try await withRegistry { registry in
             let results = try await registry.apply([.put(1, "ada", token: 1), .put(1, "ada", token: 1), .put(1, "ada", token: 1)])
             let moments = try results.map { try $0.get().record.tokens[0].registeredAt }
@@ -176,7 +179,7 @@ struct RegistryBatchTests {
     }
 
     /// A new database, or a restored one: PostgreSQL knows of no table how its values are spread.
-    @Test func readsNoMovesOfOthersAlsoWhereNobodyHasAnalyzedTheTables() async throws {
+    @Test("A change reads no moves of others, even if the tables were never analyzed") func movesOfOthers() async throws {
         try await withRegistry { registry in
             let read = try await registry.pool.session { session in
                 // 2,000 installations whose tokens moved on to the next one each.
@@ -200,7 +203,7 @@ struct RegistryBatchTests {
     }
 
     /// The broker is away: fences stay open that were never open for long when the table was analyzed.
-    @Test func readsNoOpenFencesOfOthers() async throws {
+    @Test("A change reads no open fences of others") func fencesOfOthers() async throws {
         try await withRegistry { registry in
             let read = try await registry.pool.session { session in
                 func makeFences(_ count: Int32, isPublished: Bool) throws {

@@ -53,7 +53,7 @@ struct RegistryChangeTests {
 
     private static func reasons(_ batch: RegistryBatch) -> [TokenState.RetiredReason?] { batch.tokens.map { $0.retired?.reason } }
 
-    @Test func aSignOutEndsTheEpochAndKeepsTheTokens() throws {
+    @Test("A sign-out ends the epoch and keeps the tokens") func plainSignOut() throws {
         var batch = Self.batch([Self.row(1, "ada")], [try Self.held(1, 1, at: 1)])
         let result = try batch.apply(.signOut(.installation(installation(1)), expecting: .anyone), of: app)
         #expect(result.installations == [Self.key(1)] && result.fenced == [Self.key(1)])
@@ -65,7 +65,7 @@ struct RegistryChangeTests {
         #expect(again.installations.isEmpty && batch.history.count == 1)
     }
 
-    @Test func aSignOutIsRefusedWhereSomebodyElseIsSignedIn() throws {
+    @Test("The registry refuses a sign-out if another user is signed in") func refusedSignOut() throws {
         var batch = Self.batch([Self.row(1, "ada")])
         #expect(throws: OwnerMismatch.self) {
             try batch.apply(.signOut(.installation(installation(1)), expecting: .exactly("grace")), of: app)
@@ -73,7 +73,7 @@ struct RegistryChangeTests {
         #expect(batch.fenced.isEmpty && batch.history.isEmpty)
     }
 
-    @Test func aSignOutOfAUserLeavesOthersAndReachesBackOverMoves() throws {
+    @Test("A sign-out of a user leaves others alone and reaches back over moves") func signOutOfUser() throws {
         var batch = Self.batch(
             [Self.row(1, "ada"), Self.row(2, "grace"), Self.row(3, "ada")], moves: [Self.key(1): [installation(2)]])
         let ids = [1, 2].map { installation($0) }
@@ -83,13 +83,13 @@ struct RegistryChangeTests {
         #expect(batch.installations[Self.key(3)]?.owner == "ada")
     }
 
-    @Test func aFenceWithoutTheMovesIsIncomplete() throws {
+    @Test("A fence without the moves is incomplete") func missingMoves() throws {
         var batch = RegistryBatch(installations: [Self.row(1, "ada")], tokens: [], now: Self.now)
         _ = try batch.apply(.signOut(.installation(installation(1)), expecting: .anyone), of: app)
         #expect(batch.isIncomplete)
     }
 
-    @Test func aTokenSignsOutAllItsHoldersAndDeregistersThoseWhereItIsActive() throws {
+    @Test("A token signs all its holders out and deregisters those where it is active") func changesByToken() throws {
         let rows = [Self.row(1, "ada"), Self.row(2, "grace")]
         let tokens = [try Self.held(1, 1, at: 1), try Self.held(2, 1, at: 2, in: .sandbox, retired: .replaced)]
         let value = try #require(DeviceToken(hex: token(1)))
@@ -102,7 +102,7 @@ struct RegistryChangeTests {
         #expect(deregistered.installations[Self.key(1)]?.deregisteredAt == Self.now)
     }
 
-    @Test func onlyWhatIsMarkedAndStillUnseenIsRemovedAsStale() throws {
+    @Test("The registry removes only stale installations that are marked and still unseen") func staleInstallations() throws {
         var batch = Self.batch(
             [Self.row(1, "ada"), Self.row(2, "ada", staleSince: 5), Self.row(3, "ada", registeredAt: 100, staleSince: 5)],
             [try Self.held(1, 1, at: 2)])
@@ -114,7 +114,7 @@ struct RegistryChangeTests {
         #expect(marked.installations == [Self.key(1)] && marked.fenced.isEmpty)
     }
 
-    @Test func anErasureTakesWhatTheUserOwnsOrLeftAndNothingElse() throws {
+    @Test("An erasure takes what the user owns or left, and nothing else") func erasedInstallations() throws {
         var batch = Self.batch(
             [
                 Self.row(1, "ada"), Self.row(2, "grace"), Self.row(3, nil, reason: .logout), Self.row(4, nil, reason: .logout),
@@ -128,8 +128,8 @@ struct RegistryChangeTests {
         #expect(batch.history.isEmpty)
     }
 
-    @Test(arguments: [(9, true), (10, false)] as [(Int64, Bool)])
-    func aRegistrationAfterAnAnswerKeepsItsToken(early: Int64, isKept: Bool) throws {
+    @Test("A registration after an answer keeps its token", arguments: [(9, true), (10, false)] as [(Int64, Bool)])
+    func laterRegistration(early: Int64, isKept: Bool) throws {
         var batch = Self.batch([], [try Self.held(1, 1, at: 1)])
         let change = RegistryChange.retire(token: 1, .gone, registeredUntil: early, in: .production, answer: Self.answer(at: 1))
         #expect(try batch.apply(change, of: app).tokens == (isKept ? 0 : 1))
@@ -137,13 +137,13 @@ struct RegistryChangeTests {
         #expect(batch.history.map(\.apnsTimestamp) == (isKept ? [] : [15]))
     }
 
-    @Test func aRejectionInAnEnvironmentThatTheTokenIsNotRegisteredForRetiresNothing() throws {
+    @Test("A rejection in an environment that the token is not registered for retires nothing") func otherEnvironment() throws {
         var batch = Self.batch([], [try Self.held(1, 1, at: 1, in: .sandbox)])
         let change = RegistryChange.retire(token: 1, .rejected, registeredUntil: 50, in: .production, answer: Self.answer(at: 1))
         #expect(try batch.apply(change, of: app).tokens == 0 && batch.tokens[0].isActive)
     }
 
-    @Test func aCorrectionMovesTheTokenToTheEnvironmentThatAcceptedIt() throws {
+    @Test("A correction moves the token to the environment that accepted it") func correctedToken() throws {
         var batch = Self.batch([], [try Self.held(1, 1, at: 1)])
         let change = RegistryChange.correct(token: 1, to: .sandbox, answer: Self.answer(at: 1, status: 200))
         #expect(try batch.apply(change, of: app).tokens == 1)
@@ -152,7 +152,7 @@ struct RegistryChangeTests {
         #expect(try batch.apply(change, of: app).tokens == 0)
     }
 
-    @Test func aCorrectionRevivesTheRowThatIsThereAndYieldsToAnotherToken() throws {
+    @Test("A correction revives the row that is there and yields to another token") func revivedRow() throws {
         var revived = Self.batch(
             [], [try Self.held(1, 1, at: 1, registeredAt: 30), try Self.held(2, 1, at: 1, in: .sandbox, retired: .replaced)])
         let change = RegistryChange.correct(token: 1, to: .sandbox, answer: Self.answer(at: 1, status: 200))
@@ -166,13 +166,13 @@ struct RegistryChangeTests {
         #expect(try moved.apply(change, of: app).tokens == 0)
     }
 
-    @Test func onlyARejectedTokenIsQuarantined() throws {
+    @Test("The registry quarantines only a rejected token") func rejectedToken() throws {
         var batch = Self.batch([], [try Self.held(1, 1, at: 1, retired: .rejected), try Self.held(2, 2, at: 1, retired: .gone)])
         #expect(batch.apply(toTokens: [.quarantine(token: 1), .quarantine(token: 2), .quarantine(token: 1), .quarantine(token: 9)]) == 1)
         #expect(batch.tokens.map(\.quarantinedAt) == [Self.now, nil])
     }
 
-    @Test func ofTwoTokensInQuarantineFromOnePlaceTheLaterOneComesBack() throws {
+    @Test("Of two tokens in quarantine from one place, the later one comes back") func laterToken() throws {
         let tokens = [
             try Self.held(1, 1, at: 1, retired: .rejected, quarantinedAt: 30),
             try Self.held(2, 2, at: 1, registeredAt: 11, retired: .rejected, quarantinedAt: 30),
@@ -184,7 +184,7 @@ struct RegistryChangeTests {
         }
     }
 
-    @Test func nothingComesBackWhereSomethingNewerIs() throws {
+    @Test("No token comes back where something newer is") func newerState() throws {
         let quarantined = try Self.held(1, 1, at: 1, retired: .rejected, quarantinedAt: 30)
         let batches = [
             Self.batch([Self.row(1, "ada")], [quarantined, try Self.held(2, 2, at: 1)]),

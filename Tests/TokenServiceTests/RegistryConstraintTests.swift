@@ -6,8 +6,8 @@ import TokenService
 @Suite("What must never be, the database itself refuses", .serialized, .timeLimit(.minutes(5)))
 struct RegistryConstraintTests {
     /// Two installations of two users with a token each, a third token that is retired, and a delivery; then every violation, tried with
-    /// bare SQL as somebody with the database's password would.
-    @Test func everyViolationIsRefused() async throws {
+    /// bare SQL, as a person with the database's password could.
+    @Test("The database refuses every violation") func everyViolationIsRefused() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(3))
@@ -32,7 +32,8 @@ struct RegistryConstraintTests {
 
     /// An owner is one column of a row that its key makes unique; so is a token's installation, by its id and by its ordinal, which a foreign
     /// key holds together. Nothing else names either.
-    @Test func ownerAndInstallationAreSingleByConstruction() async throws {
+    @Test("By construction an installation has one owner and a token one installation")
+    func ownerAndInstallationAreSingleByConstruction() async throws {
         try await RunningService.run { running in
             let columns = try await running.count(
                 """
@@ -59,7 +60,7 @@ struct RegistryConstraintTests {
     }
 
     @Test("A notification's jobs and receipts go with it, and no others")
-    func deliveriesGoWithTheirNotification() async throws {
+    func removedNotifications() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -122,7 +123,7 @@ private struct Violation: Sendable {
             name: "an active token with a reason for its end", constraint: "tokens_check",
             statement: "UPDATE tokens SET retired_reason = 'gone' WHERE state = 'active'"),
         Violation(
-            name: "a reason that nobody knows", constraint: "tokens_retired_reason_check",
+            name: "an unknown reason", constraint: "tokens_retired_reason_check",
             statement: "UPDATE tokens SET retired_reason = 'mood' WHERE state = 'retired'"),
         Violation(
             name: "an active token in quarantine", constraint: "tokens_in_quarantine",
@@ -191,7 +192,7 @@ private struct Violation: Sendable {
                 SELECT notification, number, 100, token_id, installation, owner_epoch, environment, now() FROM deliveries
                 """),
         Violation(
-            name: "an outcome that nobody knows", constraint: "receipts_class_check",
+            name: "an unknown outcome", constraint: "receipts_class_check",
             statement: """
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
                 SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'fine', now() FROM deliveries

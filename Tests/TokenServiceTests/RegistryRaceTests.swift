@@ -3,7 +3,8 @@ import Testing
 
 @Suite("One user, one installation, where the app wants it (`docs/registration.md`, rule 5)", .timeLimit(.minutes(5)))
 struct RegistryRaceTests {
-    @Test func concurrentSignInsUnderTheSinglePolicyLeaveOne() async throws {
+    @Test("Concurrent sign-ins under the single policy leave one installation")
+    func concurrentSignInsUnderTheSinglePolicyLeaveOne() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp(policy: "single")
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -50,9 +50,8 @@ struct SettlementTests {
         try await running.count(RunningService.unpublishedJobs)
     }
 
-    @Test("A locked job waits alone; a caller that waits for its jobs goes on when the last of them is written down") func lockedJob()
-        async throws
-    {
+    @Test("A locked job waits alone; a caller that waits for its jobs goes on when the last of them is written down")
+    func lockedJob() async throws {
         try await Self.run { running, settlements in
             let jobs = try await Self.jobs(20, running)
             let goesOn = Signal<Void>()

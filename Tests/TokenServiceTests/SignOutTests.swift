@@ -7,7 +7,7 @@ import TokenService
 
 @Suite("Logging out and deregistering (rule 7)", .serialized, .timeLimit(.minutes(5)))
 struct SignOutTests {
-    @Test func theFenceStandsOnTheControlStreamBeforeTheAnswer() async throws {
+    @Test("The fence is on the control stream before the answer") func theFenceStandsOnTheControlStreamBeforeTheAnswer() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -21,7 +21,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func loggingOutTwiceIsAsGoodAsOnce() async throws {
+    @Test("Logging out twice is as good as once") func twoLogouts() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -40,7 +40,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func aLateLogoutDoesNotHitTheNextUser() async throws {
+    @Test("A late logout does not hit the next user") func lateLogout() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "grace", token: token(1))
@@ -49,13 +49,13 @@ struct SignOutTests {
             #expect(late.status == 409)
             #expect(try await shop.record(installation(1)).text("user") == "grace")
             #expect(try await shop.post(path, #"{"expected_user":"grace"}"#).status == 200)
-            // Nobody is signed in any more, which is all that a logout wants.
+            // No user is signed in any more, which is all that a logout wants.
             #expect(try await shop.post(path, #"{"expected_user":"ada"}"#).status == 200)
         }
     }
 
     /// Rule 8: by token, and for a deregistration, as for a logout.
-    @Test func aLateRequestForThePreviousUserChangesNothing() async throws {
+    @Test("A late request for the previous user changes nothing") func lateRequests() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "grace", token: token(1))
@@ -74,13 +74,13 @@ struct SignOutTests {
             #expect(try await shop.delete("\(path)?expected_user=").status == 400)
             #expect(try await shop.delete("\(path)?expected=grace").code == "unknown_parameter")
             #expect(try await shop.post("/v1/apps/shop/tokens/logout", grace).status == 200)
-            // Nobody is signed in any more: nothing to guard.
+            // No user is signed in any more: nothing to guard.
             #expect(try await shop.post("/v1/apps/shop/tokens/deregister", ada).status == 204)
             #expect(try await shop.delete("\(path)?expected_user=ada").status == 204)
         }
     }
 
-    @Test func aTokenAloneIsEnough() async throws {
+    @Test("A token alone is enough for a logout") func byToken() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -95,7 +95,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func aUserIsSignedOutEverywhereElse() async throws {
+    @Test("The service signs a user out everywhere else") func everywhereElse() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...3 { try await shop.register(installation(number), user: "ada/1", token: token(number)) }
@@ -107,7 +107,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func aUserOfManyInstallationsIsSignedOutInSeveralTransactions() async throws {
+    @Test("The service signs a user of many installations out in several transactions") func manyInstallations() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(user: "ada", count: 250)
@@ -121,7 +121,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func aRepetitionAnswersForFencesThatAreStillOpen() async throws {
+    @Test("A repeated logout answers for the fences that are still open") func openFences() async throws {
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dead in
             let shop = try await dead.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -139,7 +139,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func deregistrationRemovesButTheEpochGoesOn() async throws {
+    @Test("A deregistration removes the installation, but its epoch goes on") func laterEpoch() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -156,7 +156,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func usersAreListedPageByPage() async throws {
+    @Test("The service lists a user's installations page by page") func listedPages() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...5 { try await shop.register(installation(number), user: "ada", token: token(number)) }

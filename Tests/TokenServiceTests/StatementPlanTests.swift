@@ -11,7 +11,8 @@ struct StatementPlanTests {
     /// Numbers of rows of `installations`; there are half as many notifications.
     private static let (few, many): (Int64, Int64) = (300, 60_000)
 
-    @Test func goByTheirIndexesOnAnEmptyDatabaseAndOnALargeOneBeforeAndAfterItIsAnalyzed() async throws {
+    @Test("Statements go by their indexes on an empty database, and on a large one before and after it is analyzed")
+    func emptyAndLarge() async throws {
         try await Self.withDatabase { session in
             let isNew: Bool = try session.execute("SELECT current_setting('server_version_num')::int >= 170000 AS is_new").only()["is_new"]
             let ofUnknown = isNew ? Self.ofUnknown17 : []
@@ -23,7 +24,7 @@ struct StatementPlanTests {
         }
     }
 
-    @Test func goByTheirIndexesOnADatabaseThatHasGrownSinceItWasAnalyzed() async throws {
+    @Test("Statements go by their indexes on a database that has grown since it was analyzed") func grownDatabase() async throws {
         try await Self.withDatabase { session in
             try Self.fill(1...Self.few, session)
             try session.simple("ANALYZE")

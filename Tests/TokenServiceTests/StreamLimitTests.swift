@@ -26,7 +26,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test func beyondTheLimitStreamsAreRefusedUntilOneEnds() async throws {
+    @Test("Beyond the limit the service refuses streams until one ends") func streamLimit() async throws {
         try await RunningService.run(Self.one) { running in
             let shop = try await running.client.makeApp()
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -48,7 +48,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test func aClientThatGoesAwayGivesItsPlaceBack() async throws {
+    @Test("A client that goes away gives its place back") func departedClient() async throws {
         try await RunningService.run(Self.one) { running in
             let shop = try await running.client.makeApp()
             let key = try #require(shop.key)
@@ -70,7 +70,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test func aRefusedStreamTakesNoPlace() async throws {
+    @Test("A refused stream takes no place") func refusedStream() async throws {
         try await RunningService.run(Self.one) { running in
             let shop = try await running.client.makeApp()
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -84,7 +84,7 @@ struct StreamLimitTests {
         }
     }
 
-    @Test func itemsAndLinesCountAsRequestsOfTheirKey() async throws {
+    @Test("Items and lines count as requests of their key") func countedItems() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             func limited() async throws -> APITestClient {

@@ -6,7 +6,7 @@ import TokenService
 
 @Suite("The single policy for users of very many installations (rule 5)", .serialized, .timeLimit(.minutes(5)))
 struct SupersessionTests {
-    /// An app that has just become `single`, where one user has as many installations as nobody should.
+    /// An app that has just become `single`, where one user has as many installations as no user should have.
     private static func crowded(_ running: RunningService, users: [String] = ["ada"], count: Int) async throws -> APITestClient {
         let shop = try await running.client.makeApp()
         for user in users { try await running.fill(user: user, count: count) }
@@ -15,7 +15,7 @@ struct SupersessionTests {
         return shop
     }
 
-    @Test func theOthersAreSignedOutInSeveralTransactions() async throws {
+    @Test("The service signs the other installations out in several transactions") func severalTransactions() async throws {
         try await RunningService.run { running in
             let shop = try await Self.crowded(running, count: 350)
             let answer = try await shop.register(installation(1), user: "ada", token: token(1))
@@ -25,19 +25,19 @@ struct SupersessionTests {
             #expect(try await running.count("SELECT count(*) FROM installations WHERE signed_out_reason = 'superseded'") == 350)
             #expect(
                 try await running.count("SELECT count(DISTINCT xmin::text) FROM installations WHERE signed_out_reason = 'superseded'") == 4)
-            let told = try await running.count(
+            let recorded = try await running.count(
                 """
                 SELECT count(*) FROM installation_history
                 WHERE event = 'signed_out' AND reason = 'superseded' AND owner = 'ada' AND owner_epoch = 1
                     AND other_installation = \(installation(1))
                 """)
-            #expect(told == 350)
+            #expect(recorded == 350)
             #expect(try await running.fences().count == 350)
         }
     }
 
-    /// So that what was cut short goes on, and nobody pays for what is done.
-    @Test func aPageOrLessIsLeftToTheRegistration() async throws {
+    /// So that what was cut short goes on, and no caller pays for what is done.
+    @Test("The registration itself signs out a page or less") func singlePage() async throws {
         try await RunningService.run { running in
             let shop = try await Self.crowded(running, count: 100)
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -46,7 +46,7 @@ struct SupersessionTests {
         }
     }
 
-    @Test func whatIsRefusedSignsNobodyOut() async throws {
+    @Test("A refused request signs no installation out") func refusedRequests() async throws {
         try await RunningService.run { running in
             let shop = try await Self.crowded(running, count: 250)
             let path = "/v1/apps/shop/installations/\(installation(1))"
@@ -61,7 +61,7 @@ struct SupersessionTests {
     }
 
     /// Ten users with a page each are as much for one transaction as one user with ten.
-    @Test func manyUsersOfOneBatchAreBoundedTogether() async throws {
+    @Test("One bound holds for the many users of one batch together") func manyUsers() async throws {
         try await RunningService.run { running in
             let users = (1...12).map { "user\($0)" }
             let shop = try await Self.crowded(running, users: users, count: 95)

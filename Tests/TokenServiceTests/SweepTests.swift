@@ -73,7 +73,7 @@ struct SweepTests {
         for (_, _, rows) in Self.fill { try await running.execute(rows(Int32(old), Int32(young))) }
     }
 
-    @Test func eachSweepTakesTheOldOnesByItsIndexSoManyAtATime() async throws {
+    @Test("Each sweep takes the old rows by its index, a bounded number at a time") func boundedSteps() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is EventFeed })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
             try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events")
@@ -93,7 +93,7 @@ struct SweepTests {
     }
 
     /// What some feed has still to read stays, however old it is.
-    @Test func eventsThatWereNotToldAreKept() async throws {
+    @Test("The sweep keeps events that a feed has not published yet") func unpublishedEvents() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
             _ = try await running.client.makeApp()
             try await running.execute(
@@ -108,7 +108,7 @@ struct SweepTests {
         }
     }
 
-    @Test func messagesToWebhooksGoByTheirAge() async throws {
+    @Test("The sweep removes messages to webhooks by their age") func webhookMessages() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1", "WEBHOOK_RETENTION_DAYS": "2"])) { running in
             _ = try await running.client.makeApp()
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -125,7 +125,7 @@ struct SweepTests {
         }
     }
 
-    @Test func theHousekeepingSweepsEverythingAndTheRelayNothing() async throws {
+    @Test("The housekeeping sweeps everything, and the relay nothing") func sweepingProcess() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper })) { running in
             try await Self.fill(running, old: 3, young: 2)
             let left: PostgresQuery = """

@@ -27,7 +27,7 @@ struct TransferCommandTests {
         }
     }
 
-    @Test func anImportAndAnExportGoOnAfterLostConnections() async throws {
+    @Test("An import and an export go on after lost connections") func lostConnections() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let proxy = try FaultProxy(port: running.client.port)
@@ -78,7 +78,7 @@ struct TransferCommandTests {
         }
     }
 
-    @Test func aRefusalEndsAtOnceAndAServerThatIsNotThereIsGivenUpWithThePlaceToGoOn() async throws {
+    @Test("A refusal ends an import at once, and an absent server ends it with the line to go on from") func failedImports() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let reader = try await running.client.makeKey(app: "shop", scopes: ["read"])
@@ -100,7 +100,7 @@ struct TransferCommandTests {
         }
     }
 
-    @Test func theCommandsMoveAnAppFromFileToFile() async throws {
+    @Test("The commands move an app from file to file") func fileToFile() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let key = try TemporaryFile(try #require(shop.key))
@@ -111,8 +111,8 @@ struct TransferCommandTests {
             var command = try ImportCommand.parse(
                 ["shop", input.path, "--errors", errors.path, "--from-line", "2"] + connection)
             await #expect(throws: (any Error).self) { try await command.run() }
-            let told = try String(contentsOfFile: errors.path, encoding: .utf8)
-            #expect(told.hasPrefix(#"{"line":701,"id":null,"error":{"code":"malformed_json""#))
+            let failures = try String(contentsOfFile: errors.path, encoding: .utf8)
+            #expect(failures.hasPrefix(#"{"line":701,"id":null,"error":{"code":"malformed_json""#))
             let export = try ExportCommand.parse(["shop", "-o", output.path] + connection)
             try await export.run()
             let exported = try String(contentsOfFile: output.path, encoding: .utf8).split(separator: "\n").map(String.init)

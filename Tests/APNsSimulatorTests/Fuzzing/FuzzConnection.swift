@@ -3,13 +3,13 @@ import Synchronization
 
 @testable import APNsSimulator
 
-/// What a connection does between TLS and the world, without its socket.
+/// A connection between TLS and the device world, without its socket.
 enum FuzzConnection {
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
     private static let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
     private static let now: Int64 = 1_800_000_000_000
 
-    /// - Parameter bytes: The first says in pieces of which size the others arrive.
+    /// - Parameter bytes: The first byte is the size of the pieces in which the others arrive.
     static func run(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
         let world = World(unknownDevices: .accept, journalCapacity: 16, clock: { 0 })

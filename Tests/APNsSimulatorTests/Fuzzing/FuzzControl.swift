@@ -29,7 +29,7 @@ enum FuzzControl {
             try process.run()
             process.waitUntilExit()
             let simulator = try APNsSimulator(APNsSimulatorConfiguration(certificateFile: certificate, keyFile: key, keys: []))
-            // Nobody is to wait for pushes that cannot come.
+            // No request may wait for pushes that cannot come.
             simulator.world.close()
             let logger = Logger(label: "fuzz", factory: { _ in SwiftLogNoOpLogHandler() })
             return (simulator, ControlRoutes(simulator: simulator, logger: logger).responder())
@@ -64,7 +64,7 @@ enum FuzzControl {
             finished.signal()
         }
         finished.wait()
-        // Devices that one input installs are not for the next to find, nor to pile up.
+        // Removes the devices of this input, so that the next input does not find them and they do not pile up.
         simulator.world.state.withLock { $0.records = [:] }
     }
 }

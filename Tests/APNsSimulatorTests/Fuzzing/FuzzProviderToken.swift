@@ -2,7 +2,7 @@ import OpenSSL
 
 @testable import APNsSimulator
 
-/// Provider tokens from strangers; and, so that what lies behind the signature is reached too, ones that are signed as they should be.
+/// Provider tokens from strangers, and correctly signed ones, so that the fuzzer also reaches the checks behind the signature.
 enum FuzzProviderToken {
     private static let key = Result { try ES256PrivateKey.generate() }
 
@@ -15,7 +15,7 @@ enum FuzzProviderToken {
         guard let first = bytes.first else { return }
         var text = Array(bytes.dropFirst())
         if first.isMultiple(of: 2), case .success(let key) = key {
-            // The two parts are given in clear.
+            // The input holds the two parts in plain text.
             let parts = text.split(separator: UInt8(ascii: "\n"), maxSplits: 1, omittingEmptySubsequences: false)
             text = Array(parts.map { Base64URL.encode($0) }.joined(separator: ".").utf8)
             do { text += Array(("." + Base64URL.encode(try key.sign(text))).utf8) } catch { return }

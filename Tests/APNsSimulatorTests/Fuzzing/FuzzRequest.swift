@@ -2,7 +2,7 @@ import HTTP2
 
 @testable import APNsSimulator
 
-/// One request's headers and body through every check, the provider token's signature excepted.
+/// The headers and body of one request, through every check except the signature of the provider token.
 enum FuzzRequest {
     private static let now: Int64 = 1_800_000_000_000
 
@@ -22,7 +22,7 @@ enum FuzzRequest {
     static func run(_ bytes: [UInt8]) {
         let (headers, body) = read(bytes)
         var check = RequestCheck(authority: ConnectionAuthority(environment: .production, keyRing: FuzzProviderToken.keyRing))
-        // Twice: what is compared with the last request's takes another way the second time.
+        // Twice, because a comparison with the last request takes another path the second time.
         for _ in 0..<2 {
             var facts = PushFacts()
             let refusal = check.check(headers, body: body, now: now, facts: &facts)

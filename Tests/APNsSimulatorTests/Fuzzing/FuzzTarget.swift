@@ -1,7 +1,7 @@
 @testable import APNsSimulator
 
-/// A parser of the simulator that strangers reach, fed with any bytes. Whatever comes, nothing may trap, hang or grow.
-/// The tests replay the corpus of each; `deploy/fuzz` looks for more.
+/// A parser of the simulator that strangers reach. No input may make it trap, hang or grow. The tests replay the corpus of each target;
+/// `deploy/fuzz` looks for more inputs.
 enum FuzzTarget: String, CaseIterable {
     /// HTTP/2 as it comes out of TLS, up to the answer.
     case connection
@@ -14,7 +14,7 @@ enum FuzzTarget: String, CaseIterable {
     case control
     /// A request about channels, or a broadcast: as `request`.
     case channels
-    /// The topics in a client's certificate, read before it is known to be anybody's.
+    /// The topics in a client certificate, read before its signature is checked.
     case certificate
 
     func run(_ bytes: [UInt8]) {

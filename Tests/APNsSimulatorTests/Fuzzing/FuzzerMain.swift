@@ -1,6 +1,7 @@
 import Glibc
 
-/// Which target this process fuzzes. By environment, because libFuzzer, whose `main` this program has, starts itself anew with arguments of its own.
+/// The target that this process fuzzes. It comes from the environment, because libFuzzer, whose `main` this program has, starts itself
+/// again with its own arguments.
 private let target: FuzzTarget = {
     guard let name = getenv("FUZZ_TARGET"), let target = FuzzTarget(rawValue: String(cString: name)) else {
         print("FUZZ_TARGET is one of \(FuzzTarget.allCases.map(\.rawValue).joined(separator: ", "))")

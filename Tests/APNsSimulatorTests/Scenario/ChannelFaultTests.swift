@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A scenario's rules strike requests about channels, and broadcasts, as they strike pushes", .timeLimit(.minutes(5)))
+@Suite("A scenario's rules apply to channel requests and broadcasts as to pushes", .timeLimit(.minutes(5)))
 struct ChannelFaultTests {
     private static let path = "/1/apps/\(TestPush.topic)/channels"
     private static let listPath = "/1/apps/\(TestPush.topic)/all-channels"
@@ -18,7 +18,7 @@ struct ChannelFaultTests {
 
     private func list(_ test: TestSimulator) -> TestPush { ChannelRequests.request(test, "GET", Self.listPath) }
 
-    @Test("Without a word about what it is for, a rule is for all three; on names some", arguments: ["", "push", "channels", "broadcast"])
+    @Test("A rule without `on` applies to all three kinds; `on` selects some", arguments: ["", "push", "channels", "broadcast"])
     func kinds(_ kind: String) async throws {
         let filter = kind.isEmpty ? "" : #""on":["\#(kind)"],"#
         try await with(#"[{\#(filter)"from_ms":1,"do":[{"action":"answer","status":503,"reason":"ServiceUnavailable"}]}]"#) { test in
@@ -48,7 +48,7 @@ struct ChannelFaultTests {
         }
     }
 
-    @Test("What was refused, swallowed or reset was not done; what is late was")
+    @Test("A request that was refused, swallowed or reset has no effect; a late one has")
     func undone() async throws {
         let rules = #"""
             [{"positions":[1],"do":[{"action":"answer","status":500,"reason":"InternalServerError","frame_bytes":3}]},
@@ -76,7 +76,7 @@ struct ChannelFaultTests {
         }
     }
 
-    @Test("A broadcast that was refused is shown by nobody, and one that is late by everybody")
+    @Test("No device shows a refused broadcast, and every device shows a late one")
     func unheard() async throws {
         try await withControl {
             $0.scenario = try Scenario(
@@ -98,7 +98,7 @@ struct ChannelFaultTests {
         }
     }
 
-    @Test("A judgement comes after the checks, a fault of the server before them")
+    @Test("A rejection by rule comes after the checks, a server fault before them")
     func order() async throws {
         let rules = #"""
             [{"positions":[1],"do":[{"action":"answer","status":503}]},
@@ -113,7 +113,7 @@ struct ChannelFaultTests {
         }
     }
 
-    @Test("The connection suffers with the request: GOAWAY, closing, half a frame, fewer streams", arguments: 0..<4)
+    @Test("A fault of a request also hits its connection: GOAWAY, closing, half a frame, fewer streams", arguments: 0..<4)
     func connection(_ index: Int) async throws {
         let action = [
             #"{"action":"goaway","reason":"Shutdown"}"#, #"{"action":"close"}"#, #"{"action":"half_frame","close":true}"#,
@@ -139,7 +139,7 @@ struct ChannelFaultTests {
         }
     }
 
-    @Test("The same scenario does the same to them again, and another seed something else")
+    @Test("The same scenario repeats its faults, and another seed makes others")
     func seeded() async throws {
         func run(seed: Int) async throws -> [String] {
             try await withSimulator {
@@ -162,7 +162,7 @@ struct ChannelFaultTests {
         #expect(Set(first.map { $0.drop { $0 != " " } }).count == 4)
     }
 
-    @Test("A server with too much to do says so to them, too, and is well again a second later")
+    @Test("An overloaded server refuses them too, and is well again a second later")
     func overload() async throws {
         try await withSimulator {
             $0.requestsPerSecond = 1

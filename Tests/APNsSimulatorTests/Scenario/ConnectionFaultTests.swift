@@ -4,7 +4,7 @@ import OpenSSL
 import SystemIO
 import Testing
 
-@Suite("A scenario's rules strike connections, and its events live ones", .timeLimit(.minutes(5)))
+@Suite("A scenario's rules apply to new connections, and its events to live ones", .timeLimit(.minutes(5)))
 struct ConnectionFaultTests {
     private func with(_ members: String, _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {
@@ -20,7 +20,7 @@ struct ConnectionFaultTests {
         #expect(try client.send(test.push()).status == 200)
     }
 
-    /// How TLS failed.
+    /// The reason why TLS failed.
     private func failure(_ connect: () throws -> PushClient) -> TLSError? {
         do {
             _ = try connect()
@@ -34,7 +34,7 @@ struct ConnectionFaultTests {
         #""connections":[{"positions":[1],"do":[{"action":"\#(action)"}]}]"#
     }
 
-    @Test("Refused before TLS, and well the second time")
+    @Test("The simulator refuses a connection before TLS and accepts the second")
     func refuse() async throws {
         try await with(first("refuse")) { test in
             #expect(throws: (any Error).self) { try test.client() }
@@ -43,7 +43,7 @@ struct ConnectionFaultTests {
         }
     }
 
-    @Test("Refused in TLS with an alert")
+    @Test("The simulator refuses a connection in TLS with an alert")
     func refuseTLS() async throws {
         try await with(first("refuse_tls")) { test in
             let error = failure { try test.client() }
@@ -52,7 +52,7 @@ struct ConnectionFaultTests {
         }
     }
 
-    @Test("A certificate of somebody else does not convince")
+    @Test("A client refuses a certificate for another name")
     func wrongCertificate() async throws {
         try await with(first("wrong_certificate")) { test in
             let error = failure { try test.client() }
@@ -64,7 +64,7 @@ struct ConnectionFaultTests {
         }
     }
 
-    @Test("TLS without h2 is over")
+    @Test("TLS without h2 ends the connection")
     func noALPN() async throws {
         try await with(first("no_alpn")) { test in
             let client = try test.client()
@@ -83,7 +83,7 @@ struct ConnectionFaultTests {
         }
     }
 
-    @Test("A handshake that stalls for ever stays open until somebody ends it")
+    @Test("A handshake that stalls for ever stays open until a command ends it")
     func stallTLSForever() async throws {
         try await with(first("stall_tls")) { test in
             let context = try TLSContext.client(alpn: ["h2"])
@@ -184,17 +184,17 @@ struct ConnectionFaultTests {
             }
             try goAway(#","last_stream":"all""#)
             try noticed.run { $0.goAways.count == 1 }
-            // Answered by the same loop, after it has settled the first.
+            // The same loop answers this request after the first.
             #expect(try other.send(test.push()).status == 200)
             #expect(test.simulator.counters.connectionsOpen == 3)
-            // What was on its way is served: the notice admits it.
+            // The simulator serves the request in flight, because the notice allows it.
             #expect(try late.send(test.push()).status == 200)
             try goAway("")
             try noticed.run { $0.isOver }
         }
     }
 
-    @Test("Another scenario ends the silence of the one before, and not one that was commanded", arguments: [false, true])
+    @Test("Another scenario ends the silence of the one before, and not a silence by command", arguments: [false, true])
     func silence(_ isCommanded: Bool) async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -218,7 +218,7 @@ struct ConnectionFaultTests {
         }
     }
 
-    @Test("Of scenarios that are set at once the one that is shown is the one that is played")
+    @Test("If several scenarios are set at once, the simulator shows the one that it plays")
     func race() async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -236,7 +236,8 @@ struct ConnectionFaultTests {
                     }
                     try await group.waitForAll()
                 }
-                // Commands and requests take different ways: a limit that follows shows that the loop has taken every scenario.
+                // Commands and requests take different paths. A stream limit that the test sends last proves that the loop has taken every
+                // scenario.
                 test.simulator.setStreams(100 + round)
                 try client.run { $0.limits.last == 100 + round }
                 #expect(try String(client.send(test.push()).status) == test.simulator.performance?.scenario.name)

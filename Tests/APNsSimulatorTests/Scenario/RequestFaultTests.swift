@@ -2,9 +2,9 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A scenario's rules strike requests", .timeLimit(.minutes(5)))
+@Suite("A scenario's rules apply to requests", .timeLimit(.minutes(5)))
 struct RequestFaultTests {
-    /// Answers that differ say which request was struck.
+    /// Different answers show which request the rule selected.
     private func with(
         _ requests: String, gate: Bool = false, _ body: (TestSimulator, PushClient) async throws -> Void
     ) async throws {
@@ -16,7 +16,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("Positions, every n-th, and the first rule that applies")
+    @Test("Rules select positions and every n-th request, and the first match applies")
     func positions() async throws {
         let rules = #"""
             [{"positions":[2,3],"do":[{"action":"answer","status":503,"reason":"Shutdown"}]},
@@ -29,7 +29,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("Tokens, topics, push types, environments and connections choose whom a rule is for")
+    @Test("Rules select tokens, topics, push types, environments and connections")
     func aims() async throws {
         let rules = #"""
             [{"tokens":["AA"],"do":[{"action":"answer","status":410,"reason":"Unregistered","timestamp_ms":5}]},
@@ -62,7 +62,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("A fault of the server comes before the checks, a judgement on the push after them")
+    @Test("A server fault comes before the checks, a rejection by rule after them")
     func order() async throws {
         let rules = #"""
             [{"positions":[1],"do":[{"action":"answer","status":503}]},
@@ -84,7 +84,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("Late is answered as it would be, later; time windows follow the clock")
+    @Test("A late answer is the usual one, later; time windows follow the clock")
     func late() async throws {
         let rules = #"""
             [{"tokens":["aa"],"do":[{"action":"late","delay":{"from_ms":120,"to_ms":130}}]},
@@ -106,7 +106,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("Never answered, and reset with any code")
+    @Test("A rule leaves requests unanswered or resets them with any code")
     func silenceAndReset() async throws {
         let rules = #"""
             [{"positions":[1],"do":[{"action":"silence"}]},
@@ -123,7 +123,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("Closing without a word, gently or with a reset", arguments: [false, true])
+    @Test("A rule closes the connection silently, gently or with a reset", arguments: [false, true])
     func close(_ abruptly: Bool) async throws {
         try await with(#"[{"positions":[2],"do":[{"action":"close","abruptly":\#(abruptly)}]}]"#) { test, client in
             #expect(try client.send(test.push()).status == 200)
@@ -204,7 +204,7 @@ struct RequestFaultTests {
         }
     }
 
-    @Test("What a frozen connection still takes in is noted as not answered, counted so, and shown to nobody")
+    @Test("The simulator records and counts pushes on a frozen connection as not answered, and no device shows them")
     func frozenPushes() async throws {
         try await with(#"[{"positions":[2],"do":[{"action":"freeze"}]}]"#) { test, client in
             try test.simulator.install(TestPush.token)

@@ -29,7 +29,7 @@ struct RoundTripTests {
         }
     }
 
-    @Test("Frames keep their order, also when the network becomes quicker between them; other connections are not held up")
+    @Test("Frames keep their order even if the network becomes quicker between them; other connections are not delayed")
     func order() async throws {
         try await withSimulator {
             $0.streamGate = false
@@ -51,7 +51,7 @@ struct RoundTripTests {
         }
     }
 
-    @Test("What is under way when a connection ends arrives before its end")
+    @Test("Frames in flight arrive before the end of their connection")
     func end() async throws {
         try await withSimulator {
             $0.streamGate = false

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Scenario files are read strictly, and ready-made ones are files", .timeLimit(.minutes(5)))
 struct ScenarioFileTests {
-    @Test("Every ready-made scenario is a good file of its name", arguments: ReadyScenario.allCases)
+    @Test("Every ready-made scenario is a valid file with its name", arguments: ReadyScenario.allCases)
     func ready(_ ready: ReadyScenario) throws {
         let scenario = try Scenario(text: ready.text)
         #expect(scenario.name == ready.rawValue)
@@ -13,7 +13,7 @@ struct ScenarioFileTests {
     }
 
     @Test(
-        "Every ready-made scenario that strikes requests does so",
+        "Every ready-made scenario with rules for requests applies them",
         arguments: ReadyScenario.allCases.filter { ![.calm, .distant, .brokenTLS, .regionFailover].contains($0) })
     func strikes(_ ready: ReadyScenario) async throws {
         try await withSimulator {
@@ -29,7 +29,7 @@ struct ScenarioFileTests {
                     try client.poll()
                     _ = await test.simulator.journal(reaching: 25 * round, timeout: .seconds(1))
                 } catch let error as SystemError where error.operation != "connect" {
-                    // A connection that is cut is what some of them are for.
+                    // Some scenarios cut the connection on purpose.
                     continue
                 }
             }
@@ -37,14 +37,14 @@ struct ScenarioFileTests {
         }
     }
 
-    @Test("An unknown name is told with those there are")
+    @Test("An error for an unknown name lists the known ones")
     func unknownName() {
         let error = #expect(throws: SimulatorError.self) { try ReadyScenario.named("bad-hair-day") }
         #expect(error?.description.contains("bad-day, slow, outage") == true)
     }
 
     @Test(
-        "What is wrong is told with its place",
+        "An error names its place in the file",
         arguments: [
             ("{", "line 1, column 2"),
             ("[]", "/: wrong_type"),
@@ -96,7 +96,7 @@ struct ScenarioFileTests {
                 #"{"v":1,"name":"mine","seed":3,"requests":[{"name":"all down","do":[{"action":"answer","status":503}]}]}"#)
             #expect(set.status == 200)
             #expect(set.json?["seed"]?.integerValue == 3)
-            // Scenarios travel to the connections as commands do.
+            // Scenarios reach the connections like commands.
             control.test.simulator.setStreams(50)
             _ = try client.send(control.test.push())
             try client.run { $0.limits.contains(50) || $0.responses.values.contains { $0.status == 503 } }

@@ -12,7 +12,7 @@ struct SeededRunTests {
         """#
     }
 
-    /// What befell the requests of two connections, each in its order; they take turns in different ways.
+    /// The faults of the requests of two connections, each in its order. The connections take turns in different ways.
     private func run(seed: Int, firstTurns: Int) async throws -> [[String]] {
         try await withSimulator {
             $0.streamGate = false
@@ -33,7 +33,7 @@ struct SeededRunTests {
         }
     }
 
-    @Test("The n-th request of a connection suffers the same, whatever happens on others; another seed is another day")
+    @Test("The n-th request of a connection gets the same fault, whatever happens on others; another seed makes other faults")
     func sameRun() async throws {
         let first = try await run(seed: 4, firstTurns: 0)
         let second = try await run(seed: 4, firstTurns: 17)

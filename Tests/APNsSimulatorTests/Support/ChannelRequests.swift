@@ -1,7 +1,7 @@
 import APNsSimulator
 import Testing
 
-/// Requests about channels, and who sends them.
+/// Requests about channels, and their client.
 enum ChannelRequests {
     private static let app = TestPush.topic
     private static let state = #"{"aps":{"event":"update","timestamp":7,"content-state":{"score":1}}}"#

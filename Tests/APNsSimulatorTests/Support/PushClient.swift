@@ -3,7 +3,7 @@ import HTTP2
 import OpenSSL
 import SystemIO
 
-/// A small blocking client, good and bad: it speaks to the simulator over a real socket and TLS. One test, one thread.
+/// A small blocking client over a real socket and TLS, which can also break the rules. Belongs to one test and one thread.
 final class PushClient {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -80,13 +80,13 @@ final class PushClient {
         }
     }
 
-    /// Waits until everything sent before was read by the server: a PING comes back.
+    /// Waits until the server has read everything that was sent before: sends a PING and waits for its answer.
     func roundTrip(_ number: UInt64) throws {
         http2.ping(number)
         try run { $0.pongs.contains(number) }
     }
 
-    /// Sends what was submitted, and looks at what has come without waiting for more.
+    /// Sends the submitted requests and reads the bytes that have come, without waiting for more.
     func poll() throws { try exchange() }
 
     /// - Returns: false at the end of the stream.
@@ -139,7 +139,7 @@ final class PushClient {
                 }
             }
         } catch {
-            // The server has closed while something was on its way to it.
+            // The server has closed while bytes were on their way to it.
             isOver = true
         }
     }

@@ -10,7 +10,7 @@ final class RawClient {
         let stream: UInt32
         let payload: [UInt8]
 
-        /// Of RST_STREAM and GOAWAY.
+        /// The error code of RST_STREAM and GOAWAY.
         var errorCode: UInt32? {
             switch kind {
             case RawFrame.Kind.resetStream.rawValue where payload.count == 4: number(payload[0..<4])
@@ -86,7 +86,7 @@ final class RawClient {
     }
 
     private func readFrames() throws {
-        // What a broken connection still sends may end in the middle of a record.
+        // The last bytes of a broken connection may end in the middle of a record.
         do { if case .closed = try tls.read(into: &unread) { isOver = true } } catch { isOver = true }
         while unread.count >= 9 {
             let length = Int(number(unread[0..<3]))
@@ -120,7 +120,7 @@ final class RawClient {
                     if case .bytes(let count) = try socket.write(bytes) { count } else { 0 }
                 }
             } catch {
-                // The server has closed: what it said before is still to be read.
+                // The server has closed. Its earlier bytes are still to be read.
                 return
             }
         }

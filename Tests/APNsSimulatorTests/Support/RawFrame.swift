@@ -1,4 +1,4 @@
-/// A frame as RFC 9113 section 4.1 lays it out, made by hand: well-formed libraries refuse to send what these tests need.
+/// A frame in the layout of RFC 9113 section 4.1, made by hand, because HTTP/2 libraries refuse to send the frames that these tests need.
 struct RawFrame: Sendable {
     enum Kind: UInt8, Sendable {
         case data, headers, priority, resetStream, settings, pushPromise, ping, goAway, windowUpdate, continuation
@@ -37,7 +37,7 @@ struct RawFrame: Sendable {
         RawFrame(kind: .windowUpdate, stream: stream, payload: big(increment))
     }
 
-    /// RFC 7541 section 6.2.2, without Huffman coding: what is written is what is sent, upper case and all.
+    /// A literal of RFC 7541 section 6.2.2, without Huffman coding, so that the test sends exactly these bytes, even upper case.
     static func block(_ fields: [(String, String)]) -> [UInt8] {
         fields.flatMap { name, value in [0] + string(name) + string(value) }
     }

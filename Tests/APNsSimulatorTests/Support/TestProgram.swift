@@ -19,14 +19,14 @@ struct TestProgram {
         return folder + "/apns-simulator"
     }
 
-    /// - Parameter settings: Nothing else of this process's environment reaches it but PATH.
+    /// - Parameter settings: The environment of the program, beside PATH.
     static func run(_ arguments: [String], settings: [String: String] = [:]) throws -> TestProgram {
         let process = try process(arguments, settings: settings)
         let (output, errors) = (Pipe(), Pipe())
         process.standardOutput = output
         process.standardError = errors
         try process.run()
-        // Little is said: neither pipe fills while the other is read.
+        // The program prints little, so neither pipe fills while the other is read.
         let said = output.fileHandleForReading.readDataToEndOfFile()
         let complained = errors.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
@@ -35,7 +35,7 @@ struct TestProgram {
             errors: String(decoding: complained, as: UTF8.self))
     }
 
-    /// - Parameter limits: As the shell's `ulimit` takes them; nil is none.
+    /// - Parameter limits: Options of the shell's `ulimit`; nil is none.
     static func process(_ arguments: [String], settings: [String: String], limits: String? = nil) throws -> Process {
         let process = Process()
         if let limits {
@@ -58,7 +58,7 @@ final class RunningProgram {
     private var log = ""
     private var ports: [String: Int] = [:]
 
-    /// Returns once it listens.
+    /// Returns when the program listens.
     init(journalFile: String = "", limits: String) throws {
         let identity = try TestIdentity.shared.get()
         let folder = identity.directory + "/" + UUID().uuidString
@@ -101,7 +101,7 @@ final class RunningProgram {
         }
     }
 
-    /// What the control API answers, whatever the status.
+    /// The answer of the control API, with any status.
     func control(_ path: String) async throws -> JSONValue {
         let request = HTTPClientRequest(url: "http://127.0.0.1:\(port("control"))\(path)")
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))

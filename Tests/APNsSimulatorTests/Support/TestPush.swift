@@ -1,7 +1,7 @@
 import APNsSimulator
 import HTTP2
 
-/// One request as a test wants it: a good alert unless told otherwise.
+/// One request of a test: a valid alert unless the test changes it.
 struct TestPush {
     static let topic = "com.example.shop"
     static let token = String(repeating: "0a1b2c3d", count: 8)
@@ -9,7 +9,7 @@ struct TestPush {
 
     var method = "POST"
     var path = "/3/device/" + token
-    /// In this order; a name may come twice.
+    /// The headers in this order; a name may come twice.
     var headers: [(name: String, value: String)] = [("apns-topic", topic), ("apns-push-type", "alert")]
     var body = alert
 

@@ -5,15 +5,15 @@ import Synchronization
 import SystemIO
 import Testing
 
-/// A running simulator, and what a provider needs to push through it.
+/// A running simulator, and the credentials for pushing through it.
 struct TestSimulator: Sendable {
     let simulator: APNsSimulator
     let identity: TestIdentity
     let clock: ManualClock
-    /// A provider token, good for an hour. Every signature differs, so one made anew would be another token.
+    /// A provider token, good for an hour. Every signature differs, so a second one would be another token.
     let token: String
 
-    /// Another provider token, of this moment unless told otherwise.
+    /// Another provider token, of this moment unless the test gives an age.
     func bearer(teamID: String = TestIdentity.teamID, keyID: String = TestIdentity.keyID, secondsAgo: Int64 = 0) throws -> String {
         try identity.key.bearer(teamID: teamID, keyID: keyID, issuedAt: clock.now / 1000 - secondsAgo)
     }
@@ -28,7 +28,7 @@ struct TestSimulator: Sendable {
     }
 }
 
-/// Wall time that passes only when told to.
+/// Wall time that passes only when the test moves it.
 final class ManualClock: Sendable {
     private let milliseconds: Mutex<Int64>
 
@@ -41,7 +41,7 @@ final class ManualClock: Sendable {
     }
 }
 
-/// Starts a simulator on free ports, and stops it when the body has ended, however it ended.
+/// Starts a simulator on free ports and stops it after the body, even if the body throws.
 func withSimulator<R>(
     _ change: (inout APNsSimulatorConfiguration) throws -> Void = { _ in }, _ body: (TestSimulator) async throws -> R
 ) async throws -> R {

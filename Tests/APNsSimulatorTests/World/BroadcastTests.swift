@@ -38,7 +38,8 @@ struct BroadcastTests {
             let client = try ChannelRequests.manage(test)
             let channel = try ChannelRequests.create(test, client)
             test.simulator.setSilent(true)
-            // Commands and requests take different ways: a limit that follows the command shows that it has arrived.
+            // Commands and requests take different paths. A stream limit that the test sends after the command proves that the command has
+            // arrived.
             test.simulator.setStreams(50)
             try client.run { $0.limits.last == 50 }
             let id = "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5f"
@@ -57,7 +58,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("A bundle id that is longer than any can be is a bad path, and is not kept", arguments: [255, 256, 7000])
+    @Test("A bundle id beyond the maximum length is a bad path, and the simulator does not keep it", arguments: [255, 256, 7000])
     func longBundleID(_ bytes: Int) async throws {
         try await withSimulator { test in
             let bundleID = String(repeating: "a", count: bytes)
@@ -69,7 +70,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("There is an end to the channels of all apps, and one that is deleted or taken away makes room for another")
+    @Test("The number of channels of all apps is limited, and a deleted one makes room for another")
     func channelsOfAll() throws {
         var apps = BroadcastApps()
         func key(_ name: String) -> BroadcastApps.Key { BroadcastApps.Key(environment: .sandbox, bundleID: name) }
@@ -86,7 +87,7 @@ struct BroadcastTests {
     }
 
     @Test(
-        "What is wrong with a request about channels",
+        "A wrong channel request gets its reason",
         arguments: [
             ("POST", "/1/apps/a/channels", "", 400, "PayloadEmpty"),
             ("POST", "/1/apps/a/channels", "{", 400, "BadRequestPayload"),
@@ -112,7 +113,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("What is wrong with a broadcast")
+    @Test("A wrong broadcast gets its reason")
     func broadcastErrors() async throws {
         try await withSimulator { test in
             let keeping = try ChannelRequests.create(test, ChannelRequests.manage(test), policy: 1)
@@ -153,7 +154,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("A broadcast is shown by those that listen; one that was off sees the last one that its channel keeps", arguments: [0, 1])
+    @Test("Devices that listen show a broadcast; a device that was off shows the last one that its channel keeps", arguments: [0, 1])
     func delivery(_ policy: Int) async throws {
         try await withControl { control in
             let test = control.test
@@ -183,7 +184,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("What a device has seen of a channel is not shown again, whatever becomes of its screen; a rotated token listens on")
+    @Test("A device does not show a channel's broadcast twice, whatever happens to its screen; a rotated token listens on")
     func seenOnce() async throws {
         try await withControl { control in
             let test = control.test
@@ -226,7 +227,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("What a channel keeps is kept for eight hours at most, or as long as the sender says", arguments: [nil, 600])
+    @Test("A channel keeps a broadcast for eight hours at most, or as long as the sender says", arguments: [nil, 600])
     func storage(_ seconds: Int64?) async throws {
         try await withControl { control in
             let test = control.test
@@ -248,7 +249,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("Without the capability there are no channels, and those there were are gone")
+    @Test("Without the capability an app has no channels, and its earlier ones are gone")
     func capability() async throws {
         try await withControl { control in
             let client = try ChannelRequests.manage(control.test)

@@ -2,7 +2,7 @@ import APNsSimulator
 import StrictJSON
 import Testing
 
-@Suite("What stays and what goes when activities end, apps are removed and tokens change", .timeLimit(.minutes(5)))
+@Suite("The lock screen when activities end, apps are removed and tokens change", .timeLimit(.minutes(5)))
 struct LeavingTests {
     private let old = TestPush.token
     private let new = String(repeating: "ff00", count: 16)

@@ -15,7 +15,7 @@ struct LivingDeviceTests {
         try test.simulator.inbox(token).map(\.content.title)
     }
 
-    @Test("Off, pushes are accepted; the last one of each topic is shown when the device is on again")
+    @Test("APNs accepts pushes for a device that is off; it shows the last one of each topic when it is on again")
     func oneStored() async throws {
         try await withSimulator { test in
             try test.simulator.install(old)
@@ -33,7 +33,7 @@ struct LivingDeviceTests {
         }
     }
 
-    @Test("What may not wait, or has waited too long, never arrives", arguments: ["0", "past", "soon", "later", "absent"])
+    @Test("A push that may not wait, or has waited too long, never arrives", arguments: ["0", "past", "soon", "later", "absent"])
     func expiration(_ kind: String) async throws {
         try await withSimulator { test in
             try test.simulator.install(old)
@@ -48,7 +48,7 @@ struct LivingDeviceTests {
         }
     }
 
-    @Test("Thirty days are the longest that anything waits")
+    @Test("A push waits thirty days at most")
     func thirtyDays() async throws {
         try await withSimulator { test in
             try test.simulator.install(old)
@@ -95,7 +95,7 @@ struct LivingDeviceTests {
         }
     }
 
-    @Test("A device takes so many pushes in a time, and more are 429")
+    @Test("A device takes a limited number of pushes in a time, and more are 429")
     func throttle() async throws {
         try await withSimulator { test in
             try test.simulator.install(old)

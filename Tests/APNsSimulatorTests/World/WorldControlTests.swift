@@ -102,7 +102,7 @@ struct WorldControlTests {
         }
     }
 
-    @Test("Where nobody listens, or somebody else does, a terminal is told in a sentence")
+    @Test("If no simulator listens at the address, a terminal gets one sentence")
     func watchNothing() async throws {
         let failure = await #expect(throws: ArrivalWatch.Failure.self) {
             try await ArrivalWatch(url: "http://127.0.0.1:1").follow { _ in false }

@@ -20,7 +20,7 @@ struct ConnectionStateTests {
         return state
     }
 
-    @Test func nothingIsSentBeforeSettingsAndOneRequestBeforeAnAnswer() {
+    @Test("A connection sends nothing before SETTINGS and one request before the first answer") func firstRequest() {
         var state = ConnectionState(Self.rules, now: start)
         #expect(state.freeStreams == 0)
         #expect(state.settings(maximumStreams: 1000) == .becameUsable)
@@ -35,11 +35,13 @@ struct ConnectionStateTests {
         #expect(state.settings(maximumStreams: 500) == nil)
     }
 
-    @Test(arguments: [
-        (200, String?.none, true), (400, "BadDeviceToken", true), (410, "Unregistered", true), (429, "TooManyRequests", true),
-        (413, nil, true), (403, "Forbidden", false), (403, "SomethingNew", false), (403, nil, false),
-    ])
-    func anyAuthenticatedAnswerOpensTheGateAndNoOther(status: Int, reason: String?, opens: Bool) {
+    @Test(
+        "Only an answer to an authenticated request opens all streams",
+        arguments: [
+            (200, String?.none, true), (400, "BadDeviceToken", true), (410, "Unregistered", true), (429, "TooManyRequests", true),
+            (413, nil, true), (403, "Forbidden", false), (403, "SomethingNew", false), (403, nil, false),
+        ])
+    func authenticatedAnswer(status: Int, reason: String?, opens: Bool) {
         var state = open(proven: false)
         state.requestSubmitted()
         let actions = status == 200 ? [state.accepted()].compactMap(\.self) : state.answered(status: status, reason: reason)
@@ -48,7 +50,7 @@ struct ConnectionStateTests {
         #expect(state.freeStreams == (opens ? 1000 : 1))
     }
 
-    @Test func theLimitIsObeyedUpAndDownAtOnce() {
+    @Test("A connection obeys every new stream limit at once, up and down") func changedLimit() {
         var state = open()
         for _ in 0..<600 { state.requestSubmitted() }
         #expect(state.freeStreams == 400)
@@ -62,24 +64,26 @@ struct ConnectionStateTests {
         #expect(state.freeStreams == 0)
     }
 
-    @Test func ourOwnCapHoldsWhateverThePeerAllows() {
+    @Test("The connection keeps our own stream limit even if the peer allows more") func ownLimit() {
         var rules = Self.rules
         rules.maximumStreams = 50
         #expect(open(limit: 10_000, rules).freeStreams == 50)
     }
 
-    @Test(arguments: [
-        (500, String?("InternalServerError"), RetireCause.answered(status: 500, reason: "InternalServerError")),
-        (503, "Shutdown", .answered(status: 503, reason: "Shutdown")),
-        (502, nil, .answered(status: 502, reason: "502")),
-        (403, "ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
-        (403, "UnrelatedKeyIdInToken", .wedged(reason: "UnrelatedKeyIdInToken")),
-        (403, "InvalidProviderToken", .credential(reason: "InvalidProviderToken")),
-        (403, "BadEnvironmentKeyInToken", .credential(reason: "BadEnvironmentKeyInToken")),
-        (403, "BadEnvironmentKeyIdInToken", .credential(reason: "BadEnvironmentKeyIdInToken")),
-        (429, "TooManyProviderTokenUpdates", .answered(status: 429, reason: "TooManyProviderTokenUpdates")),
-    ])
-    func someAnswersRetireTheConnection(status: Int, reason: String?, cause: RetireCause) {
+    @Test(
+        "Some answers retire the connection",
+        arguments: [
+            (500, String?("InternalServerError"), RetireCause.answered(status: 500, reason: "InternalServerError")),
+            (503, "Shutdown", .answered(status: 503, reason: "Shutdown")),
+            (502, nil, .answered(status: 502, reason: "502")),
+            (403, "ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
+            (403, "UnrelatedKeyIdInToken", .wedged(reason: "UnrelatedKeyIdInToken")),
+            (403, "InvalidProviderToken", .credential(reason: "InvalidProviderToken")),
+            (403, "BadEnvironmentKeyInToken", .credential(reason: "BadEnvironmentKeyInToken")),
+            (403, "BadEnvironmentKeyIdInToken", .credential(reason: "BadEnvironmentKeyIdInToken")),
+            (429, "TooManyProviderTokenUpdates", .answered(status: 429, reason: "TooManyProviderTokenUpdates")),
+        ])
+    func retiringAnswers(status: Int, reason: String?, cause: RetireCause) {
         var state = open()
         for _ in 0..<3 { state.requestSubmitted() }
         #expect(state.answered(status: status, reason: reason) == [.retire(cause)])
@@ -92,7 +96,7 @@ struct ConnectionStateTests {
         #expect(state.streamEnded() == nil || state.isClosed)
     }
 
-    @Test func appsTopicsNeverRetireAConnection() {
+    @Test("A rejected topic or token never retires a connection") func rejectedTopics() {
         var state = open()
         state.requestSubmitted()
         #expect(state.answered(status: 400, reason: "TopicDisallowed").isEmpty)
@@ -100,12 +104,14 @@ struct ConnectionStateTests {
         #expect(state.answered(status: 410, reason: "Unregistered").isEmpty)
     }
 
-    @Test(arguments: [
-        (String?.none, RetireCause.goAway(reason: nil)), ("Shutdown", .goAway(reason: "Shutdown")),
-        ("ENHANCE_YOUR_CALM", .goAway(reason: "ENHANCE_YOUR_CALM")),
-        ("BadCertificateEnvironment", .credential(reason: "BadCertificateEnvironment")),
-        ("ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
-    ])
+    @Test(
+        "GOAWAY ends new requests, and its reason decides what follows",
+        arguments: [
+            (String?.none, RetireCause.goAway(reason: nil)), ("Shutdown", .goAway(reason: "Shutdown")),
+            ("ENHANCE_YOUR_CALM", .goAway(reason: "ENHANCE_YOUR_CALM")),
+            ("BadCertificateEnvironment", .credential(reason: "BadCertificateEnvironment")),
+            ("ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
+        ])
     func goAwayEndsNewRequestsAndItsReasonDecidesWhatFollows(reason: String?, cause: RetireCause) {
         var state = open()
         state.requestSubmitted()
@@ -115,13 +121,13 @@ struct ConnectionStateTests {
         #expect(state.streamEnded() == .close(.drained))
     }
 
-    @Test func anIdleConnectionClosesRightAfterGoAway() {
+    @Test("An idle connection closes right after GOAWAY") func idleGoAway() {
         var state = open()
         _ = state.goAway(reason: nil)
         #expect(state.tick(now: start) == [.close(.drained)])
     }
 
-    @Test func silenceIsPingedAndUnansweredPingsEndIt() {
+    @Test("A silent connection sends a PING and closes if no answer comes") func silenceIsPingedAndUnansweredPingsEndIt() {
         var state = open()
         state.received(now: start + .seconds(1))
         #expect(state.tick(now: start + .seconds(30)).isEmpty)
@@ -133,7 +139,7 @@ struct ConnectionStateTests {
         #expect(state.isClosed)
     }
 
-    @Test func anyBytesAreASignOfLife() {
+    @Test("Any received byte proves that the peer is alive") func signOfLife() {
         var state = open()
         #expect(state.tick(now: start + .seconds(30)) == [.sendPing])
         state.received(now: start + .seconds(39))
@@ -141,13 +147,14 @@ struct ConnectionStateTests {
         #expect(state.tick(now: start + .seconds(69)) == [.sendPing])
     }
 
-    @Test func aPeerThatNeverSpeaksIsGivenUp() {
+    @Test("A connection gives up a peer that never sends SETTINGS") func mutePeer() {
         var state = ConnectionState(Self.rules, now: start)
         #expect(state.tick(now: start + .seconds(4)).isEmpty)
         #expect(state.tick(now: start + .seconds(5)) == [.close(.silentPeer)])
     }
 
-    @Test func timeoutsInARowRetireAndSoDoesOneInAHundred() {
+    @Test("Three timeouts in a row retire the connection, and so do frequent single ones")
+    func timeoutsInARowRetireAndSoDoesOneInAHundred() {
         var inARow = open()
         #expect(inARow.timedOut() == nil)
         #expect(inARow.timedOut() == nil)
@@ -167,7 +174,7 @@ struct ConnectionStateTests {
         #expect(retired)
     }
 
-    @Test func ageAndStreamNumbersEndAConnectionGracefully() {
+    @Test("Age and used-up stream numbers end a connection gracefully") func ageAndStreamNumbersEndAConnectionGracefully() {
         var old = open()
         old.received(now: start + .seconds(86_399))
         #expect(old.tick(now: start + .seconds(86_399)).isEmpty)
@@ -184,7 +191,7 @@ struct ConnectionStateTests {
         #expect(used.streamEnded() == .close(.drained))
     }
 
-    @Test func drainingWaitsForWhatIsInFlightAndCuttingOffDoesNot() {
+    @Test("Draining waits for requests in flight, and cutting off does not") func draining() {
         var state = open()
         state.requestSubmitted()
         #expect(state.drain() == [.retire(.poolDecided)])

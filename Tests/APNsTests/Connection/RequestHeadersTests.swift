@@ -9,7 +9,7 @@ import Testing
 struct RequestHeadersTests {
     private let token = Array("bearer token".utf8)
 
-    /// Names whose values APNs is asked to remember.
+    /// The headers that the connection asks APNs to remember.
     private func remembered(_ headers: RequestHeaders) -> Set<String> {
         var names: Set<String> = []
         for field in headers.block.fields where field.flags == HeaderIndexing.incremental.flags {
@@ -30,7 +30,7 @@ struct RequestHeadersTests {
         return names
     }
 
-    @Test func namesThatChangeAreRememberedOnceAndTheirValuesNever() {
+    @Test("The connection has APNs remember the names of changing headers once, and never their values") func changingNames() {
         var headers = RequestHeaders(authority: "localhost")
         let changing: Set = ["apns-id", "apns-expiration", "apns-collapse-id"]
         let plain = APNsBatch.make(1, tag: 1)
@@ -42,7 +42,7 @@ struct RequestHeadersTests {
         #expect(send(full, &headers).isSuperset(of: ["apns-topic", "apns-push-type", "apns-priority"]))
     }
 
-    @Test func batchesThatSayTheSameShareABlockAndOthersDoNot() {
+    @Test("Only batches with equal headers share a header block") func sharedBlock() {
         var headers = RequestHeaders(authority: "localhost")
         func values(_ batch: APNsBatch) -> [String] {
             headers.begin(batch, authorization: token)
@@ -58,7 +58,7 @@ struct RequestHeadersTests {
         #expect(values(.make(tag: 6, topic: "com.example.bank", collapseID: "d")) == ["com.example.bank", "alert", "10", "d"])
     }
 
-    @Test func aRenewedTokenReplacesTheOldOneAndForgetsNothing() {
+    @Test("A renewed provider token replaces the old one and keeps the other headers") func renewedToken() {
         var headers = RequestHeaders(authority: "localhost")
         let batch = APNsBatch.make(1, collapseID: "c")
         headers.begin(batch, authorization: token)
@@ -77,7 +77,7 @@ struct RequestHeadersTests {
         #expect(remembered(headers).isDisjoint(with: ["apns-id", "apns-collapse-id"]))
     }
 
-    @Test func tokensOfAnyLengthKeepTheBlockBounded() {
+    @Test("The header block stays small with device tokens of any length") func tokensOfAnyLengthKeepTheBlockBounded() {
         var headers = RequestHeaders(authority: "localhost")
         var sizes: [Int] = []
         for round in 0..<200 {
@@ -94,7 +94,7 @@ struct RequestHeadersTests {
         #expect(Set(sizes.suffix(100)).count <= 2, "it does not grow")
     }
 
-    @Test func whatCollapsesByItsIDSaysSoAnewInEveryRequest() {
+    @Test("Every request of a batch that collapses by id carries its own id as collapse id") func collapseByID() {
         var headers = RequestHeaders(authority: "localhost")
         func values(_ batch: APNsBatch, _ index: Int) -> [String: String] {
             headers.begin(batch, authorization: token)

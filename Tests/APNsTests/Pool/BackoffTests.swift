@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Back-off")
 struct BackoffTests {
-    @Test func theBoundDoublesUpToTheCapAndJitterIsFull() {
+    @Test("The bound doubles up to the cap, and jitter covers the whole range") func doubling() {
         var backoff = Backoff(base: .seconds(1), cap: .seconds(60))
         let bounds = (0..<9).map { _ in backoff.next(random: 1) }
         #expect(bounds == [1, 2, 4, 8, 16, 32, 60, 60, 60].map { .seconds($0) })
@@ -14,7 +14,7 @@ struct BackoffTests {
         #expect(backoff.next(random: 0.5) == .milliseconds(500))
     }
 
-    @Test func manyFailuresDoNotOverflow() {
+    @Test("Many failures cause no overflow") func overflow() {
         #expect(Backoff.bound(.seconds(1), .seconds(60), 10_000) == .seconds(60))
     }
 }
@@ -27,7 +27,7 @@ struct AddressBookTests {
         addresses = try (1...4).map { try SocketAddress.resolve(host: "127.0.0.\($0)", port: 443)[0] }
     }
 
-    @Test func connectionsSpreadOverAddresses() {
+    @Test("Connections spread over the addresses") func connectionsSpreadOverAddresses() {
         var random = SeededGenerator(state: 1)
         var book = AddressBook(avoidance: .seconds(60))
         var used: [SocketAddress] = []
@@ -39,7 +39,7 @@ struct AddressBookTests {
         #expect(book.order(addresses, now: start, using: &random)[0] == used[2])
     }
 
-    @Test func anAddressThatJustFailedComesLastForAWhile() {
+    @Test("An address that just failed comes last for a while") func anAddressThatJustFailedComesLastForAWhile() {
         var random = SeededGenerator(state: 2)
         var book = AddressBook(avoidance: .seconds(60))
         book.failed(addresses[1], now: start)
@@ -48,14 +48,14 @@ struct AddressBookTests {
         #expect(later.contains(addresses[1]))
     }
 
-    @Test func anAddressThatFailedIsBetterThanNone() {
+    @Test("A pool dials a failed address if it has no other") func anAddressThatFailedIsBetterThanNone() {
         var random = SeededGenerator(state: 3)
         var book = AddressBook(avoidance: .seconds(60))
         book.failed(addresses[0], now: start)
         #expect(book.order([addresses[0]], now: start, using: &random) == [addresses[0]])
     }
 
-    @Test func equalAddressesAreShuffled() {
+    @Test("The order of equal addresses is random") func equalAddressesAreShuffled() {
         var random = SeededGenerator(state: 4)
         var book = AddressBook(avoidance: .seconds(60))
         let firsts = Set((0..<100).map { _ in book.order(addresses, now: start, using: &random)[0] })

@@ -23,7 +23,7 @@ struct PoolLifecycleTests {
         pool.tick(now: start + duration, lastWork: start + duration)
     }
 
-    @Test func connectionsAreOpenedOneAfterAnother() {
+    @Test("A pool opens its connections one after another") func connectionsAreOpenedOneAfterAnother() {
         var pool = lifecycle(connections: 3)
         #expect(ticked(&pool) == [.dial(1)])
         #expect(ticked(&pool, after: .milliseconds(499)).isEmpty)
@@ -35,7 +35,7 @@ struct PoolLifecycleTests {
         #expect(pool.state == .ready)
     }
 
-    @Test func aPoolOpensNothingWithoutWorkAndOneConnectionForOneRequest() {
+    @Test("A pool opens nothing without work, and one connection for one request") func opensForWork() {
         var pool = PoolLifecycle(lifecycle(connections: 3).rules, now: start, jitter: { 1 })
         #expect(ticked(&pool, after: .seconds(9)).isEmpty)
         #expect(pool.state == .idle)
@@ -48,7 +48,7 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(21)) == [.dial(3)])
     }
 
-    @Test func failuresAreFollowedByEverLongerPausesUpToAMinute() {
+    @Test("Each failure to connect doubles the pause, up to a minute") func failuresAreFollowedByEverLongerPausesUpToAMinute() {
         var pool = lifecycle()
         var now = start
         var id = 1
@@ -65,7 +65,7 @@ struct PoolLifecycleTests {
         }
     }
 
-    @Test func aConnectionThatServedIsReplacedAtOnceAndBeforeItIsClosed() {
+    @Test("A pool replaces a connection that served at once, before it is closed") func replacedAtOnce() {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.opened(1)
@@ -75,7 +75,7 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(100)).isEmpty)
     }
 
-    @Test func aConnectionThatEndsSoonIsReplacedWithDelay() {
+    @Test("A pool replaces a connection that ended soon after a delay") func replacedLater() {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.opened(1)
@@ -85,7 +85,7 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(3)) == [.dial(2)])
     }
 
-    @Test func connectionsThatServeAndEndSoonAgainAndAgainAreReplacedAsSoonAsTheFirst() {
+    @Test("The delay does not grow when connections serve and end soon again and again") func sameDelay() {
         var pool = lifecycle()
         var now = start
         #expect(pool.tick(now: now, lastWork: now) == [.dial(1)])
@@ -99,7 +99,7 @@ struct PoolLifecycleTests {
         }
     }
 
-    @Test func withoutAConnectionNewcomersAreTurnedAwayAfterThePatience() {
+    @Test("A pool without a connection refuses new batches after its patience") func patienceEnds() {
         var pool = lifecycle()
         _ = ticked(&pool)
         #expect(pool.admission(now: start + .milliseconds(4999)) == .open)
@@ -111,14 +111,14 @@ struct PoolLifecycleTests {
         #expect(pool.admission(now: start + .seconds(15)) == .refusing(.notConnected))
     }
 
-    @Test func aSaturatedPoolGrowsByOneAndAQuietOneShrinksByOne() {
+    @Test("A saturated pool grows by one connection, and a quiet one shrinks by one") func growsAndShrinks() {
         var pool = lifecycle(connections: 1, maximum: 3)
         let full = PoolSize.Load(connections: 1, openStreams: 950, streamLimit: 1000, requestsWait: true)
         let empty = PoolSize.Load(connections: 2, openStreams: 3, streamLimit: 2000, requestsWait: false)
         _ = ticked(&pool)
         _ = pool.opened(1)
         #expect(pool.observe(full, now: start + .seconds(1)).isEmpty)
-        #expect(pool.observe(full, now: start + .seconds(9)).isEmpty, "nobody knows yet whether the first one serves")
+        #expect(pool.observe(full, now: start + .seconds(9)).isEmpty, "the first connection has not served a request yet")
         pool.proven(1)
         #expect(pool.observe(full, now: start + .seconds(10)).isEmpty)
         #expect(pool.observe(full, now: start + .seconds(11)) == [.dial(2)])
@@ -131,11 +131,11 @@ struct PoolLifecycleTests {
         #expect(pool.observe(empty, now: start + .seconds(340)) == [.drain(2)])
         #expect(pool.retiring(2, .poolDecided, now: start + .seconds(340)).isEmpty)
         #expect(pool.closed(2, now: start + .seconds(340)).isEmpty)
-        #expect(ticked(&pool, after: .seconds(400)).isEmpty, "what was let go is not replaced")
+        #expect(ticked(&pool, after: .seconds(400)).isEmpty, "the pool does not replace a connection that it drained")
         #expect(pool.observe(empty, now: start + .seconds(9000)).isEmpty, "the minimum stays")
     }
 
-    @Test func growthWaitsForTheBackoffAndIsForgottenInAPause() {
+    @Test("A growing pool waits for the back-off, and a pause cancels the growth") func growthAndPause() {
         var pool = lifecycle(connections: 1, maximum: 2)
         let full = PoolSize.Load(connections: 1, openStreams: 1, streamLimit: 1, requestsWait: true)
         _ = ticked(&pool)
@@ -157,7 +157,7 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(41)).isEmpty)
     }
 
-    @Test func aCredentialFaultPausesDrainsAndProbesWithOneConnection() {
+    @Test("A refused credential pauses the pool, which drains and then probes with one connection") func credentialPause() {
         var pool = lifecycle(connections: 2)
         _ = ticked(&pool)
         _ = ticked(&pool, after: .milliseconds(500))
@@ -169,7 +169,7 @@ struct PoolLifecycleTests {
         _ = pool.closed(1, now: start)
         _ = pool.closed(2, now: start)
         #expect(ticked(&pool, after: .milliseconds(29_000)).isEmpty)
-        // The pause is over, but only a request makes it worth a connection.
+        // The pause is over, but the pool opens a connection only for a request.
         #expect(ticked(&pool, after: .seconds(30)).isEmpty)
         #expect(pool.admission(now: start + .seconds(30)) == .open)
         #expect(pool.state == .paused(reason: "InvalidProviderToken"))
@@ -188,7 +188,8 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(111)) == [.dial(5)])
     }
 
-    @Test func theFirstWedgedConnectionIsReplacedAndTheNextOnePauses() {
+    @Test("The pool replaces the first connection whose token expired and pauses after the next")
+    func theFirstWedgedConnectionIsReplacedAndTheNextOnePauses() {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.opened(1)
@@ -199,7 +200,7 @@ struct PoolLifecycleTests {
         #expect(pool.state == .paused(reason: "ExpiredProviderToken"))
     }
 
-    @Test func connectionsOfOneAgeMayBeWedgedTogether() {
+    @Test("Connections of one age whose tokens expire together do not pause the pool") func wedgedTogether() {
         var pool = lifecycle(connections: 2)
         _ = ticked(&pool)
         _ = ticked(&pool, after: .milliseconds(500))
@@ -212,7 +213,7 @@ struct PoolLifecycleTests {
         #expect(pool.phase == .running)
     }
 
-    @Test func anIdlePoolKeepsNothingAndTheNextBatchOpensAConnection() {
+    @Test("An idle pool closes its connections, and the next batch opens one") func idlePool() {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.opened(1)
@@ -227,7 +228,7 @@ struct PoolLifecycleTests {
         #expect(pool.admission(now: start + .seconds(9005)) == .refusing(.notConnected))
     }
 
-    @Test func aPoolThatCannotConnectAndHasNoWorkStopsTrying() {
+    @Test("A pool that cannot connect and has no work stops trying") func stopsTrying() {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.closed(1, now: start)
@@ -238,7 +239,7 @@ struct PoolLifecycleTests {
         #expect(pool.nextWake(now: start + .seconds(3600), lastWork: start) == nil)
     }
 
-    @Test func afterShutdownNothingIsOpened() {
+    @Test("A pool opens nothing after shutdown") func afterShutdown() {
         var pool = lifecycle(connections: 2)
         _ = ticked(&pool)
         _ = pool.opened(1)
@@ -248,10 +249,11 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(100)).isEmpty)
         #expect(pool.workWaits(now: start + .seconds(100)).isEmpty)
         #expect(pool.state == .closed)
-        #expect(pool.opened(7) == [.drain(7)], "one that was being dialled is told to go")
+        #expect(pool.opened(7) == [.drain(7)], "the pool drains a connection that was still being dialled")
     }
 
-    @Test func connectionsThatHearNothingBut5xxOpenTheBreakerWhichProbesWithOneUpToEveryFifteenMinutes() {
+    @Test("Connections that get only 5xx answers open the breaker, which probes with one request at most every fifteen minutes")
+    func breaker() {
         var pool = lifecycle()
         var now = start
         var id = 1
@@ -295,13 +297,13 @@ struct PoolLifecycleTests {
         _ = pool.opened(id)
         pool.proven(id)
         #expect(pool.state == .ready)
-        // It begins from the beginning.
+        // The breaker counts from zero again.
         _ = fault()
         #expect(pool.phase == .running)
     }
 
-    @Test(arguments: [(503, "Shutdown"), (429, "TooManyProviderTokenUpdates")])
-    func answersThatAreNoOutageLeaveTheBreakerClosed(status: Int, reason: String) {
+    @Test("Answers that are no outage leave the breaker closed", arguments: [(503, "Shutdown"), (429, "TooManyProviderTokenUpdates")])
+    func noOutage(status: Int, reason: String) {
         var pool = lifecycle()
         var now = start
         for id in 1...10 {
@@ -314,7 +316,8 @@ struct PoolLifecycleTests {
         }
     }
 
-    @Test func aPoisonedConnectionAmongGoodOnesLeavesTheBreakerClosed() {
+    @Test("Faults of connections that had served before leave the breaker closed")
+    func aPoisonedConnectionAmongGoodOnesLeavesTheBreakerClosed() {
         var pool = lifecycle()
         var now = start
         for id in 1...10 {
@@ -328,7 +331,7 @@ struct PoolLifecycleTests {
         }
     }
 
-    @Test func aConnectionThatIsClosedTwiceIsClosedOnce() {
+    @Test("A connection that closes twice counts once") func aConnectionThatIsClosedTwiceIsClosedOnce() {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.opened(1)
@@ -339,7 +342,7 @@ struct PoolLifecycleTests {
         _ = pool.opened(2)
         #expect(pool.state == .ready)
         #expect(ticked(&pool, after: .seconds(100)).isEmpty, "no third one is dialled")
-        // A late word about one that is gone changes nothing.
+        // A late event of a closed connection changes nothing.
         #expect(pool.opened(1) == [.drain(1)])
         pool.proven(1)
         #expect(pool.usableConnections == 1)

@@ -12,7 +12,7 @@ struct PoolSizeTests {
         PoolSize.Load(connections: connections, openStreams: open, streamLimit: limit, requestsWait: waits)
     }
 
-    @Test func growsUpToTheMaximumAndNeverBeyond() {
+    @Test("A pool grows up to its maximum and never beyond") func maximumSize() {
         var size = size()
         var changes = 0
         for second in 0..<100 where size.observe(load(1000, of: 1000), isSettled: true, now: start + .seconds(second)) == .grow {
@@ -22,7 +22,7 @@ struct PoolSizeTests {
         #expect(size.wanted == 4)
     }
 
-    @Test func aMomentOfRestStartsTheWaitAnew() {
+    @Test("A moment without load starts the wait before growth again") func restartsWait() {
         var size = size()
         #expect(size.observe(load(1000, of: 1000), isSettled: true, now: start) == nil)
         #expect(size.observe(load(100, of: 1000), isSettled: true, now: start + .milliseconds(900)) == nil)
@@ -31,20 +31,24 @@ struct PoolSizeTests {
         #expect(size.observe(load(1000, of: 1000), isSettled: true, now: start + .milliseconds(2100)) == .grow)
     }
 
-    @Test(arguments: [(799, 1000, true, false), (800, 1000, true, true), (1, 1, true, true), (1000, 1000, false, false)])
-    func isSaturatedWhenRequestsWaitForFullStreams(open: Int, limit: Int, waits: Bool, isSaturated: Bool) {
+    @Test(
+        "A pool is saturated when requests wait and its streams are nearly all in use",
+        arguments: [(799, 1000, true, false), (800, 1000, true, true), (1, 1, true, true), (1000, 1000, false, false)])
+    func saturation(open: Int, limit: Int, waits: Bool, isSaturated: Bool) {
         #expect(load(open, of: limit, waits: waits).isSaturated == isSaturated)
     }
 
-    @Test(arguments: [
-        (500, 2000, 2, false, true), (501, 2000, 2, false, false), (1000, 3000, 3, false, true), (0, 2000, 2, true, false),
-        (0, 1000, 1, false, false),
-    ])
-    func oneLessIsEnoughWhenHalfOfTheOthersWouldDo(open: Int, limit: Int, connections: Int, waits: Bool, fits: Bool) {
+    @Test(
+        "A pool needs one connection less if half of the others' streams would do",
+        arguments: [
+            (500, 2000, 2, false, true), (501, 2000, 2, false, false), (1000, 3000, 3, false, true), (0, 2000, 2, true, false),
+            (0, 1000, 1, false, false),
+        ])
+    func oneLess(open: Int, limit: Int, connections: Int, waits: Bool, fits: Bool) {
         #expect(load(open, of: limit, connections: connections, waits: waits).fitsInOneLess == fits)
     }
 
-    @Test func whatIsNotSettledIsNotJudged() {
+    @Test("A pool that is not settled does not change its size") func unsettled() {
         var size = size()
         for second in 0..<100 { #expect(size.observe(load(9, of: 9), isSettled: false, now: start + .seconds(second)) == nil) }
         #expect(size.wanted == 1)

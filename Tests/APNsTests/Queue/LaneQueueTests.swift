@@ -3,7 +3,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Who goes next: the lanes")
+@Suite("Which lane goes next")
 struct LaneQueueTests {
     private func queue(_ counts: [Lane: Int], maximum: Int = 100_000) -> LaneQueue {
         var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: maximum)
@@ -19,7 +19,7 @@ struct LaneQueueTests {
         return taken
     }
 
-    @Test func withOneStreamTheWeightsHoldRequestByRequest() {
+    @Test("With one stream the lanes take turns by their weights, request by request") func oneStream() {
         var queue = queue([.now: 100, .soon: 100, .bulk: 100])
         var order: [Lane] = []
         for _ in 0..<42 { order += take(1, from: &queue).map(\.batch.lane) }
@@ -27,7 +27,7 @@ struct LaneQueueTests {
         #expect(order == round + round)
     }
 
-    @Test func manyStreamsAreSharedInTheSameProportion() {
+    @Test("The lanes share many streams in the same proportion") func manyStreams() {
         var queue = queue([.now: 2000, .soon: 2000, .bulk: 2000])
         let taken = take(1050, from: &queue)
         #expect(taken.count { $0.batch.lane == .now } == 800)
@@ -35,14 +35,14 @@ struct LaneQueueTests {
         #expect(taken.count { $0.batch.lane == .bulk } == 50)
     }
 
-    @Test func aLaneAloneGetsEverything() {
+    @Test("A lane that is alone gets every stream") func laneAlone() {
         var queue = queue([.bulk: 500])
         #expect(take(400, from: &queue).count == 400)
         #expect(take(400, from: &queue).count == 100)
         #expect(queue.isEmpty)
     }
 
-    @Test func reservedStreamsAreForNowOnly() {
+    @Test("Only requests of `now` use the reserved streams") func reservedStreams() {
         var queue = queue([.bulk: 500, .soon: 500])
         #expect(take(100, reserved: 10, from: &queue).count == 90)
         #expect(take(10, reserved: 10, from: &queue).isEmpty)
@@ -51,17 +51,17 @@ struct LaneQueueTests {
         #expect(queue.count(.now) == 10)
     }
 
-    @Test func portionsCutForManyStreamsDoNotOutliveThem() {
+    @Test("Portions for many streams end when only one stream is left") func portions() {
         var queue = queue([.bulk: 5000, .soon: 5000])
         _ = take(1000, from: &queue)
         _ = queue.append(.make(.make(50, tag: 1, lane: .now)))
-        // The limit collapsed to one stream: now may wait for what is left of a round of single requests, not of hundreds.
+        // The limit fell to one stream. `now` may wait for the rest of a round of single requests, but not of hundreds.
         var before = 0
         while take(1, from: &queue).first?.batch.lane != .now { before += 1 }
         #expect(before <= 5)
     }
 
-    @Test func aBatchIsCutWhereTheStreamsEndAndNothingIsLostOrDoubled() throws {
+    @Test("The queue cuts a batch where the streams end, and loses or doubles no request") func cutBatch() throws {
         var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 1000)
         let batch = APNsBatch.make(100)
         _ = queue.append(.make(batch))
@@ -70,14 +70,14 @@ struct LaneQueueTests {
         #expect(seen == Array(0..<100))
     }
 
-    @Test func whatComesBackGoesFirst() {
+    @Test("Returned requests go first") func returnedFirst() {
         var queue = queue([.soon: 3])
         let taken = take(2, from: &queue)
         for share in taken { queue.putBack(share) }
         #expect(take(3, from: &queue).map(\.batch.tag) == [0, 1, 2])
     }
 
-    @Test func whatAConnectionRefusedIsForTheOthersAndHoldsNothingUp() {
+    @Test("Requests that one connection refused go to the others and delay nothing") func refusedOnes() {
         var queue = queue([.soon: 2, .now: 1])
         var refused = Share.make(.make(5, tag: 9, lane: .soon))
         refused.refusedBy = [1, 2]
@@ -92,7 +92,7 @@ struct LaneQueueTests {
         #expect(queue.isEmpty)
     }
 
-    @Test func whatComesBackGetsItsLanesShareAndNoMore() {
+    @Test("Returned requests get no more than the share of their lane") func returnedShare() {
         var queue = queue([.now: 100])
         queue.putBack(.make(.make(100, tag: 9, lane: .bulk)))
         var order: [Lane] = []
@@ -100,19 +100,19 @@ struct LaneQueueTests {
         #expect(order == Array(repeating: .now, count: 16) + [.bulk])
     }
 
-    @Test func aFullLaneRefusesAndTheOthersDoNot() {
+    @Test("A full lane refuses new batches, and the other lanes do not") func fullLane() {
         var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100)
         #expect(queue.append(.make(.make(60, lane: .bulk))) == true)
         #expect(queue.append(.make(.make(41, lane: .bulk))) == false)
         #expect(queue.append(.make(.make(40, lane: .bulk))) == true)
         #expect(queue.append(.make(.make(100, lane: .now))) == true)
         #expect(queue.count(.bulk) == 100)
-        // Returned ones are taken always.
+        // The queue always takes returned requests.
         queue.putBack(.make(.make(10, lane: .bulk)))
         #expect(queue.count(.bulk) == 110)
     }
 
-    @Test func anyOrderOfComingsAndGoingsKeepsCountAndOrder() {
+    @Test("The queue keeps count and order through any sequence of additions and removals") func anySequence() {
         var random = SeededGenerator(state: 7)
         var queue = LaneQueue(weights: LaneQueue.Weights(now: 3, soon: 2, bulk: 1), maximumRequests: .max)
         var expected = Lanes<[UInt64]>([])
@@ -135,7 +135,7 @@ struct LaneQueueTests {
         }
     }
 
-    @Test func removingPicksExactlyWhatIsMeant() {
+    @Test("Removing takes exactly the matching requests") func removing() {
         var queue = queue([.now: 10, .bulk: 10])
         #expect(queue.remove { $0.batch.tag % 2 == 0 }.count == 10)
         #expect(queue.count(.now) == 5 && queue.count(.bulk) == 5)

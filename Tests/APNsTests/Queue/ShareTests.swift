@@ -11,7 +11,7 @@ struct ShareTests {
         return share
     }
 
-    @Test func goesToAConnectionThatDidNotRefuseIt() {
+    @Test("A refused share goes to a connection that did not refuse it") func otherConnection() {
         var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100)
         queue.putBack(refused(by: 1, 2))
         var taken: [Share] = []
@@ -24,7 +24,7 @@ struct ShareTests {
         #expect(taken.map(\.requests.count) == [3])
     }
 
-    @Test func comesBackWhenNoConnectionMayHaveIt() {
+    @Test("A share comes back when no connection may have it") func noneLeft() {
         func mayBeResent(_ refusers: [ConnectionID], usable: Set<ConnectionID>) -> Bool {
             var share = Share.make(.make(3))
             share.refusedBy = refusers
@@ -41,7 +41,7 @@ struct ShareTests {
 
 @Suite("A batch and its answers")
 struct BatchLedgerTests {
-    @Test func itIsWholeOnceAndOnlyOnce() {
+    @Test("A ledger reports its batch once, when every answer is there") func completeOnce() {
         let ledger = BatchLedger(.make(5))
         var first = [0, 1].map { APNsAnswer(index: $0, sentAt: 1, result: .accepted) }
         var second = [4].map { APNsAnswer(index: $0, sentAt: 1, result: .unknown(.timedOut)) }
@@ -52,7 +52,7 @@ struct BatchLedgerTests {
         #expect(first.isEmpty && second.isEmpty && third.isEmpty)
     }
 
-    @Test func neighboursGivenBackOneByOneBecomeOneShareAgain() {
+    @Test("Neighbouring requests that come back one by one become one share again") func joining() {
         let (one, other) = (Share.make(.make(10, tag: 1)), Share.make(.make(3, tag: 2)))
         func piece(_ share: Share, _ range: Range<Int>, refusedBy: [ConnectionID] = [1]) -> Share {
             var piece = share

@@ -6,7 +6,7 @@ import SystemIO
 let start = ContinuousClock.now
 
 extension APNsBatch {
-    /// A batch whose requests are numbered from 0 and whose tokens tell batch and number.
+    /// A batch whose requests are numbered from 0. Each token holds the batch and the number.
     static func make(
         _ count: Int = 1, tag: UInt64 = 1, lane: Lane = .now, expiresIn milliseconds: Int64 = 3_600_000, topic: String = "com.example.shop",
         collapseID: String? = nil, collapsesByID: Bool = false, expiration: Int64? = nil
@@ -49,7 +49,7 @@ extension APNsFinishedBatch {
     var acceptedCount: Int { answers.count { $0.result.isAccepted } }
 }
 
-/// A seeded generator: what it did once it does again.
+/// A seeded generator, so that each run has the same sequence.
 struct SeededGenerator: RandomNumberGenerator, Sendable {
     var state: UInt64
 

@@ -6,11 +6,11 @@ import TestSupport
 
 @testable import APNs
 
-/// A pool against one port of this machine, and what comes out of it.
+/// A pool that dials one port of this machine, and its finished batches and events.
 final class PoolBench: Sendable {
     let finished = Signal<APNsFinishedBatch>()
     let events = Signal<APNsPoolEvent>()
-    /// What the gate says to each batch; may change while the pool runs.
+    /// The batches that the gate stops. The test may change them while the pool runs.
     let gate: StopList
     let pool: APNsPool
 
@@ -70,7 +70,7 @@ final class StopList: Sendable {
     func reason(for tag: UInt64) -> StopReason? { reasons.withLock { $0[tag] } }
 }
 
-/// Runs a test against a pool, and shuts both down however it ends.
+/// Runs a test against a pool, and shuts the pool and the server down even if the test fails.
 func withPool(
     _ server: ScriptedServer, tlsName: String = "localhost", _ change: (inout APNsPoolConfiguration) -> Void = { _ in },
     _ body: (PoolBench) async throws -> Void

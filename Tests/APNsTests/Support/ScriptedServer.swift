@@ -25,15 +25,15 @@ struct ScriptedRequest: Sendable {
     }
 }
 
-/// A server over TLS and HTTP/2 that does exactly what a test says, also what no decent server would.
+/// A server over TLS and HTTP/2 that does exactly what a test says, even if it breaks the protocol.
 ///
-/// Each connection has a thread; `onRequest` runs there and may answer through the hand it is given, or leave it to a later `tell`.
+/// Each connection has a thread. `onRequest` runs there and answers through its `ServerHand`, or leaves the answer to a later `perform`.
 final class ScriptedServer: Sendable {
     let port: Int
     let requests = Signal<ScriptedRequest>()
-    /// Each connection once it is through its handshake.
+    /// Each connection after its handshake.
     let connections = Signal<ScriptedConnection>()
-    /// Connections that ended, and whether a byte of HTTP/2 had come.
+    /// Connections that ended, and whether they received a byte of HTTP/2.
     let ended = Signal<(number: Int, heardHTTP2: Bool)>()
     /// Streams that clients reset.
     let resets = Signal<(stream: Int32, code: HTTP2ErrorCode)>()
@@ -48,9 +48,9 @@ final class ScriptedServer: Sendable {
         var alpn = ["h2"]
         var streams = 1000
         var usesStranger = false
-        /// The bytes of TLS are read and nothing is ever said.
+        /// The server reads the bytes of TLS and never answers.
         var isDumb = false
-        /// Clients must show a certificate by one of the authorities in this file.
+        /// Clients must show a certificate of one of the authorities in this file.
         var clientTrust: String?
     }
 
@@ -95,11 +95,11 @@ final class ScriptedServer: Sendable {
     func stop() {
         isStopped.store(true, ordering: .releasing)
         wakeUp.signal()
-        for connection in open.withLock({ $0 }) { connection.tell { $0.close() } }
+        for connection in open.withLock({ $0 }) { connection.perform { $0.close() } }
     }
 }
 
-/// The test's hold on one connection.
+/// A test's access to one connection.
 final class ScriptedConnection: Sendable {
     let number: Int
     let socket: TCPSocket
@@ -119,17 +119,17 @@ final class ScriptedConnection: Sendable {
 
     /// Returns when the client has answered a PING, and so has read and sent everything before it.
     func roundTrip() async throws {
-        tell { $0.session.ping(7) }
+        perform { $0.session.ping(7) }
         _ = try await pongs.next()
     }
 
-    /// Does something on the connection's thread.
-    func tell(_ order: @escaping @Sendable (ServerHand) -> Void) {
+    /// Runs an order on the connection's thread.
+    func perform(_ order: @escaping @Sendable (ServerHand) -> Void) {
         orders.post(order)
     }
 }
 
-/// What a script may do on a connection's thread.
+/// The operations that a script may do on a connection's thread.
 final class ServerHand {
     let session: HTTP2ServerSession
     var isClosing = false
@@ -167,7 +167,7 @@ final class ServerHand {
     }
 }
 
-/// One connection's thread: blocking reads behind a poller, no cleverness.
+/// The loop of one connection's thread: a poller and blocking writes.
 final class ScriptedLoop {
     private let connection: ScriptedConnection
     private let behaviour: ScriptedServer.Behaviour
@@ -259,7 +259,7 @@ final class ScriptedLoop {
         if result == .closed { hand.isClosing = true }
     }
 
-    /// Blocks until everything is out: a test's answers are small.
+    /// Blocks until the socket took everything; the answers of a test are small.
     private func flush(_ tls: TLSSession) {
         while !tls.withOutput({ bytes in
             do {

@@ -2,7 +2,7 @@ import Foundation
 import OpenSSL
 import Testing
 
-/// A certificate for `localhost` that is its own authority, one of a stranger, and a provider's key: made once per run.
+/// A self-signed certificate for `localhost`, one of a stranger, and a provider's key, all made once per run.
 struct TestIdentity: Sendable {
     static let teamID = "TEAM000001"
     static let keyID = "KEY0000001"
@@ -16,7 +16,7 @@ struct TestIdentity: Sendable {
     var strangerFile: String { directory + "/stranger.pem" }
     var strangerKeyFile: String { directory + "/stranger.key" }
 
-    /// What a client shows.
+    /// The certificate of a client.
     var clientFile: String { directory + "/client.pem" }
     var clientKeyFile: String { directory + "/client.key" }
 

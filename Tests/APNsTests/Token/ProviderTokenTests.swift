@@ -16,7 +16,8 @@ struct ProviderTokenTests {
         signer = try #require(ProviderTokenSigner(credential))
     }
 
-    @Test func aTokenIsSignedAndSaysNoMoreThanApplesTable() throws {
+    @Test("A provider token is signed and holds only the fields of Apple's table")
+    func aTokenIsSignedAndSaysNoMoreThanApplesTable() throws {
         let text = String(decoding: try signer.authorization(issuedAt: 1_800_000_000), as: UTF8.self)
         #expect(text.hasPrefix("bearer "))
         let parts = text.dropFirst(7).split(separator: ".", omittingEmptySubsequences: false)
@@ -36,7 +37,7 @@ struct ProviderTokenTests {
 
     struct Renewal: CustomTestStringConvertible, Sendable {
         let testDescription: String
-        /// Minutes passed on the monotonic clock, and what the wall clock says, whenever a request is made.
+        /// For each request: the minutes that passed on the monotonic clock, and the minute on the wall clock.
         let steps: [(age: Int, wall: Int)]
         /// How many tokens the connection has shown by then.
         let tokens: Int
@@ -46,16 +47,18 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test(arguments: [
-        Renewal("kept below fifty minutes", [(0, 0), (49, 49)], tokens: 1),
-        Renewal("renewed at fifty", [(0, 0), (50, 50)], tokens: 2),
-        Renewal("renewed again fifty later", [(0, 0), (50, 50), (99, 99), (100, 100)], tokens: 3),
-        Renewal("renewed when the wall clock was set back", [(0, 0), (25, -35)], tokens: 2),
-        Renewal("but not within twenty minutes of the last", [(0, 0), (19, -41)], tokens: 1),
-        Renewal("and then at twenty", [(0, 0), (19, -41), (20, -40)], tokens: 2),
-        Renewal("renewed when the wall clock was set ahead", [(0, 0), (25, 125)], tokens: 2),
-        Renewal("not twice in twenty minutes however the clock jumps", [(0, 0), (20, -600), (30, 600), (39, -600)], tokens: 2),
-    ])
+    @Test(
+        "A connection renews its token by the token's age",
+        arguments: [
+            Renewal("kept below fifty minutes", [(0, 0), (49, 49)], tokens: 1),
+            Renewal("renewed at fifty", [(0, 0), (50, 50)], tokens: 2),
+            Renewal("renewed again fifty later", [(0, 0), (50, 50), (99, 99), (100, 100)], tokens: 3),
+            Renewal("renewed when the wall clock was set back", [(0, 0), (25, -35)], tokens: 2),
+            Renewal("but not within twenty minutes of the last", [(0, 0), (19, -41)], tokens: 1),
+            Renewal("and then at twenty", [(0, 0), (19, -41), (20, -40)], tokens: 2),
+            Renewal("renewed when the wall clock was set ahead", [(0, 0), (25, 125)], tokens: 2),
+            Renewal("not twice in twenty minutes however the clock jumps", [(0, 0), (20, -600), (30, 600), (39, -600)], tokens: 2),
+        ])
     func tokensAreRenewedByTheirAge(_ renewal: Renewal) throws {
         var slot = ProviderTokenSlot(signer)
         for step in renewal.steps {
@@ -64,7 +67,7 @@ struct ProviderTokenTests {
         #expect(slot.count == renewal.tokens)
     }
 
-    @Test func smallCorrectionsOfTheWallClockAreNone() throws {
+    @Test("Small corrections of the wall clock renew no token") func smallCorrections() throws {
         var slot = ProviderTokenSlot(signer)
         _ = try slot.authorization(now: start, wall: Self.wall)
         _ = try slot.authorization(now: start + .seconds(1800), wall: Self.wall + 1_780_000)
@@ -73,7 +76,7 @@ struct ProviderTokenTests {
         #expect(slot.count == 2)
     }
 
-    @Test func aConnectionKeepsItsOwnTokenByteForByte() throws {
+    @Test("A connection keeps its token byte for byte") func aConnectionKeepsItsOwnTokenByteForByte() throws {
         var slot = ProviderTokenSlot(signer)
         let first = try slot.authorization(now: start, wall: Self.wall)
         // ECDSA signatures differ each time: an equal text is the same token.
@@ -81,7 +84,8 @@ struct ProviderTokenTests {
         #expect(try slot.authorization(now: start + .seconds(3000), wall: Self.wall + 3_000_000) != first)
     }
 
-    @Test func noSequenceOfClockJumpsRenewsTwiceWithinTwentyMinutes() throws {
+    @Test("No sequence of clock jumps renews a token twice within twenty minutes")
+    func noSequenceOfClockJumpsRenewsTwiceWithinTwentyMinutes() throws {
         var random = SeededGenerator(state: 20)
         var slot = ProviderTokenSlot(signer)
         var now = start
@@ -97,7 +101,8 @@ struct ProviderTokenTests {
         #expect(slot.count > 10)
     }
 
-    @Test func aNewConnectionBeginsWithAYoungTokenAndMintsWhereThereIsNone() throws {
+    @Test("A new connection begins with a young token, and makes one if there is none")
+    func aNewConnectionBeginsWithAYoungTokenAndMintsWhereThereIsNone() throws {
         var first = ProviderTokenSlot(signer)
         var young = ProviderTokenSlot(signer)
         var late = ProviderTokenSlot(signer)
@@ -108,27 +113,27 @@ struct ProviderTokenTests {
         #expect(try at(24, &young) == token)
         let other = try at(26, &late)
         #expect(other != token, "it would have to be renewed too soon")
-        // Each renews by its own time, and takes what is young on the shelf instead of minting.
+        // Each renews by its own time, and takes a young shared token instead of making one.
         #expect(try at(49, &first) == token)
         #expect(try at(50, &first) == other)
         #expect(try at(50, &young) == other)
         #expect(young.count == 2)
     }
 
-    @Test func noConnectionBeginsWithATokenThatWasCalledExpired() throws {
+    @Test("No connection begins with a token that APNs called expired") func noConnectionBeginsWithATokenThatWasCalledExpired() throws {
         var first = ProviderTokenSlot(signer)
         var next = ProviderTokenSlot(signer)
         let token = try first.authorization(now: start, wall: Self.wall)
         first.discard()
         let fresh = try next.authorization(now: start + .seconds(1), wall: Self.wall + 1000)
         #expect(fresh != token)
-        // An old one's verdict says nothing about its successor.
+        // An expired token does not make its successor expired.
         first.discard()
         var third = ProviderTokenSlot(signer)
         #expect(try third.authorization(now: start + .seconds(2), wall: Self.wall + 2000) == fresh)
     }
 
-    @Test func whoeverAsksAtOnceGetsOneToken() async throws {
+    @Test("Connections that ask at the same time get one token") func whoeverAsksAtOnceGetsOneToken() async throws {
         let signer = signer
         let tokens = try await withThrowingTaskGroup(of: [UInt8].self) { group in
             for _ in 0..<16 {
@@ -144,7 +149,8 @@ struct ProviderTokenTests {
         #expect(tokens.count == 1)
     }
 
-    @Test func noConnectionChangesItsTokenTwiceInTwentyMinutesWhateverTheOthersDo() throws {
+    @Test("No connection changes its token twice in twenty minutes, whatever the other connections do")
+    func noConnectionChangesItsTokenTwiceInTwentyMinutesWhateverTheOthersDo() throws {
         var random = SeededGenerator(state: 41)
         var slots = (0..<4).map { _ in ProviderTokenSlot(signer) }
         var changes: [[Int]] = Array(repeating: [], count: 4)
@@ -156,7 +162,7 @@ struct ProviderTokenTests {
             if shown[index] != token { changes[index].append(minute) }
             shown[index] = token
             if minute.isMultiple(of: 97) {
-                // A connection ends, another begins: its count begins anew.
+                // A connection ends and another begins, which counts from zero.
                 slots[index] = ProviderTokenSlot(signer)
                 (shown[index], changes[index]) = (nil, [])
             }

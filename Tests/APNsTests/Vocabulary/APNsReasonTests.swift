@@ -4,8 +4,8 @@ import Testing
 
 @Suite("What APNs' reasons mean")
 struct APNsReasonTests {
-    /// Apple's reasons (Handling notification responses from APNs), row by row, typed from that page and not from the code. Effect and
-    /// reaction are our reading of it.
+    /// Apple's reasons, row by row, typed from Apple's page "Handling notification responses from APNs" and not from the code. Effect and
+    /// reaction are our interpretation.
     static let table: [(Int, String, APNsEffect, APNsConnectionReaction)] = [
         (400, "BadCollapseId", .rejected, .keep),
         (400, "BadDeviceToken", .tokenRejected, .keep),
@@ -43,8 +43,8 @@ struct APNsReasonTests {
         (503, "Shutdown", .connectionFault, .retire),
     ]
 
-    @Test(arguments: table)
-    func everyReasonMeansWhatTheTableSays(
+    @Test("Every reason has the effect and the reaction of the table", arguments: table)
+    func knownReasons(
         status: Int, reason: String, effect: APNsEffect, reaction: APNsConnectionReaction
     ) {
         let meaning = APNsMeaning(status: status, reason: reason)
@@ -54,21 +54,23 @@ struct APNsReasonTests {
         #expect(APNsReason(rawValue: reason)?.row.status == status)
     }
 
-    @Test func noReasonIsMissingFromTheTable() {
+    @Test("The table holds every reason") func completeTable() {
         #expect(Set(Self.table.map(\.1)) == Set(APNsReason.allCases.map(\.rawValue)))
     }
 
-    @Test(arguments: [
-        (200, nil, APNsEffect.accepted, APNsConnectionReaction.keep, true),
-        (400, "SomethingNew", .rejected, .keep, true),
-        (403, "SomethingNew", .misconfigured, .keep, false),
-        (403, nil, .misconfigured, .keep, false),
-        (410, nil, .tokenGone, .keep, true),
-        (429, nil, .throttled, .keep, true),
-        (500, nil, .serverFault, .retire, true),
-        (599, "SomethingNew", .serverFault, .retire, true),
-    ])
-    func unknownReasonsGoByStatus(
+    @Test(
+        "The status decides what an unknown reason means",
+        arguments: [
+            (200, nil, APNsEffect.accepted, APNsConnectionReaction.keep, true),
+            (400, "SomethingNew", .rejected, .keep, true),
+            (403, "SomethingNew", .misconfigured, .keep, false),
+            (403, nil, .misconfigured, .keep, false),
+            (410, nil, .tokenGone, .keep, true),
+            (429, nil, .throttled, .keep, true),
+            (500, nil, .serverFault, .retire, true),
+            (599, "SomethingNew", .serverFault, .retire, true),
+        ])
+    func unknownReasons(
         status: Int, reason: String?, effect: APNsEffect, reaction: APNsConnectionReaction, isAuthenticated: Bool
     ) {
         let meaning = APNsMeaning(status: status, reason: reason)
@@ -77,7 +79,7 @@ struct APNsReasonTests {
         #expect(meaning.isAuthenticated == isAuthenticated)
     }
 
-    @Test func ourOwnFaultsAreNeverTheTokens() {
+    @Test("No reason that is our own fault rejects a token") func ownFaults() {
         let ours = Self.table.filter {
             [403, 404, 405, 413, 500, 503].contains($0.0) || $0.1.contains("Topic") && $0.1 != "DeviceTokenNotForTopic"
         }

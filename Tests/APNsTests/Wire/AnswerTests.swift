@@ -18,38 +18,40 @@ struct AnswerTests {
         }
     }
 
-    @Test(arguments: [
-        Case("a body in many frames", .response(status: 410, reason: "Unregistered", timestamp: 1_700_000_000_123, retryAfter: nil)) {
-            $0.answer($1, 410, text: #"{"reason":"Unregistered","timestamp":1700000000123}"#, frameLimit: 3)
-        },
-        Case("no body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) { $0.answer($1, 400, text: "") },
-        Case("a body that is not JSON", .response(status: 404, reason: nil, timestamp: nil, retryAfter: nil)) {
-            $0.answer($1, 404, text: "<html>no</html>")
-        },
-        Case("a reason nobody knows", .response(status: 418, reason: "Teapot", timestamp: nil, retryAfter: nil)) {
-            $0.answer($1, 418, text: #"{"more":{"a":[]},"reason":"Teapot"}"#)
-        },
-        Case(
-            "control characters in the reason",
-            .response(status: 400, reason: "Bad\u{fffd}To\u{fffd}ken\u{fffd}", timestamp: nil, retryAfter: nil)
-        ) { $0.answer($1, 400, text: #"{"reason":"Bad\u0000To\nken\u202e"}"#) },
-        Case("a reason that is no UTF-8", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
-            $0.answer($1, 400, text: #"{"reason":"Bad\ud800Token"}"#)
-        },
-        Case("an endless body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
-            $0.answer($1, 400, text: #"{"reason":"\#(String(repeating: "x", count: 20_000))"}"#)
-        },
-        Case("retry-after", .response(status: 429, reason: "TooManyRequests", timestamp: nil, retryAfter: .seconds(7))) {
-            $0.answer($1, 429, text: #"{"reason":"TooManyRequests"}"#, headers: [("retry-after", "7")])
-        },
-        Case("retry-after that is a date", .response(status: 429, reason: nil, timestamp: nil, retryAfter: nil)) {
-            $0.answer($1, 429, text: "", headers: [("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")])
-        },
-        Case("200 with an id in capitals and a body", .accepted) {
-            $0.answer($1, 200, text: "{}", headers: [("apns-id", "03FF9497-8A6B-0000-0000-000000000000")])
-        },
-        Case("a reset that is no refusal", .unknown(.streamReset)) { $0.reset($1, .internalError) },
-    ])
+    @Test(
+        "The client understands every kind of answer",
+        arguments: [
+            Case("a body in many frames", .response(status: 410, reason: "Unregistered", timestamp: 1_700_000_000_123, retryAfter: nil)) {
+                $0.answer($1, 410, text: #"{"reason":"Unregistered","timestamp":1700000000123}"#, frameLimit: 3)
+            },
+            Case("no body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) { $0.answer($1, 400, text: "") },
+            Case("a body that is not JSON", .response(status: 404, reason: nil, timestamp: nil, retryAfter: nil)) {
+                $0.answer($1, 404, text: "<html>no</html>")
+            },
+            Case("an unknown reason", .response(status: 418, reason: "Teapot", timestamp: nil, retryAfter: nil)) {
+                $0.answer($1, 418, text: #"{"more":{"a":[]},"reason":"Teapot"}"#)
+            },
+            Case(
+                "control characters in the reason",
+                .response(status: 400, reason: "Bad\u{fffd}To\u{fffd}ken\u{fffd}", timestamp: nil, retryAfter: nil)
+            ) { $0.answer($1, 400, text: #"{"reason":"Bad\u0000To\nken\u202e"}"#) },
+            Case("a reason that is no UTF-8", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
+                $0.answer($1, 400, text: #"{"reason":"Bad\ud800Token"}"#)
+            },
+            Case("an endless body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
+                $0.answer($1, 400, text: #"{"reason":"\#(String(repeating: "x", count: 20_000))"}"#)
+            },
+            Case("retry-after", .response(status: 429, reason: "TooManyRequests", timestamp: nil, retryAfter: .seconds(7))) {
+                $0.answer($1, 429, text: #"{"reason":"TooManyRequests"}"#, headers: [("retry-after", "7")])
+            },
+            Case("retry-after that is a date", .response(status: 429, reason: nil, timestamp: nil, retryAfter: nil)) {
+                $0.answer($1, 429, text: "", headers: [("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")])
+            },
+            Case("200 with an id in capitals and a body", .accepted) {
+                $0.answer($1, 200, text: "{}", headers: [("apns-id", "03FF9497-8A6B-0000-0000-000000000000")])
+            },
+            Case("a reset that is no refusal", .unknown(.streamReset)) { $0.reset($1, .internalError) },
+        ])
     func everyKindOfAnswerIsUnderstood(_ one: Case) async throws {
         let server = try ScriptedServer { request, hand in one.answer(hand, request.stream) }
         try await withPool(server) { bench in
@@ -60,13 +62,14 @@ struct AnswerTests {
         }
     }
 
-    @Test func answersAreToldApartByTheirStreamWhateverTheirOrder() async throws {
+    @Test("The client assigns answers by their stream, in any order")
+    func answersAreToldApartByTheirStreamWhateverTheirOrder() async throws {
         let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
         try await withPool(server) { bench in
             bench.submit(.make(101))
             let requests = try await server.requests.next(101).dropFirst()
             let connection = try await server.connections.next()
-            connection.tell { hand in
+            connection.perform { hand in
                 for request in requests.reversed() { hand.answer(request.stream, 400 + request.index % 7, "R\(request.index)") }
             }
             let batch = try await bench.next()[1]
@@ -76,9 +79,9 @@ struct AnswerTests {
         }
     }
 
-    @Test(arguments: [(10, 100), (1, 1000)])
+    @Test("Error bodies beyond the receive window keep coming", arguments: [(10, 100), (1, 1000)])
     func errorBodiesBeyondTheReceiveWindowKeepComing(rounds: Int, requests: Int) async throws {
-        // 1000 answers of 200 bytes: three times what the peer may send before it is told that we have read.
+        // 1000 answers of 200 bytes: three times the window that the peer may fill before the client sends WINDOW_UPDATE.
         let padding = String(repeating: "x", count: 170)
         let server = try ScriptedServer { request, hand in
             hand.answer(request.stream, 400, text: #"{"reason":"BadPriority","more":"\#(padding)"}"#)
@@ -96,12 +99,14 @@ struct AnswerTests {
         }
     }
 
-    /// Exactly a minute ahead of the clock that the pool is given, and far beyond a day.
-    @Test(arguments: [
-        ("Sun, 06 Nov 1994 08:50:37 GMT", Duration.seconds(60)), ("Sunday, 06-Nov-94 08:50:37 GMT", .seconds(60)),
-        ("Sun Nov  6 08:50:37 1994", .seconds(60)), ("Thu, 06 Nov 2094 08:49:37 GMT", .seconds(86_400)), ("604800", .seconds(86_400)),
-    ])
-    func retryAfterMayBeADateAndMayBeLong(text: String, wait: Duration) async throws {
+    /// Dates that are exactly a minute ahead of the pool's clock, and waits far beyond a day.
+    @Test(
+        "Retry-After may be a date and may be long",
+        arguments: [
+            ("Sun, 06 Nov 1994 08:50:37 GMT", Duration.seconds(60)), ("Sunday, 06-Nov-94 08:50:37 GMT", .seconds(60)),
+            ("Sun Nov  6 08:50:37 1994", .seconds(60)), ("Thu, 06 Nov 2094 08:49:37 GMT", .seconds(86_400)), ("604800", .seconds(86_400)),
+        ])
+    func retryDates(text: String, wait: Duration) async throws {
         let server = try ScriptedServer { request, hand in hand.answer(request.stream, 503, text: "", headers: [("retry-after", text)]) }
         try await withPool(server, { $0.clock = APNsClock(now: { .now }, wall: { 784_111_777_000 }) }) { bench in
             bench.submit(.make(1))
@@ -113,7 +118,8 @@ struct AnswerTests {
 
 @Suite("Silence", .timeLimit(.minutes(5)))
 struct SilenceTests {
-    @Test func anUnansweredRequestIsUnknownAtItsDeadlineAndItsStreamIsReset() async throws {
+    @Test("An unanswered request is unknown at its deadline, and the client resets its stream")
+    func anUnansweredRequestIsUnknownAtItsDeadlineAndItsStreamIsReset() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in
             if request.index != 1 { hand.accept(request) }
         }
@@ -121,7 +127,7 @@ struct SilenceTests {
         try await withPool(server, { $0.clock = time.clock }) { bench in
             bench.submit(.make(3))
             _ = try await server.requests.next(2)
-            // Beyond a request's time, not beyond that for which the third may wait for a stream.
+            // Past a request's timeout, but not past the time that the third request may wait for a stream.
             time.set(.seconds(30))
             try await server.connections.next().roundTrip()
             let batch = try await bench.next()[1]
@@ -134,7 +140,7 @@ struct SilenceTests {
         }
     }
 
-    @Test func whatHasLeftIsAwaitedBeyondItsExpiryAndTheConnectionIsNotToBlame() async throws {
+    @Test("The client awaits sent requests beyond their expiry and does not blame the connection") func sentExpiry() async throws {
         let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
         let time = TestTime()
         try await withPool(
@@ -150,7 +156,7 @@ struct SilenceTests {
             time.set(.seconds(61))
             try await connection.roundTrip()
             try await connection.roundTrip()
-            connection.tell { hand in for request in sent.dropFirst() { hand.accept(request) } }
+            connection.perform { hand in for request in sent.dropFirst() { hand.accept(request) } }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 11)
             await bench.pool.shutdown(deadline: .zero)
@@ -160,7 +166,7 @@ struct SilenceTests {
         }
     }
 
-    @Test func whatHadNotAllLeftAtItsExpiryIsTakenBackAndTheConnectionIsNotToBlame() async throws {
+    @Test("The client stops partly sent requests at their expiry and does not blame the connection") func partlySent() async throws {
         let server = try ScriptedServer()
         let proxy = try FaultProxy(port: server.port)
         let time = TestTime()
@@ -171,7 +177,7 @@ struct SilenceTests {
         bench.submit(.make(1, tag: 1))
         _ = try await bench.next()
         proxy.set(.paused)
-        // 65,535 bytes of window hold fifteen such bodies, and no more are granted while the server hears nothing.
+        // The window of 65,535 bytes holds fifteen such bodies, and the server grants no more while it reads nothing.
         bench.submit(
             APNsBatch(
                 tag: 2, lane: .now, pushType: .alert, topic: "t", priority: 10, expiresAt: WallClock.milliseconds() + 20_000,
@@ -185,7 +191,7 @@ struct SilenceTests {
         let finished = try await bench.next(2)
         let batch = try #require(finished[2])
         let stopped = batch.answers.count { $0.result == .stopped(.expired) }
-        #expect((180..<200).contains(stopped), "\(stopped): those behind the window")
+        #expect((180..<200).contains(stopped), "\(stopped): the requests behind the window")
         #expect(batch.acceptedCount == 200 - stopped)
         #expect(finished[3]?[0] == .accepted)
         await bench.pool.shutdown(deadline: .zero)
@@ -196,7 +202,7 @@ struct SilenceTests {
         proxy.stop()
     }
 
-    @Test func aLateAnswerChangesNothing() async throws {
+    @Test("A late answer changes nothing") func lateAnswer() async throws {
         let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
         let time = TestTime()
         try await withPool(server, { $0.clock = time.clock }) { bench in
@@ -207,7 +213,7 @@ struct SilenceTests {
             try await connection.roundTrip()
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?[1] == .unknown(.timedOut))
-            connection.tell { $0.accept(late) }
+            connection.perform { $0.accept(late) }
             bench.submit(.make(1, tag: 2))
             let secondBatch = try await bench.next()[2]
             #expect(secondBatch?[0] == .accepted)
@@ -215,7 +221,7 @@ struct SilenceTests {
         }
     }
 
-    @Test func repeatedTimeoutsReplaceTheConnection() async throws {
+    @Test("Repeated timeouts replace the connection") func repeatedTimeoutsReplaceTheConnection() async throws {
         let server = try ScriptedServer { request, hand in if request.connection > 1 || request.index == 0 { hand.accept(request) } }
         let time = TestTime()
         try await withPool(server, { $0.clock = time.clock }) { bench in
@@ -223,7 +229,7 @@ struct SilenceTests {
             _ = try await server.requests.next(4)
             time.set(.seconds(60))
             let connection = try await server.connections.next()
-            connection.tell { $0.session.ping(1) }
+            connection.perform { $0.session.ping(1) }
             let batch = try await bench.next()[1]
             #expect(batch?.answers.count { $0.result == .unknown(.timedOut) } == 3)
             try await bench.events.first { if case .connectionRetired(_, "timeouts") = $0 { true } else { false } }
@@ -233,7 +239,7 @@ struct SilenceTests {
         }
     }
 
-    @Test func aDeadPeerIsNoticedByPing() async throws {
+    @Test("A PING notices a dead peer") func aDeadPeerIsNoticedByPing() async throws {
         let server = try ScriptedServer()
         let proxy = try FaultProxy(port: server.port)
         let time = TestTime()
@@ -249,7 +255,7 @@ struct SilenceTests {
         bench.submit(.make(1, tag: 3))
         try await bench.events.first { if case .connectionClosed(_, "ping_timeout") = $0 { true } else { false } }
         proxy.set(.forwarding)
-        // Where the connection looked at its clock just before that was changed, it took the third too.
+        // If the connection read its clock just before the change, it took the third request too.
         let lost = try await bench.next(2)[2]
         #expect(lost?[0] == .unknown(.connectionLost))
         bench.submit(.make(1, tag: 4))

@@ -10,12 +10,12 @@ struct ByteSweepTests {
     private static let lanes = 4
     private static let requests = 5
 
-    @Test(arguments: [true, false], 0..<lanes)
-    func givesEveryRequestOneAnswerAndSendsNoneTwice(isTowardsServer: Bool, lane: Int) async throws {
+    @Test("A broken connection gives every request one answer and sends none twice", arguments: [true, false], 0..<lanes)
+    func brokenLater(isTowardsServer: Bool, lane: Int) async throws {
         try await withLink { bench, link, server in
             var sound = 0
             for bytes in stride(from: lane, through: 400, by: Self.lanes) {
-                // For the connection that is there; the one that follows is sound.
+                // The fault hits the open connection; the next one has no fault.
                 link.set(Self.conditions(isTowardsServer, bytes))
                 link.set(.forwarding, for: .new)
                 let batch = try await Self.send(bytes, through: bench)
@@ -23,14 +23,14 @@ struct ByteSweepTests {
                 #expect(batch.acceptedCount + unknown == Self.requests, "after \(bytes) bytes")
                 if unknown == 0 { sound += 1 }
             }
-            // Nothing of which APNs has no whole request is in doubt: a break in the middle of a request is not.
+            // If APNs did not get the whole request, its outcome is not in doubt.
             #expect(!isTowardsServer || sound > 0)
             try Self.checkThatNothingCameTwice(server)
         }
     }
 
-    @Test(arguments: [true, false], 0..<lanes)
-    func isNoConnectionWhileItIsMadeAndCostsNoRequest(isTowardsServer: Bool, lane: Int) async throws {
+    @Test("A connection that breaks in its handshake loses no request", arguments: [true, false], 0..<lanes)
+    func brokenHandshake(isTowardsServer: Bool, lane: Int) async throws {
         try await withLink { bench, link, server in
             for bytes in stride(from: lane, through: 400, by: Self.lanes) {
                 let made = link.accepted.waiting.count
@@ -40,7 +40,7 @@ struct ByteSweepTests {
                 link.set(.forwarding, for: .new)
                 let batch = try await Self.send(bytes, through: bench)
                 let unknown = batch.answers.count { $0.result == .unknown(.connectionLost) || $0.result == .unknown(.streamReset) }
-                // Only a connection that was made may have carried a request.
+                // Only a connection that finished its handshake may have carried a request.
                 #expect(batch.acceptedCount + unknown == Self.requests, "after \(bytes) bytes")
             }
             try Self.checkThatNothingCameTwice(server)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A client certificate instead of a key", .timeLimit(.minutes(5)))
 struct CertificateCredentialTests {
-    @Test func isShownInTheHandshakeAndNoTokenIsSent() async throws {
+    @Test("The client shows its certificate in the handshake and sends no token") func handshake() async throws {
         let identity = try TestIdentity.shared.get()
         let server = try ScriptedServer(ScriptedServer.Behaviour(clientTrust: identity.clientFile))
         let bench = try PoolBench(port: server.port, kind: .certificate(try identity.clientCertificate()))
@@ -23,7 +23,7 @@ struct CertificateCredentialTests {
         server.stop()
     }
 
-    @Test func thatTheServerRefusesPausesThePool() async throws {
+    @Test("A certificate that the server refuses pauses the pool") func refusedCertificate() async throws {
         let identity = try TestIdentity.shared.get()
         let server = try ScriptedServer(ScriptedServer.Behaviour(clientTrust: identity.strangerFile))
         let bench = try PoolBench(port: server.port, kind: .certificate(try identity.clientCertificate()))

@@ -16,21 +16,23 @@ struct ConnectionEndTests {
         }
     }
 
-    @Test(arguments: ["", #"{"reason":"Shutdown"}"#, "Maximum active streams violated for this endpoint."])
+    @Test(
+        "After GOAWAY the pool sends each delivery once and awaits the accepted streams",
+        arguments: ["", #"{"reason":"Shutdown"}"#, "Maximum active streams violated for this endpoint."])
     func goAwayInTheMiddleSendsEachDeliveryOnceAndAwaitsWhatWasTaken(text: String) async throws {
         let server = try holdingServer()
         try await withPool(server) { bench in
             bench.submit(.make(101))
             let first = try await server.requests.next(101)
             let connection = try await server.connections.next()
-            // The streams up to the fiftieth held request are the first connection's, the others certainly not processed.
+            // The first connection keeps the streams up to the fiftieth held request. It certainly did not process the others.
             let last = first[50].stream
-            connection.tell { $0.goAway(last: last, text) }
+            connection.perform { $0.goAway(last: last, text) }
             let moved = try await server.requests.next(50)
             #expect(moved.allSatisfy { $0.connection == 2 })
             #expect(Set(moved.map(\.index)) == Set(51...100))
-            // Only now, long after the replacement works, does the old connection answer what it took.
-            connection.tell { hand in for request in first[1...50] { hand.answer(request.stream, 410, "Unregistered") } }
+            // The old connection answers its streams only now, long after the replacement works.
+            connection.perform { hand in for request in first[1...50] { hand.answer(request.stream, 410, "Unregistered") } }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 51)
             #expect(
@@ -39,8 +41,8 @@ struct ConnectionEndTests {
         }
     }
 
-    /// Only what APNs says about a request is final: this process's memory is neither the request's fault nor the address's.
-    @Test func aRequestForWhichHTTP2HasNoMemoryGoesAgainOverAnotherConnection() async throws {
+    /// Only an answer from APNs is final. A lack of memory in this process is neither the request's fault nor the address's.
+    @Test("A request for which HTTP/2 has no memory goes again over another connection") func noMemory() async throws {
         let server = try ScriptedServer()
         try await withPool(server, { $0.maximumSessionMemory = 500_000 }) { bench in
             bench.submit(.make(900))
@@ -60,68 +62,69 @@ struct ConnectionEndTests {
         }
     }
 
-    @Test func twoGoAwaysAreOneEnd() async throws {
+    @Test("Two GOAWAY frames are one end") func twoGoAwaysAreOneEnd() async throws {
         let server = try holdingServer()
         try await withPool(server) { bench in
             bench.submit(.make(11))
             let first = try await server.requests.next(11)
             let connection = try await server.connections.next()
-            connection.tell { $0.goAway(last: .max) }
+            connection.perform { $0.goAway(last: .max) }
             try await bench.events.first { if case .connectionRetired = $0 { true } else { false } }
-            connection.tell { $0.goAway(last: first[5].stream) }
+            connection.perform { $0.goAway(last: first[5].stream) }
             let moved = try await server.requests.next(5)
             #expect(Set(moved.map(\.index)) == Set(6...10))
-            connection.tell { hand in for request in first[1...5] { hand.accept(request) } }
+            connection.perform { hand in for request in first[1...5] { hand.accept(request) } }
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?.acceptedCount == 11)
         }
     }
 
-    @Test func theReplacementIsOpenedBeforeTheOldConnectionEnds() async throws {
+    @Test("The pool opens the replacement before the old connection ends")
+    func theReplacementIsOpenedBeforeTheOldConnectionEnds() async throws {
         let server = try holdingServer()
         try await withPool(server) { bench in
             bench.submit(.make(2))
             let first = try await server.requests.next(2)
             let old = try await server.connections.next()
-            old.tell { $0.goAway(last: first[1].stream) }
+            old.perform { $0.goAway(last: first[1].stream) }
             _ = try await server.connections.next()
             bench.submit(.make(1, tag: 2))
             let secondBatch = try await bench.next()[2]
             #expect(secondBatch?[0] == .accepted, "while the old one still waits")
-            old.tell { $0.accept(first[1]) }
+            old.perform { $0.accept(first[1]) }
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?.acceptedCount == 2)
             try await bench.events.first { if case .connectionClosed(_, "drained") = $0 { true } else { false } }
         }
     }
 
-    @Test func whatAGoAwayTookAndNeverAnsweredIsUnknownAtTheDeadline() async throws {
+    @Test("Streams that a GOAWAY kept and APNs never answered are unknown at the deadline") func keptStreams() async throws {
         let server = try holdingServer()
         let time = TestTime()
         try await withPool(server, { $0.clock = time.clock }) { bench in
             bench.submit(.make(3))
             let first = try await server.requests.next(3)
             let connection = try await server.connections.next()
-            connection.tell { $0.goAway(last: first[1].stream) }
+            connection.perform { $0.goAway(last: first[1].stream) }
             let again = try await server.requests.next()
             #expect(again.index == 2)
             try await server.connections.next().roundTrip()
             time.set(.seconds(60))
-            connection.tell { $0.session.ping(1) }
+            connection.perform { $0.session.ping(1) }
             let batch = try await bench.next()[1]
             #expect(batch?[1] == .unknown(.timedOut))
             #expect(batch?[2] == .accepted)
         }
     }
 
-    @Test(arguments: [true, false])
+    @Test("After a lost connection sent requests are unknown, and the pool sends the others elsewhere", arguments: [true, false])
     func aLostConnectionLeavesWhatHadLeftUnknownAndTheRestIsSentElsewhere(isRude: Bool) async throws {
         let server = try holdingServer()
         try await withPool(server, { $0.maximumStreams = 50 }) { bench in
             bench.submit(.make(100))
             let first = try await server.requests.next(51)
             let connection = try await server.connections.next()
-            connection.tell { isRude ? $0.kill() : $0.close() }
+            connection.perform { isRude ? $0.kill() : $0.close() }
             let batch = try #require(try await bench.next()[1])
             #expect(Set(batch.answers.map(\.index)) == Set(0..<100))
             for request in first.dropFirst() { #expect(batch[request.index] == .unknown(.connectionLost)) }
@@ -131,8 +134,8 @@ struct ConnectionEndTests {
         }
     }
 
-    @Test func requestsStuckBehindTheWindowAreCertainlyNotProcessed() async throws {
-        // 65,535 bytes of window hold fifteen bodies of 4 KiB, and a server that is not read from takes no more.
+    @Test("Requests behind the flow-control window are certainly not processed") func behindWindow() async throws {
+        // The window of 65,535 bytes holds fifteen bodies of 4 KiB, and a server that reads nothing grants no more.
         let server = try holdingServer()
         let proxy = try FaultProxy(port: server.port)
         let bench = try PoolBench(port: proxy.port)
@@ -150,14 +153,15 @@ struct ConnectionEndTests {
         proxy.set(.forwarding)
         let batch = try #require(try await bench.next()[2])
         let unknown = batch.answers.count { $0.result == .unknown(.connectionLost) }
-        #expect((1...20).contains(unknown), "\(unknown): those that fitted into the window may have arrived")
+        #expect((1...20).contains(unknown), "\(unknown): the requests within the window may have arrived")
         #expect(batch.acceptedCount == 200 - unknown)
         await bench.pool.shutdown(deadline: .zero)
         server.stop()
         proxy.stop()
     }
 
-    @Test func anOutageOpensTheBreakerAndOneRequestFindsItsEnd() async throws {
+    @Test("An outage opens the breaker, and one request finds the end of the outage")
+    func anOutageOpensTheBreakerAndOneRequestFindsItsEnd() async throws {
         let isOver = Atomic(false)
         let server = try ScriptedServer { request, hand in
             if isOver.load(ordering: .acquiring) { hand.accept(request) } else { hand.answer(request.stream, 503, "ServiceUnavailable") }
@@ -174,7 +178,7 @@ struct ConnectionEndTests {
             #expect(refused?[0] == .notSent(.unavailable))
             isOver.store(true, ordering: .releasing)
             time.set(.seconds(60))
-            // The first that comes wakes the pool up, which finds that the pause is over; unless something else woke it before.
+            // If nothing else woke the pool before, this batch does. The pool then finds that the pause is over.
             bench.submit(.make(1, tag: 3))
             let wakesUp = try await bench.next()[3]
             bench.submit(.make(5, tag: 4))
@@ -185,7 +189,7 @@ struct ConnectionEndTests {
         }
     }
 
-    @Test(arguments: [(500, "InternalServerError"), (503, "Shutdown")])
+    @Test("A server fault retires the connection", arguments: [(500, "InternalServerError"), (503, "Shutdown")])
     func aServerFaultRetiresTheConnection(status: Int, reason: String) async throws {
         let server = try ScriptedServer { request, hand in
             if request.connection == 1, request.index == 1 { hand.answer(request.stream, status, reason) } else { hand.accept(request) }
@@ -202,7 +206,7 @@ struct ConnectionEndTests {
         }
     }
 
-    @Test func aViolatedProtocolEndsTheConnectionAndNotThePool() async throws {
+    @Test("A protocol violation ends the connection and not the pool") func protocolViolation() async throws {
         let server = try ScriptedServer { request, hand in
             if request.connection == 1, request.index == 1 {
                 // WINDOW_UPDATE of zero on the connection: a protocol error (RFC 9113 section 6.9).
@@ -221,7 +225,7 @@ struct ConnectionEndTests {
         }
     }
 
-    @Test func oldConnectionsAreReplacedOneForOne() async throws {
+    @Test("The pool replaces old connections one for one") func oldConnectionsAreReplacedOneForOne() async throws {
         let server = try ScriptedServer()
         try await withPool(server, { $0.maximumRequestsPerConnection = 10 }) { bench in
             for tag in 1...10 {

@@ -9,7 +9,9 @@ import Testing
 
 @Suite("Refused credentials", .timeLimit(.minutes(5)))
 struct CredentialTests {
-    @Test(arguments: ["InvalidProviderToken", "BadEnvironmentKeyInToken", "BadEnvironmentKeyIdInToken", "BadCertificate"])
+    @Test(
+        "A refused credential pauses the pool",
+        arguments: ["InvalidProviderToken", "BadEnvironmentKeyInToken", "BadEnvironmentKeyIdInToken", "BadCertificate"])
     func aCredentialFaultPausesThePool(reason: String) async throws {
         let server = try ScriptedServer { $1.answer($0.stream, 403, reason) }
         try await withPool(server, { $0.connections = 2 }) { bench in
@@ -18,7 +20,7 @@ struct CredentialTests {
             let batch = try await bench.next()[1]
             #expect(batch?.answers.count { $0.result == .response(status: 403, reason: reason, timestamp: nil, retryAfter: nil) } ?? 0 <= 2)
             #expect(batch?.answers.contains { $0.result == .notSent(.poolPaused) } == true)
-            // While paused everything comes back at once, and nothing is asked of APNs.
+            // A paused pool returns everything at once and sends APNs nothing.
             let asked = server.requests.waiting.count
             #expect(asked <= 2)
             bench.submit(.make(20, tag: 2))
@@ -29,7 +31,7 @@ struct CredentialTests {
         }
     }
 
-    @Test func theProbeIsOneRequestOnOneConnectionAndSuccessResumes() async throws {
+    @Test("The pool probes with one request on one connection, and success resumes it") func probing() async throws {
         enum Mood { case refusing, holding, accepting }
         let mood = Mutex(Mood.refusing)
         let server = try ScriptedServer { request, hand in
@@ -52,8 +54,8 @@ struct CredentialTests {
             _ = try await bench.next()
             let before = server.requests.waiting.count
             mood.withLock { $0 = .holding }
-            // Nothing tells when the pause is over, so batches are offered until a request is let through: one after another, because those that
-            // come while the probe connects wait in the pool, which has room for so many only.
+            // The pool does not report the end of the pause, so offer batches until it sends a request: one after another, because batches
+            // that come while the probe connects wait in the pool, which has little room.
             var tag: UInt64 = 1
             while server.requests.waiting.count == before {
                 tag += 1
@@ -69,14 +71,14 @@ struct CredentialTests {
             #expect(bench.pool.state == .paused(reason: "InvalidProviderToken"))
 
             mood.withLock { $0 = .accepting }
-            connection.tell { $0.accept(probe) }
+            connection.perform { $0.accept(probe) }
             try await bench.state(.ready)
             let last = try await bench.finished.first { $0.batch.tag == tag }
             #expect(last.acceptedCount == 10)
         }
     }
 
-    @Test func aPausedPoolDoesNotReconnect() async throws {
+    @Test("A paused pool does not reconnect") func aPausedPoolDoesNotReconnect() async throws {
         let server = try ScriptedServer { $1.answer($0.stream, 403, "InvalidProviderToken") }
         try await withPool(
             server,
@@ -91,19 +93,19 @@ struct CredentialTests {
             _ = try await bench.next()
             while bench.pool.snapshot().connections.count > 0 { await Task.yield() }
             let opened = bench.pool.snapshot().totals.connectionsOpened
-            // Long past the pause, no request came: nothing was opened.
+            // Long after the pause no request has come, so the pool has opened nothing.
             let later = ContinuousClock.now + .milliseconds(100)
             while ContinuousClock.now < later { await Task.yield() }
             #expect(bench.pool.snapshot().totals.connectionsOpened == opened)
         }
     }
 
-    @Test func goAwayWithACredentialReasonIsNoGracefulShutdown() async throws {
+    @Test("GOAWAY with a credential reason pauses the pool") func goAwayWithACredentialReasonIsNoGracefulShutdown() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
             try await bench.connect()
             let connection = try await server.connections.next()
-            connection.tell { $0.goAway(last: 0, #"{"reason":"BadCertificateEnvironment"}"#) }
+            connection.perform { $0.goAway(last: 0, #"{"reason":"BadCertificateEnvironment"}"#) }
             try await bench.state(.paused(reason: "BadCertificateEnvironment"))
             bench.submit(.make(3))
             let firstBatch = try await bench.next()[1]
@@ -111,7 +113,7 @@ struct CredentialTests {
         }
     }
 
-    @Test func anExpiredTokenReplacesTheConnectionAndItsToken() async throws {
+    @Test("An expired token replaces the connection and its token") func anExpiredTokenReplacesTheConnectionAndItsToken() async throws {
         let server = try ScriptedServer { request, hand in
             if request.connection == 1, request.index == 1 {
                 hand.answer(request.stream, 403, "ExpiredProviderToken")
@@ -136,7 +138,7 @@ struct CredentialTests {
         }
     }
 
-    @Test func tokensThatExpireOnEveryConnectionPauseThePool() async throws {
+    @Test("Tokens that expire on every connection pause the pool") func tokensThatExpireOnEveryConnectionPauseThePool() async throws {
         let server = try ScriptedServer { $1.answer($0.stream, 403, "ExpiredProviderToken") }
         try await withPool(server) { bench in
             bench.submit(.make(5))
@@ -147,18 +149,20 @@ struct CredentialTests {
         }
     }
 
-    @Test func connectionsThatAreOpenedTogetherShowOneToken() async throws {
+    @Test("Connections that open together show one token") func connectionsThatAreOpenedTogetherShowOneToken() async throws {
         let server = try ScriptedServer()
         try await withPool(server, { $0.connections = 3 }) { bench in
             for tag in 0..<60 { bench.submit(.make(10, tag: UInt64(tag))) }
             _ = try await bench.next(60)
             let tokens = Dictionary(grouping: server.requests.waiting, by: \.connection).mapValues { Set($0.map(\.authorization)) }
             #expect(tokens.values.allSatisfy { $0.count == 1 })
-            #expect(tokens.values.reduce(into: Set()) { $0.formUnion($1) }.count == 1, "minted once, by whoever came first")
+            #expect(
+                tokens.values.reduce(into: Set()) { $0.formUnion($1) }.count == 1, "the first connection made it, and the others share it")
         }
     }
 
-    @Test func tooManyTokenUpdatesReplacesTheConnectionAndMintsNothing() async throws {
+    @Test("TooManyProviderTokenUpdates replaces the connection and keeps the token")
+    func tooManyTokenUpdatesReplacesTheConnectionAndMintsNothing() async throws {
         let server = try ScriptedServer { request, hand in
             if request.connection < 4, request.index == 1 {
                 hand.answer(request.stream, 429, "TooManyProviderTokenUpdates")
@@ -183,7 +187,7 @@ struct CredentialTests {
         }
     }
 
-    @Test func aTokenIsRenewedOnALiveConnectionAtFiftyMinutes() async throws {
+    @Test("A live connection renews its token at fifty minutes") func renewsToken() async throws {
         let time = TestTime()
         let server = try ScriptedServer()
         try await withPool(server, { $0.clock = time.clock }) { bench in
@@ -191,7 +195,7 @@ struct CredentialTests {
             let connection = try await server.connections.next()
             for (tag, minutes) in [(1, 0), (2, 49), (3, 51), (4, 70)] {
                 time.set(.seconds(minutes * 60))
-                // The client reads its clocks once per round: see to it that a new one has begun.
+                // The client reads its clocks once per round, so wait until a new round begins.
                 try await connection.roundTrip()
                 bench.submit(.make(1, tag: UInt64(tag), expiresIn: 100_000_000))
                 let batch = try await bench.next()[UInt64(tag)]
@@ -219,9 +223,9 @@ final class TestTime: Sendable {
     }
 }
 
-@Suite("Whom we speak to", .timeLimit(.minutes(5)))
+@Suite("Which server the client trusts", .timeLimit(.minutes(5)))
 struct PeerTests {
-    @Test func aCertificateForAnotherNameIsRefusedWithoutAByte() async throws {
+    @Test("The client sends no byte of HTTP/2 to a server with a certificate for another name") func wrongName() async throws {
         let server = try ScriptedServer()
         try await withPool(server, tlsName: "api.push.apple.com") { bench in
             bench.submit(.make(1))
@@ -232,7 +236,7 @@ struct PeerTests {
         }
     }
 
-    @Test func aStrangersCertificateIsRefusedWithoutAByte() async throws {
+    @Test("The client sends no byte of HTTP/2 to a server with an untrusted certificate") func untrusted() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(usesStranger: true))
         try await withPool(server, tlsName: "elsewhere.example") { bench in
             bench.submit(.make(1))
@@ -242,8 +246,8 @@ struct PeerTests {
         }
     }
 
-    @Test(arguments: [[String](), ["http/1.1"]])
-    func aPeerWithoutHTTP2IsRefusedWithoutAByte(alpn: [String]) async throws {
+    @Test("The client sends no byte of HTTP/2 to a server that does not offer it", arguments: [[String](), ["http/1.1"]])
+    func withoutHTTP2(alpn: [String]) async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(alpn: alpn))
         try await withPool(server) { bench in
             bench.submit(.make(1))
@@ -254,7 +258,7 @@ struct PeerTests {
         }
     }
 
-    @Test func aPeerThatNeverSpeaksIsGivenUp() async throws {
+    @Test("The client gives up a server that never speaks") func muteServer() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(isDumb: true))
         try await withPool(server, { $0.handshakeTimeout = .milliseconds(100) }) { bench in
             bench.submit(.make(1))

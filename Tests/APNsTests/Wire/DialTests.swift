@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Making connections", .timeLimit(.minutes(5)))
 struct DialTests {
-    /// A name whose addresses a test decides.
+    /// A host name whose addresses the test sets.
     private final class Names: Sendable {
         private let addresses = Mutex<[SocketAddress]>([])
 
@@ -28,7 +28,7 @@ struct DialTests {
 
     private func failure(_ event: APNsPoolEvent) -> Bool { if case .connectionFailed = event { true } else { false } }
 
-    @Test func aDeadAddressIsPassedOverWithinOneDial() async throws {
+    @Test("One dial passes over a dead address") func aDeadAddressIsPassedOverWithinOneDial() async throws {
         let server = try ScriptedServer()
         let (dead, good) = (try address(FreePorts.closed), try address(server.port))
         let names = Names()
@@ -44,7 +44,8 @@ struct DialTests {
         server.stop()
     }
 
-    @Test func aDialWithoutALivingAddressIsAnErrorAndTheNextOneAsksForTheNameAnew() async throws {
+    @Test("A dial without a living address is an error, and the next dial resolves the name again")
+    func aDialWithoutALivingAddressIsAnErrorAndTheNextOneAsksForTheNameAnew() async throws {
         let server = try ScriptedServer()
         let dead = try address(FreePorts.closed)
         let names = Names()
@@ -60,8 +61,8 @@ struct DialTests {
         server.stop()
     }
 
-    /// The resolver blocks for as long as it likes: only connections that are being made wait for it.
-    @Test func aResolverThatHangsDelaysNoOpenConnection() async throws {
+    /// The resolver may block for long. Only new connections wait for it.
+    @Test("A resolver that hangs delays no open connection") func aResolverThatHangsDelaysNoOpenConnection() async throws {
         let server = try ScriptedServer()
         let (asked, goOn) = (Signal<Void>(), DispatchSemaphore(value: 0))
         let loops = try APNsEventLoops(threads: 1)

@@ -7,14 +7,14 @@ import Testing
 
 @testable import APNs
 
-/// The scripted server and the simulator stand on the same HTTP/2 wrapper as the client: a rule that both misread would not show. These
-/// servers share no code with it: Python's h2, and nghttpd.
-@Suite("Servers of other people", .timeLimit(.minutes(5)))
+/// The scripted server and the simulator use the same HTTP/2 wrapper as the client, so they cannot show a rule that the wrapper misreads.
+/// These servers share no code with it: Python's h2, and nghttpd.
+@Suite("Servers that share no code with the client", .timeLimit(.minutes(5)))
 struct ForeignServerTests {
     // MARK: Python's h2
 
-    @Test(arguments: ["accept", "one-stream", "no-stream", "small-window", "decorated"])
-    func everyRequestIsAcceptedOnce(behaviour: String) async throws {
+    @Test("h2 accepts every request once", arguments: ["accept", "one-stream", "no-stream", "small-window", "decorated"])
+    func acceptedOnce(behaviour: String) async throws {
         try await with(behaviour) { server, bench in
             bench.submit(.make(40, tag: 1), .make(20, tag: 2, lane: .bulk, collapsesByID: true, expiration: 1_900_000_000))
             let finished = try await bench.next(2)
@@ -25,7 +25,7 @@ struct ForeignServerTests {
         }
     }
 
-    @Test func noRequestIsSentWhileTheLimitIsZero() async throws {
+    @Test("The client sends no request while the stream limit is zero") func zeroLimit() async throws {
         try await with("no-stream") { server, bench in
             bench.submit(.make(3))
             #expect(try await bench.next()[1]?.acceptedCount == 3)
@@ -35,8 +35,8 @@ struct ForeignServerTests {
     }
 
     /// - Parameter behaviour: GOAWAY with the fourth of ten streams as its last one, at once or after one with the highest number.
-    @Test(arguments: ["goaway-low", "goaway-twice"])
-    func whatAGoAwayLeavesOutIsSentOnceMoreAndTheRestIsNot(behaviour: String) async throws {
+    @Test("The client sends the streams that a GOAWAY leaves out once more, and no others", arguments: ["goaway-low", "goaway-twice"])
+    func leftOut(behaviour: String) async throws {
         try await with(behaviour) { server, bench in
             bench.submit(.make(1, tag: 1))
             _ = try await bench.next()
@@ -48,7 +48,7 @@ struct ForeignServerTests {
         }
     }
 
-    @Test func refusedStreamsAreNotSentAgainOnTheConnectionThatRefusedThem() async throws {
+    @Test("The client sends no refused stream again on the connection that refused it") func refusedStreams() async throws {
         try await with("refuse") { server, bench in
             bench.submit(.make(1, tag: 1))
             _ = try await bench.next()
@@ -59,8 +59,8 @@ struct ForeignServerTests {
         }
     }
 
-    @Test(arguments: [("reset", UnknownReason.streamReset), ("cut", .connectionLost)])
-    func whatEndsWithoutAnAnswerIsUnknown(behaviour: String, reason: UnknownReason) async throws {
+    @Test("A request that ends without an answer is unknown", arguments: [("reset", UnknownReason.streamReset), ("cut", .connectionLost)])
+    func withoutAnswer(behaviour: String, reason: UnknownReason) async throws {
         try await with(behaviour) { _, bench in
             bench.submit(.make(1, tag: 1))
             _ = try await bench.next()
@@ -69,7 +69,7 @@ struct ForeignServerTests {
         }
     }
 
-    @Test func anAnswerBeforeTheEndOfTheRequestIsAnAnswer() async throws {
+    @Test("An answer before the end of the request counts") func earlyAnswer() async throws {
         try await with("early") { _, bench in
             bench.submit(.make(5))
             let answers = try await bench.next()[1]?.answers.map(\.result) ?? []
@@ -78,8 +78,9 @@ struct ForeignServerTests {
         }
     }
 
-    /// The client answers each PING and each SETTINGS, and gives a connection up that asks for more than it can send.
-    @Test func aFloodOfControlFramesEndsTheConnectionAtMost() async throws {
+    /// The client answers each PING and each SETTINGS. If a server asks for more answers than the client can send, it gives the connection
+    /// up.
+    @Test("A flood of control frames ends the connection at most") func controlFlood() async throws {
         try await with("flood") { _, bench in
             bench.submit(.make(1, tag: 1))
             _ = try await bench.next()
@@ -93,8 +94,8 @@ struct ForeignServerTests {
 
     // MARK: nghttpd
 
-    @Test(arguments: [1, 100])
-    func nghttpdTakesEveryRequestOnce(streams: Int) async throws {
+    @Test("nghttpd takes every request once", arguments: [1, 100])
+    func takenOnce(streams: Int) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "nghttpd-\(UUID().uuidString)")
         let batch = APNsBatch.make(200)
         try FileManager.default.createDirectory(at: folder.appending(path: "3/device"), withIntermediateDirectories: true)
@@ -114,7 +115,7 @@ struct ForeignServerTests {
             kill(server.processIdentifier, SIGKILL)
             server.waitUntilExit()
         }
-        // It takes connections a moment after its start: until then dialling fails, and the next attempt comes soon.
+        // nghttpd takes connections a moment after its start. Until then dialling fails, and the next attempt comes soon.
         let bench = try PoolBench(port: port)
         bench.submit(batch)
         let finished = try await bench.next()[1]
@@ -132,7 +133,7 @@ struct ForeignServerTests {
         let body: Int64
     }
 
-    /// A process whose output is kept.
+    /// A server process that keeps its output.
     final class Server: Sendable {
         let port: Int
         private let process: Process
@@ -167,7 +168,7 @@ struct ForeignServerTests {
             }
         }
 
-        /// Ends the server, so that all of its output is here.
+        /// Ends the server and returns its whole output.
         func lines() throws -> [JSONValue] {
             stop()
             return try output.withLock { $0 }.split(separator: "\n").map { try JSONValue.parse(Array($0.utf8)) }

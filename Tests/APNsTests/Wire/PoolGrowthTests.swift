@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Connections come and go", .timeLimit(.minutes(5)))
 struct PoolGrowthTests {
-    @Test func streamsThatAreUsedUpOpenAnotherConnectionAndRestClosesIt() async throws {
+    @Test("A pool opens another connection when its streams are used up and closes it at rest") func growthAndRest() async throws {
         let held = Mutex<[ScriptedRequest]?>([])
         let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 5)) { request, hand in
             let isHeld = held.withLock { held in
@@ -28,12 +28,12 @@ struct PoolGrowthTests {
         ) { bench in
             bench.submit(.make(40))
             let first = try await server.connections.next()
-            // The first is full and answers nothing; the rest is sent on a second one, and nothing twice.
+            // The first connection is full and answers nothing. The pool sends the others on a second one, and nothing twice.
             let sent = try await server.requests.next(40)
             #expect(Set(sent.map(\.index)).count == 40)
             #expect(sent.filter { $0.connection == 1 }.count <= 7)
             #expect(Set(sent.map(\.connection)) == [1, 2])
-            first.tell { hand in
+            first.perform { hand in
                 for request in held.withLock({ held in
                     defer { held = nil }; return held ?? []
                 }) { hand.accept(request) }
@@ -48,7 +48,7 @@ struct PoolGrowthTests {
         }
     }
 
-    @Test func namesAreResolvedAnewForEachConnection() async throws {
+    @Test("The pool resolves the name again for each connection") func resolvesName() async throws {
         let server = try ScriptedServer { request, hand in
             if request.index == 1 { hand.answer(request.stream, 500, "InternalServerError") } else { hand.accept(request) }
         }
@@ -77,7 +77,7 @@ struct PoolGrowthTests {
         }
     }
 
-    /// Two servers of one name.
+    /// Two servers with one host name.
     private func twins(_ change: (inout APNsPoolConfiguration) -> Void, _ first: ScriptedServer, _ second: ScriptedServer) throws
         -> PoolBench
     {
@@ -90,7 +90,7 @@ struct PoolGrowthTests {
         }
     }
 
-    @Test func connectionsGoToDifferentAddresses() async throws {
+    @Test("Connections go to different addresses") func differentAddresses() async throws {
         let (first, second) = (try ScriptedServer(), try ScriptedServer())
         let bench = try twins({ $0.connections = 4 }, first, second)
         try await bench.connect()
@@ -102,11 +102,11 @@ struct PoolGrowthTests {
         second.stop()
     }
 
-    @Test func anAddressThatShutsDownIsAvoided() async throws {
+    @Test("The pool avoids an address that shuts down") func avoidedAddress() async throws {
         let (bad, good) = (try ScriptedServer { $1.answer($0.stream, 503, "Shutdown") }, try ScriptedServer())
         let bench = try twins({ _ in }, bad, good)
         var tag: UInt64 = 0
-        // Which one comes first is chance; after the first refusal it is the good one, and stays so.
+        // The first server is random. After the first refusal the pool stays with the good one.
         var results: [Bool] = []
         while results.count < 6 {
             tag += 1
@@ -121,7 +121,7 @@ struct PoolGrowthTests {
         good.stop()
     }
 
-    @Test func aDaysConnectionsAreReplacedOneByOneInItsLastTenth() async throws {
+    @Test("The pool replaces its connections one by one in the last tenth of a day") func dailyReplacement() async throws {
         let time = TestTime()
         let server = try ScriptedServer()
         try await withPool(
@@ -134,13 +134,13 @@ struct PoolGrowthTests {
         ) { bench in
             try await bench.connect()
             let first = try await server.connections.next(3)
-            // Their age and their patience with SETTINGS are counted from a clock that is about to jump.
+            // Their age and their timeout for SETTINGS run on a clock that is about to jump.
             for _ in 0..<3 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
             time.set(.seconds(24 * 3600 * 9 / 10 - 3600))
             for connection in first { try await connection.roundTrip() }
             #expect(bench.pool.snapshot().totals.retirements.isEmpty)
             time.set(.seconds(24 * 3600))
-            for connection in first { connection.tell { $0.session.ping(1) } }
+            for connection in first { connection.perform { $0.session.ping(1) } }
             _ = try await server.connections.next(3)
             for _ in 0..<3 { try await bench.events.first { if case .connectionRetired(_, "age") = $0 { true } else { false } } }
             bench.submit(.make(5, expiresIn: 1_000_000_000))
@@ -149,7 +149,7 @@ struct PoolGrowthTests {
         }
     }
 
-    @Test func eachConnectionsAgeIsDrawnByChance() {
+    @Test("The maximum age of each connection is random") func randomAge() {
         let day: Duration = .seconds(86_400)
         let ages = (0..<100).map { _ in ConnectionState.Rules.age(upTo: day) }
         #expect(ages.allSatisfy { $0 >= day * 0.9 && $0 <= day })

@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNs
 
-/// An HTTP proxy on one connection at a time: reads a head, answers what the test says, and then passes bytes both ways.
+/// An HTTP proxy. It reads a request head, gives the answer of the test, and then passes bytes both ways.
 private final class ProxyServer: Sendable {
     let port: Int
     let heads = Signal<String>()
@@ -51,7 +51,7 @@ private final class ProxyServer: Sendable {
         let asked = String(decoding: head, as: UTF8.self)
         heads.send(asked)
         let said = answer(asked)
-        // One byte at a time: an answer may come in any pieces.
+        // One byte at a time, because an answer may come in any pieces.
         for byte in Array(said.utf8) { try Self.write([byte], to: client) }
         guard said.hasPrefix("HTTP/1.1 200") else { return client.close() }
         let server = try TCPSocket.connect(to: target, timeout: .seconds(10))
@@ -79,14 +79,14 @@ private final class ProxyServer: Sendable {
 @Suite("Through an HTTP proxy", .timeLimit(.minutes(5)))
 struct ProxyTests {
     private func bench(_ proxy: ProxyServer, authorization: String? = nil) throws -> PoolBench {
-        // The name is the proxy's to resolve.
+        // The proxy resolves the name.
         try PoolBench(port: 443, host: "apns.invalid") {
             $0.proxy = APNsProxy(host: "127.0.0.1", port: proxy.port, authorization: authorization)
             $0.patience = .milliseconds(100)
         }
     }
 
-    @Test func requestsGoThroughATunnelToAPNsWithTLSInside() async throws {
+    @Test("Requests go to APNs over TLS through the tunnel of the proxy") func tunnel() async throws {
         let server = try ScriptedServer()
         let proxy = try ProxyServer(to: server.port) { _ in "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n" }
         let bench = try bench(proxy, authorization: "Basic dXNlcjpwYXNz")
@@ -101,11 +101,14 @@ struct ProxyTests {
         server.stop()
     }
 
-    @Test(arguments: [
-        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "APNS_PROXY_CREDENTIALS_FILE"), ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "502"),
-        ("SSH-2.0-OpenSSH\r\n\r\n", "no answer"), ("", "closed"), ("HTTP/1.1 200 OK\r\n\r\nmore", "no answer"),
-    ])
-    func aProxyThatOpensNoTunnelIsAnErrorThatSaysSo(answer: String, part: String) async throws {
+    @Test(
+        "A proxy that opens no tunnel is an error that says why",
+        arguments: [
+            ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "APNS_PROXY_CREDENTIALS_FILE"),
+            ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "502"),
+            ("SSH-2.0-OpenSSH\r\n\r\n", "no answer"), ("", "closed"), ("HTTP/1.1 200 OK\r\n\r\nmore", "no answer"),
+        ])
+    func noTunnel(answer: String, part: String) async throws {
         let proxy = try ProxyServer(to: FreePorts.closed) { _ in answer }
         let bench = try bench(proxy)
         bench.submit(.make(1))

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Refused streams", .timeLimit(.minutes(5)))
 struct RefusalTests {
-    /// Refuses everything but the request that opens the gate, on some connections or on all.
+    /// Refuses the requests that `isRefusing` chooses, and accepts the others.
     private func refusingServer(_ isRefusing: @escaping @Sendable (ScriptedRequest) -> Bool) throws -> ScriptedServer {
         try ScriptedServer { request, hand in
             if isRefusing(request) { hand.reset(request.stream, .refusedStream) } else { hand.accept(request) }
@@ -18,7 +18,8 @@ struct RefusalTests {
         for _ in 0..<count { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
     }
 
-    @Test func anotherConnectionGetsItAtOnceUnderTheSameID() async throws {
+    @Test("Another connection gets a refused request at once under the same id")
+    func anotherConnectionGetsItAtOnceUnderTheSameID() async throws {
         let server = try refusingServer { $0.connection == 1 && $0.index > 0 }
         try await withPool(
             server,
@@ -37,7 +38,8 @@ struct RefusalTests {
         }
     }
 
-    @Test func noConnectionGetsItTwiceAndNoMoreThanThreeOthersAtAll() async throws {
+    @Test("No connection gets a refused request twice, and at most three others get it")
+    func noConnectionGetsItTwiceAndNoMoreThanThreeOthersAtAll() async throws {
         let server = try refusingServer { _ in true }
         try await withPool(
             server,
@@ -59,7 +61,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func theOnlyConnectionDoesNotGetItAgain() async throws {
+    @Test("The only connection does not get a refused request again") func theOnlyConnectionDoesNotGetItAgain() async throws {
         let server = try refusingServer { $0.index > 0 }
         try await withPool(server) { bench in
             bench.submit(.make(10))

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Sending", .timeLimit(.minutes(5)))
 struct SendingTests {
-    @Test func aRequestCarriesExactlyWhatApplesTableSays() async throws {
+    @Test("A request carries exactly the headers of Apple's table") func aRequestCarriesExactlyWhatApplesTableSays() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
             let batch = APNsBatch.make(2, tag: 5, collapseID: "news", expiration: 1_900_000_000)
@@ -33,7 +33,7 @@ struct SendingTests {
         }
     }
 
-    @Test func everyPushTypeAndPriorityLeavesAsItIs() async throws {
+    @Test("The client sends every push type and priority unchanged") func everyPushTypeAndPriorityLeavesAsItIs() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
             let kinds = PushType.allCases.flatMap { type in type.allowedPriorities.sorted().map { (type, $0) } }
@@ -55,7 +55,7 @@ struct SendingTests {
         String(decoding: span.indices.map { span[$0] }, as: UTF8.self)
     }
 
-    @Test func manyBatchesOfAllLanesEachComeBackOnceAndWhole() async throws {
+    @Test("Each of many batches of all lanes comes back once and whole") func manyBatches() async throws {
         let server = try ScriptedServer()
         try await withPool(server, { $0.connections = 3 }) { bench in
             let sizes = [1, 100, 7, 33]
@@ -81,7 +81,7 @@ struct SendingTests {
         }
     }
 
-    @Test func headersOfOneBatchNeverLeakIntoAnother() async throws {
+    @Test("The headers of one batch never leak into another") func noLeak() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
             bench.submit(.make(3, tag: 1, topic: "com.example.one", collapseID: "x", expiration: 0))
@@ -97,30 +97,30 @@ struct SendingTests {
         }
     }
 
-    @Test func oneRequestGoesAheadUntilAPNsKnowsUs() async throws {
+    @Test("The client sends one request at a time until APNs accepts its credential") func goesAhead() async throws {
         let server = try ScriptedServer { _, _ in }
         try await withPool(server) { bench in
             bench.submit(.make(50))
             let first = try await server.requests.next()
             let connection = try await server.connections.next()
-            // Whatever else the client had to say would have come before its answer to a PING.
+            // Any other frame of the client would have come before its answer to the PING.
             try await connection.roundTrip()
             #expect(server.requests.waiting.isEmpty)
-            connection.tell { $0.answer(first.stream, 403, "Forbidden") }
+            connection.perform { $0.answer(first.stream, 403, "Forbidden") }
             let second = try await server.requests.next()
             try await connection.roundTrip()
             #expect(server.requests.waiting.isEmpty, "403 does not open the gate")
-            connection.tell { $0.answer(second.stream, 400, "BadDeviceToken") }
+            connection.perform { $0.answer(second.stream, 400, "BadDeviceToken") }
             let rest = try await server.requests.next(48)
-            connection.tell { hand in for request in rest { hand.accept(request) } }
+            connection.perform { hand in for request in rest { hand.accept(request) } }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 48)
             #expect(batch?[0] == .response(status: 403, reason: "Forbidden", timestamp: nil, retryAfter: nil))
         }
     }
 
-    @Test func theStreamLimitIsObeyedUpAndDownAtOnce() async throws {
-        // Never more open than allowed, at any moment of the limit's ride from 1000 to 1 and back.
+    @Test("The client obeys every new stream limit at once, up and down") func theStreamLimitIsObeyedUpAndDownAtOnce() async throws {
+        // The client never has more streams open than allowed while the limit goes from 1000 to 1 and back.
         let open = OpenStreams(allowed: 1000)
         let server = try ScriptedServer { request, hand in
             if request.index == 0 { hand.accept(request) } else { open.add(request, hand) }
@@ -130,30 +130,30 @@ struct SendingTests {
             let connection = try await server.connections.next()
             _ = try await server.requests.next(1001)
             #expect(open.count == 1000)
-            connection.tell { hand in
+            connection.perform { hand in
                 hand.settings(1)
                 open.answerAll(hand, thenAllow: 1)
             }
             for _ in 0..<20 {
                 _ = try await server.requests.next()
                 #expect(open.count == 1)
-                connection.tell { open.answerAll($0) }
+                connection.perform { open.answerAll($0) }
             }
             _ = try await server.requests.next()
-            connection.tell { hand in
+            connection.perform { hand in
                 hand.settings(1000)
                 open.answerAll(hand, thenAllow: 1000)
             }
             _ = try await server.requests.next(1000)
             #expect(open.count == 1000)
-            connection.tell { open.answerAll($0, thenHoldNothing: true) }
+            connection.perform { open.answerAll($0, thenHoldNothing: true) }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 3000)
             #expect(open.violations == 0)
         }
     }
 
-    /// What a scripted server has open and has not answered.
+    /// The streams that a scripted server has not answered.
     final class OpenStreams: Sendable {
         private struct State {
             var held: [ScriptedRequest] = []
@@ -190,7 +190,7 @@ struct SendingTests {
         }
     }
 
-    @Test func ourOwnLimitHoldsToo() async throws {
+    @Test("The client keeps its own stream limit too") func ourOwnLimitHoldsToo() async throws {
         let held = Mutex<[ScriptedRequest]>([])
         let server = try ScriptedServer { request, hand in
             if request.index == 0 { hand.accept(request) } else { held.withLock { $0.append(request) } }
@@ -204,7 +204,7 @@ struct SendingTests {
         }
     }
 
-    @Test func nowOvertakesABacklogOfBulk() async throws {
+    @Test("A request of `now` overtakes a backlog of `bulk`") func overtakes() async throws {
         let held = Mutex<[ScriptedRequest]>([])
         let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, _ in held.withLock { $0.append(request) } }
         try await withPool(server) { bench in
@@ -212,15 +212,15 @@ struct SendingTests {
             let connection = try await server.connections.next()
             _ = try await server.requests.next()
             bench.submit(.make(1, tag: 2, lane: .now))
-            connection.tell { hand in for request in held.withLock({ $0 }) { hand.accept(request) } }
+            connection.perform { hand in for request in held.withLock({ $0 }) { hand.accept(request) } }
             let second = try await server.requests.next()
-            #expect(second.tag == 2, "now goes next, whatever waits in bulk")
+            #expect(second.tag == 2, "now goes next, however much of bulk waits")
             await bench.pool.shutdown(deadline: .zero)
         }
     }
 
     /// Promise 9 (docs/promises.md).
-    @Test func bulkThatIsNotAnsweredNeitherDelaysNowNorPilesUpBeforeIt() async throws {
+    @Test("Unanswered requests of `bulk` do not delay `now`") func unansweredBulk() async throws {
         let server = try ScriptedServer { request, hand in
             if request.tag != 1 || request.index == 0 { hand.accept(request) }
         }

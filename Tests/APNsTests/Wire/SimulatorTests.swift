@@ -8,7 +8,7 @@ import Testing
 
 @testable import APNs
 
-/// Against the whole simulator: its rules are Apple's, and other hands wrote it from the same pages of Apple's.
+/// Against the whole simulator. Its rules are Apple's, and it shares no code with the client above HTTP/2.
 @Suite("Against the simulator", .timeLimit(.minutes(5)))
 struct SimulatorTests {
     private func with(
@@ -31,7 +31,7 @@ struct SimulatorTests {
         try result.get()
     }
 
-    @Test func thousandsArriveOnceEachUnderTheirOwnIDs() async throws {
+    @Test("Thousands of deliveries arrive once each under their own ids") func thousands() async throws {
         try await with({ _ in }, { $0.connections = 2 }) { simulator, bench in
             for tag in 0..<200 { bench.submit(.make(50, tag: UInt64(tag), lane: Lane.allCases[tag % 3])) }
             let finished = try await bench.next(200)
@@ -43,7 +43,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func manyBadTokensMakeItSlowAndNeverWrong() async throws {
+    @Test("Many bad tokens slow the pool down and never change an outcome") func manyBadTokensMakeItSlowAndNeverWrong() async throws {
         // After each rejection one stream is allowed until a push is accepted (docs/apns.md, Streams).
         try await with { simulator, bench in
             let batch = APNsBatch.make(300)
@@ -60,7 +60,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func aRevokedKeyPausesThePool() async throws {
+    @Test("A revoked key pauses the pool") func revokedKey() async throws {
         try await with { simulator, bench in
             bench.submit(.make(10, tag: 1))
             _ = try await bench.next()
@@ -72,7 +72,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func connectionsThatCloseUnderLoadLoseNothingUnnoticed() async throws {
+    @Test("Every delivery has an outcome when connections close under load") func closesUnderLoad() async throws {
         try await with({ _ in }, { $0.connections = 2 }) { simulator, bench in
             var unknown = 0
             var accepted = 0
@@ -97,7 +97,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func whatTheSimulatorSaysOfADeviceArrives() async throws {
+    @Test("The client reports what the simulator answers for a device") func deviceAnswers() async throws {
         try await with { simulator, bench in
             let batch = APNsBatch.make(3)
             try simulator.install(batch.requests[0].token.hex)

@@ -9,13 +9,13 @@ import Testing
 
 @Suite("Waiting and stopping", .timeLimit(.minutes(5)))
 struct WaitingTests {
-    /// Answers nothing until told, one stream at a time.
+    /// Allows one stream and answers nothing until the test says so.
     private func narrowServer() throws -> ScriptedServer {
         try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { _, _ in }
     }
 
-    @Test(arguments: [StopReason.fenced, .cancelled, .held])
-    func theGateStopsAtTheLastMomentWhatWasParkedBefore(reason: StopReason) async throws {
+    @Test("The gate stops waiting requests at the last moment", arguments: [StopReason.fenced, .cancelled, .held])
+    func stoppedLate(reason: StopReason) async throws {
         let server = try narrowServer()
         try await withPool(server) { bench in
             bench.submit(.make(1, tag: 1), .make(5, tag: 2), .make(1, tag: 3))
@@ -23,10 +23,10 @@ struct WaitingTests {
             let connection = try await server.connections.next()
             // Both wait for the only stream; the logout comes now.
             bench.gate.stop(2, reason)
-            connection.tell { $0.accept(first) }
+            connection.perform { $0.accept(first) }
             let next = try await server.requests.next()
             #expect(next.tag == 3)
-            connection.tell { $0.accept(next) }
+            connection.perform { $0.accept(next) }
             let finished = try await bench.next(3)
             #expect(finished[2]?.answers.map(\.result) == Array(repeating: .stopped(reason), count: 5))
             #expect(finished[2]?.answers.allSatisfy { $0.sentAt == nil } == true)
@@ -34,22 +34,22 @@ struct WaitingTests {
         }
     }
 
-    @Test func whatExpiresWhileItWaitsIsNeverSent() async throws {
+    @Test("The pool never sends a request that expires while it waits") func whatExpiresWhileItWaitsIsNeverSent() async throws {
         let server = try narrowServer()
         try await withPool(server) { bench in
             bench.submit(.make(1, tag: 1), .make(3, tag: 2, expiresIn: 200))
             let first = try await server.requests.next()
-            // Nothing frees the stream: the pool itself must notice.
+            // Nothing frees the stream, so the pool itself must notice the expiry.
             let secondBatch = try await bench.next()[2]
             #expect(secondBatch?.answers.map(\.result) == Array(repeating: .stopped(.expired), count: 3))
             let connection = try await server.connections.next()
-            connection.tell { $0.accept(first) }
+            connection.perform { $0.accept(first) }
             _ = try await bench.next()
             #expect(server.requests.waiting.isEmpty)
         }
     }
 
-    @Test func whatIsExpiredOnArrivalIsNotSent() async throws {
+    @Test("The pool does not send a batch that is expired on arrival") func expiredOnArrival() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
             bench.submit(.make(3, expiresIn: -1))
@@ -59,7 +59,8 @@ struct WaitingTests {
         }
     }
 
-    @Test func theQueueIsBoundedAndTheRestComesBackAtOnce() async throws {
+    @Test("The queue is bounded, and batches beyond its limit come back at once")
+    func theQueueIsBoundedAndTheRestComesBackAtOnce() async throws {
         let server = try narrowServer()
         try await withPool(server, { $0.maximumQueued = 100 }) { bench in
             bench.submit(.make(1, tag: 1))
@@ -73,7 +74,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func whatWaitsTooLongForAStreamComesBack() async throws {
+    @Test("A batch that waits too long for a stream comes back") func whatWaitsTooLongForAStreamComesBack() async throws {
         let server = try narrowServer()
         try await withPool(server, { $0.maximumWait = .milliseconds(100) }) { bench in
             bench.submit(.make(1, tag: 1))
@@ -84,7 +85,8 @@ struct WaitingTests {
         }
     }
 
-    @Test func withoutAConnectionBatchesComeBackAfterThePatienceAndThenAtOnce() async throws {
+    @Test("Without a connection batches come back after the pool's patience, and then at once")
+    func withoutAConnectionBatchesComeBackAfterThePatienceAndThenAtOnce() async throws {
         let bench = try PoolBench(port: FreePorts.closed) { $0.patience = .milliseconds(100) }
         bench.submit(.make(3, tag: 1))
         let firstBatch = try await bench.next()[1]
@@ -96,7 +98,7 @@ struct WaitingTests {
         await bench.pool.shutdown(deadline: .zero)
     }
 
-    @Test func aPoolRecoversByItself() async throws {
+    @Test("A pool recovers by itself") func aPoolRecoversByItself() async throws {
         let server = try ScriptedServer()
         let proxy = try FaultProxy(port: server.port)
         proxy.set(.refusing)
@@ -114,7 +116,8 @@ struct WaitingTests {
         proxy.stop()
     }
 
-    @Test func anIdlePoolLetsGoAndComesBackForTheNextBatch() async throws {
+    @Test("An idle pool closes its connection and opens one for the next batch")
+    func anIdlePoolLetsGoAndComesBackForTheNextBatch() async throws {
         let server = try ScriptedServer()
         try await withPool(server, { $0.idleLimit = .milliseconds(150) }) { bench in
             bench.submit(.make(1, tag: 1))
@@ -126,7 +129,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func anEmptyBatchIsDone() async throws {
+    @Test("An empty batch is finished at once") func emptyBatch() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
             bench.submit(.make(0, tag: 9))
@@ -137,7 +140,7 @@ struct WaitingTests {
 
     // MARK: Shutdown
 
-    @Test func shutdownFinishesWhatIsInFlightAndReturnsWhatWaits() async throws {
+    @Test("Shutdown finishes requests in flight and returns waiting ones") func gracefulShutdown() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 3)) { request, hand in
             if request.index == 0 { hand.accept(request) }
         }
@@ -150,7 +153,7 @@ struct WaitingTests {
             bench.submit(.make(1, tag: 2))
             let secondBatch = try await bench.next()[2]
             #expect(secondBatch?[0] == .notSent(.shuttingDown))
-            connection.tell { hand in for request in sent.dropFirst() { hand.accept(request) } }
+            connection.perform { hand in for request in sent.dropFirst() { hand.accept(request) } }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 4)
             #expect(batch?.answers.count { $0.result == .notSent(.shuttingDown) } == 6)
@@ -162,7 +165,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func theShutdownDeadlineLeavesNothingUnanswered() async throws {
+    @Test("Every batch comes back by the shutdown deadline") func shutdownDeadline() async throws {
         let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
         try await withPool(server) { bench in
             bench.submit(.make(20))
@@ -175,7 +178,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func aConnectionThatHangsInItsHandshakeDoesNotDelayShutdown() async throws {
+    @Test("A connection that hangs in its handshake does not delay shutdown") func hangingHandshake() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(isDumb: true))
         try await withPool(server, { $0.handshakeTimeout = .seconds(3600) }) { bench in
             bench.submit(.make(2))
@@ -185,7 +188,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func aPoolThatWasNeverStartedCanBeShutDown() async throws {
+    @Test("A pool that never started can shut down") func neverStarted() async throws {
         let bench = try PoolBench(port: 1)
         bench.submit(.make(2))
         await bench.pool.shutdown(deadline: .zero)

@@ -1,4 +1,4 @@
-/// Why the measurement cannot go on.
+/// The reason why the measurement cannot go on.
 package struct BenchmarkError: Error, CustomStringConvertible {
     package let description: String
 

@@ -4,7 +4,7 @@ import Foundation
 package struct Database: Sendable {
     /// A libpq URI.
     package let url: String
-    /// Where scripts and copied rows go; the server need not read it.
+    /// The folder for scripts and copied rows; the server need not read it.
     package let folder: String
 
     package init(url: String, folder: String) {
@@ -31,7 +31,7 @@ package struct Database: Sendable {
             uniqueKeysWithValues: backends.compactMap { Int($0) }.map { ($0, try ServiceProcess(id: $0).processorTime()) })
     }
 
-    /// What a round should not be disturbed by: dead rows, stale statistics, dirty pages.
+    /// Removes disturbances of a round: dead rows, stale statistics, dirty pages.
     package func settle() throws {
         for sql in ["VACUUM (ANALYZE)", "CHECKPOINT"] { try psql(sql) }
     }

@@ -5,7 +5,7 @@ package struct LoadGenerator: Sendable {
     package let address: SocketAddress
     package let connections: Int
 
-    /// What came of it.
+    /// The result of a load.
     package struct Result: Sendable {
         package var count: Int
         package var seconds: Double

@@ -1,7 +1,7 @@
 import StrictJSON
 package import SystemIO
 
-/// One call at a time, for what is not measured, and the import.
+/// One call at a time, for calls outside the measurement and for the import.
 package struct ServiceClient: Sendable {
     package let address: SocketAddress
     package let key: String
@@ -42,7 +42,7 @@ package struct ServiceClient: Sendable {
         BenchmarkError("the service refused \(what): \(answer.status) \(String(decoding: answer.body.suffix(600), as: UTF8.self))")
     }
 
-    /// Writes the parts while it reads what comes back.
+    /// Writes the parts while it reads the answer.
     package func exchange(_ parts: [[UInt8]], patience: Duration = .seconds(60)) throws -> Answer {
         let socket = try TCPSocket.connect(to: address, timeout: .seconds(10))
         defer { socket.close() }

@@ -11,13 +11,13 @@ package struct ServiceProcess {
     /// The most that was resident since ``forgetPeak()``, MiB.
     package func peak() throws -> Double { try status("VmHWM:") }
 
-    /// Lets VmHWM begin again from what is resident now.
+    /// Resets VmHWM to the current resident size.
     package func forgetPeak() throws { try Data("5".utf8).write(to: URL(filePath: "/proc/\(id)/clear_refs")) }
 
     /// User and system time so far, seconds (fields 14 and 15 of stat, in hundredths of a second on Linux).
     package func processorTime() throws -> Double {
         let text = try String(contentsOf: URL(filePath: "/proc/\(id)/stat"), encoding: .utf8)
-        // The name in brackets may hold blanks; what follows does not.
+        // The name in parentheses may hold blanks; the fields after it do not.
         let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
         guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else {
             throw BenchmarkError("there is no process \(id)")

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Tells the simulator how long it takes to answer the delayed sets of ``BenchTokens``.
+/// Sets the simulator's answer times for the delayed sets of ``BenchTokens``.
 struct AnswerTimes {
     /// The simulator's control API.
     let control: String

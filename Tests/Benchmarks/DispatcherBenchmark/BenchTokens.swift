@@ -3,7 +3,7 @@ import PushModel
 /// The device tokens of the benchmarks: as many as h2load has paths, the same for every contender, one set for each answer time.
 enum BenchTokens {
     static let count = 10_000
-    /// Answer times in milliseconds that the simulator is told of; every other set is answered at once.
+    /// Answer times in milliseconds that the benchmark sets in the simulator. It answers every other set at once.
     static let delayed = [20, 50]
 
     /// Thirty-two bytes that look random and are not, so that a set is the same in every process.

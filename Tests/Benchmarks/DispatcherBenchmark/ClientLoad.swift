@@ -73,7 +73,7 @@ extension DispatcherBenchmark {
             }
         }
 
-        /// Connections come about one after another, and each has to show its token before it may use more than one stream.
+        /// The pool opens connections one after another, and each must show its token before it may use more than one stream.
         private func proveConnections(of pool: APNsPool, _ feeder: Feeder) async throws {
             let deadline = ContinuousClock.now + .seconds(20)
             while pool.snapshot().connections.count(where: { $0.isAuthenticated }) < connections {

@@ -3,10 +3,10 @@ import Foundation
 import HTTP2
 import PushModel
 
-/// What the headers of one request weigh on the wire.
+/// The size of one request's headers on the wire.
 ///
-/// h2load repeats one `apns-id`, which then costs it a byte, where ours are all different. So the baseline is h2load's encoder (nghttp2 with its
-/// defaults) given the same headers as ours; that it is h2load's shows beside it, with one id for all.
+/// h2load repeats one `apns-id`, which then costs it a byte, while our ids all differ. So the baseline is h2load's encoder (nghttp2 with
+/// its defaults) with the same headers as ours. A second figure with one id for all shows that it is h2load's encoder.
 extension DispatcherBenchmark.Compare {
     func measureHeaders(beside h2load: H2Load) throws -> [Measure] {
         let tap = try WireTap(to: port)
@@ -26,7 +26,7 @@ extension DispatcherBenchmark.Compare {
         ]
     }
 
-    /// Less the heads of two frames, HEADERS and DATA, and the body. What a connection says beside requests is below a thousandth.
+    /// Subtracts the heads of two frames, HEADERS and DATA, and the body. The other frames of a connection are below a thousandth.
     private func headerBytes(_ plaintext: Int, requests: Int, payload: Int) -> Double {
         Double(plaintext) / Double(requests) - 18 - Double(payload)
     }

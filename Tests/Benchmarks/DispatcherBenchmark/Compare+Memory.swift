@@ -1,7 +1,7 @@
 import BenchmarkSupport
 import Foundation
 
-/// What a dispatcher holds in memory at full speed: after many deliveries, and before a backlog.
+/// The memory of a dispatcher at full speed, after many deliveries and before a backlog.
 extension DispatcherBenchmark.Compare {
     func measureMemory() async throws -> [Measure] {
         let jobs = deliveries / 100

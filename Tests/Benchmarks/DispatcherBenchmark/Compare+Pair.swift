@@ -1,6 +1,6 @@
 import BenchmarkSupport
 
-/// Two dispatchers beside one, where each waits for the simulator's answers more than for anything else.
+/// Two dispatchers beside one, while each mostly waits for the simulator's answers.
 extension DispatcherBenchmark.Compare {
     func measurePair() async throws -> [Measure] {
         let samples = try await alternate("pair, answers after 50 ms") {

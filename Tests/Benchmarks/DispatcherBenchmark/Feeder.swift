@@ -2,7 +2,7 @@ import APNs
 import PushModel
 import Synchronization
 
-/// Keeps a pool supplied from memory: as many requests as the connections have streams, and as many again, are with it at any time.
+/// Keeps a pool supplied from memory. The pool always has twice as many requests as its connections have streams.
 final class Feeder: Sendable {
     private struct State {
         var next = 0
@@ -52,7 +52,7 @@ final class Feeder: Sendable {
         state.withLock { $0.next = 0 }
     }
 
-    /// On a connection's thread.
+    /// Called on a connection's thread.
     func finished(_ batches: [APNsFinishedBatch]) {
         let (done, continuation) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             for batch in batches {

@@ -49,7 +49,7 @@ extension DispatcherBenchmark {
             let memory = try resident() - before
             progress("fences: \(gate.count) in memory, \(Int(memory)) MiB")
             let quiet = try latencies(of: gate) { _ in }
-            // Time passes so quickly that all of them are forgotten meanwhile; a tick ten times a second, as the dispatcher's.
+            // Time passes so quickly that the fences expire meanwhile. A tick comes ten times a second, as in the dispatcher.
             let rounds = Int(seconds * 10)
             let busy = try latencies(of: gate) { round in
                 gate.apply { $0.forget(before: now - Self.hours * 3_600_000 * Int64(rounds - round) / Int64(rounds)) }
@@ -110,7 +110,7 @@ extension DispatcherBenchmark {
             return (Double(sorted[sorted.count * 99 / 100]) / 1000, Double(longest) / 1000)
         }
 
-        /// Half of its requests are of installations that were fenced.
+        /// Half of its requests are for fenced installations.
         private static func batch(_ fences: Int) throws -> APNsBatch {
             guard let token = DeviceToken(bytes: BenchTokens.bytes(0, answerMilliseconds: 0)) else {
                 throw ValidationError("thirty-two bytes are a token")
@@ -127,7 +127,8 @@ extension DispatcherBenchmark {
 
         // MARK: The start
 
-        /// From a dispatcher's start to the outcome of the first job, which the last fence covers: so all were read, and nothing is sent.
+        /// From a dispatcher's start to the outcome of the first job. The last fence covers this job, so the dispatcher has read all fences
+        /// and sends nothing.
         private func start() async throws -> Measure {
             let (broker, count) = (broker, fences)
             let now = WallClock.milliseconds()
@@ -187,7 +188,7 @@ extension DispatcherBenchmark {
                 contentType: PushJob.contentType, body: job.encoded())
         }
 
-        /// In this process; APNs is a port at which nobody listens.
+        /// A dispatcher in this process. Its APNs is a port without a listener.
         private func dispatcher() throws -> Dispatcher {
             let config = ConfigReader(
                 provider: EnvironmentVariablesProvider(environmentVariables: [

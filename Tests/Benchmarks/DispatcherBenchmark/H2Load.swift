@@ -6,11 +6,11 @@ import PushModel
 
 /// nghttp2's own load generator, with the headers and the payload size of a push: the bare protocol's cost.
 struct H2Load {
-    /// What one run sends, and over what.
+    /// The requests and connections of one run.
     struct Load {
         var requests: Int
         var connections = 2
-        /// At once on each connection: as many as the simulator allows.
+        /// Streams at once on each connection, as many as the simulator allows.
         var streams = 1000
         var payloadBytes = 200
         var answerMilliseconds = 0
@@ -53,7 +53,7 @@ struct H2Load {
         return Sample(count: load.requests, seconds: Double(load.requests) / rate, cpuSeconds: Self.childrenCPU() - before)
     }
 
-    /// Beside those that are pseudo-headers.
+    /// The headers beside the pseudo-headers.
     var headers: [String] {
         [
             "authorization: \(authorization)", "apns-topic: com.example.shop", "apns-push-type: alert", "apns-priority: 10",

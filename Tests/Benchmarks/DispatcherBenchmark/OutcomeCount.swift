@@ -6,7 +6,7 @@ import PushModel
 import RabbitMQ
 import Synchronization
 
-/// What came out.
+/// The result of a count.
 struct OutcomeCount: Sendable {
     var events = 0
     var accepted = 0
@@ -32,7 +32,7 @@ struct OutcomeCount: Sendable {
     }
 }
 
-/// Takes outcome events in the token service's place until so many deliveries have a final one.
+/// Takes outcome events in place of the token service until the given number of deliveries has a final one.
 func countOutcomes(_ deliveries: Int, _ broker: BrokerOptions) async throws -> OutcomeCount {
     let topology = broker.topology
     let (batches, put) = AsyncStream.makeStream(of: [ReceivedMessage].self)

@@ -1,7 +1,7 @@
 import Synchronization
 import SystemIO
 
-/// Stands between a client and the simulator, passes everything on, and counts what the client says: TLS shows the length of every record.
+/// A tap between a client and the simulator that passes everything on and counts the client's bytes. TLS shows the length of every record.
 final class WireTap: Sendable {
     private let listener: TCPListener
     private let target: SocketAddress
@@ -39,7 +39,7 @@ final class WireTap: Sendable {
         listener.close()
     }
 
-    /// Until one of them ends.
+    /// Runs until one side ends.
     private func relay(_ client: TCPSocket, _ server: TCPSocket) throws {
         defer {
             client.close()
@@ -88,7 +88,7 @@ final class WireTap: Sendable {
         }
     }
 
-    /// A connection that ends while bytes are on their way is no news here.
+    /// Ignores a connection that ends while bytes are in flight.
     private func report(_ body: () throws -> Void) {
         do { try body() } catch { print("tap: \(error)") }
     }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import PushModel
 
-/// Codable with Foundation's JSON coders: what one would write first. It cannot embed the payload verbatim, so the payload is a string.
+/// Codable with Foundation's JSON coders, the simplest solution. It cannot embed the payload verbatim, so the payload is a string.
 struct FoundationCodec: JobCodec {
     let name = "Foundation JSON"
     private let encoder = JSONEncoder()

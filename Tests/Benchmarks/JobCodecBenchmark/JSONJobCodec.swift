@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 
-/// JSON by our own writer and scanner: what jobs would be if Protocol Buffers had not been the better of the two.
+/// JSON with our own writer and scanner, the alternative to Protocol Buffers for jobs.
 struct JSONJobCodec: JobCodec {
     let name = "StrictJSON"
 
@@ -47,7 +47,7 @@ struct JSONJobCodec: JobCodec {
     }
 }
 
-/// What was read so far of a message whose fields may stand in any order.
+/// The fields of a message that were read so far; they may stand in any order.
 private struct Draft {
     private static let names = JSONNames([
         "v", "notification", "app", "lane", "push_type", "topic", "priority", "collapse_id", "apns_expiration", "expires_at_ms",

@@ -7,14 +7,14 @@ protocol JobCodec {
     func decode(_ bytes: [UInt8]) throws -> PushJob
 }
 
-/// What the services use.
+/// The codec of the services.
 struct ProtobufCodec: JobCodec {
     let name = "Protocol Buffers"
     func encode(_ job: PushJob) -> [UInt8] { job.encoded() }
     func decode(_ bytes: [UInt8]) throws -> PushJob { try PushJob(decoding: bytes) }
 }
 
-/// A message that says what no job may say.
+/// A message with a value that no job may have.
 struct InvalidJob: Error {
     let field: String
 

@@ -1,6 +1,6 @@
 import PushModel
 
-/// What one codec does with one job.
+/// The figures of one codec with one job.
 struct Figure {
     let codec: String
     let deliveries: Int
@@ -9,7 +9,7 @@ struct Figure {
     let decode: Duration
 }
 
-/// Runs every codec in every round, so that what else the machine does meets all of them, and takes each one's median.
+/// Runs every codec in every round, so that other load of the machine hits all of them, and takes each one's median.
 func measure(_ codecs: [any JobCodec], _ job: PushJob, rounds: Int) throws -> [Figure] {
     var encode: [[Duration]] = Array(repeating: [], count: codecs.count)
     var decode = encode

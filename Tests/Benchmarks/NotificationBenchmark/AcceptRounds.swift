@@ -19,7 +19,7 @@ struct AcceptRounds {
         var ours: LoadGenerator.Result
         var bare: Double
         var commits: [Double]
-        /// Of the service's backends for each notification, until it was published: microseconds.
+        /// Processor time of the service's backends for each notification until it was published, in microseconds.
         var processor: Double
     }
 
@@ -37,7 +37,7 @@ struct AcceptRounds {
             next += requests
             let before = try platform.database.processorTimes(of: "token-service")
             let ours = try load.run(posts)
-            // So that nothing of ours goes on while the baseline runs.
+            // Wait until the platform is idle, so that it does not disturb the baseline.
             try platform.waitUntilPublished()
             let after = try platform.database.processorTimes(of: "token-service")
             let processor = after.reduce(0) { $0 + $1.value - (before[$1.key] ?? 0) } * 1_000_000 / Double(requests)

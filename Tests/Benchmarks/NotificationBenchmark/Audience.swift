@@ -4,8 +4,8 @@ import OpenSSL
 import PushModel
 import StrictJSON
 
-/// Whom the benchmark sends to: an app with a million devices, two for each user, and an app whose few devices are sent to one by one, so
-/// that its arrivals can be told from the others'. Both share a credential, and with it the connections to APNs.
+/// The audience of the benchmark: an app with a million devices, two for each user, and an app with few devices that gets single sends. The
+/// two apps distinguish the arrivals. Both share a credential, and with it the connections to APNs.
 struct Audience {
     static let bulkApp = "bench"
     static let nowApp = "bench-now"
@@ -24,7 +24,7 @@ struct Audience {
         try platform.database.settle()
     }
 
-    /// Rows as registrations would have left them. Ids and tokens are digests, because real ones have no order either.
+    /// Rows like those of registrations. Ids and tokens are digests, because real ones have no order either.
     private static func fill(app: Int, slug: String, _ count: Int) -> String {
         """
         INSERT INTO installations (app_id, id, owner, locale, time_zone, created_at, registered_at)
@@ -40,7 +40,7 @@ struct Audience {
         """
     }
 
-    /// Of the app whose arrivals are told apart.
+    /// The app with single sends, whose arrivals the benchmark counts separately.
     static func nowToken(_ number: Int) -> String { hexText(Digest.sha256(Array("\(nowApp) token \(number)".utf8))) }
     static func nowInstallation(_ number: Int) -> String {
         PushID(bytes: Digest.sha256(Array("\(nowApp) \(number)".utf8)).prefix(16))?.description ?? ""

@@ -1,8 +1,8 @@
 import BenchmarkSupport
 import Foundation
 
-/// The lane `now`, a hundred calls a second, from the API call to the simulator: alone, and while dispatchers work off what waits in
-/// `bulk`. The same rounds tell how far behind the outcomes are.
+/// The lane `now`, a hundred calls a second, from the API call to the simulator: alone, and while dispatchers work off a backlog in `bulk`.
+/// The same rounds measure how far behind the outcomes are.
 struct BacklogRounds {
     /// Of a load without a backlog.
     private static let aloneSeconds = 5.0
@@ -15,7 +15,7 @@ struct BacklogRounds {
 
     let platform: PlatformUnderTest
     let audience: Audience
-    /// The simulator takes as long as Apple.
+    /// The simulator answers as slowly as Apple.
     let isLate: Bool
 
     init(_ platform: PlatformUnderTest, _ audience: Audience, isLate: Bool = false) {
@@ -77,7 +77,7 @@ struct BacklogRounds {
         guard let (first, last) = arrivals.bulk, arrivals.bulkCount >= audience.devices else {
             throw BenchmarkError("only \(arrivals.bulkCount) of the backlog arrived")
         }
-        // Only what was called while the backlog was being worked off.
+        // Counts only calls during the backlog.
         times = zip(calls, times).filter { $0.0.due >= first && $0.0.due <= last }.map { $0.1 }
         let devices = Double(audience.devices)
         try platform.forget()

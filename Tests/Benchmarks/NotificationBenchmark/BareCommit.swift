@@ -7,7 +7,8 @@ struct BareCommit {
     let app: Int
     let devices: Int
 
-    /// The columns that an acceptance fills. Ids are in order of time, as ours are; it counts as published, so that no relay takes it up.
+    /// The columns that an acceptance fills. Ids are in the order of time, like ours. The row counts as published, so that no relay takes
+    /// it.
     private var script: String {
         """
         \\set n random(0, \(devices / 2 - 1))

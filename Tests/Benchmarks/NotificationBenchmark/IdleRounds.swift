@@ -6,8 +6,8 @@ import RabbitMQ
 import StrictJSON
 
 /// From the API call to both arrivals at the simulator, one call at a time on an idle platform, beside one bare commit and one bare
-/// confirmed publish. The bare ones meet servers that are as idle: processors, caches and threads that have come to rest cost them too. What
-/// they take back to back is told as well.
+/// confirmed publish. The bare ones also meet idle servers, with resting processors, caches and threads. The benchmark also reports their
+/// times back to back.
 struct IdleRounds {
     /// Before each call and each bare publish.
     private static let restMilliseconds = 20
@@ -78,7 +78,7 @@ struct IdleRounds {
         ]
     }
 
-    /// The simulator's own answer to a question that waits is the end, so that a little is counted which is not ours.
+    /// The simulator's answer to a waiting question marks the end, so the figure includes a little time of the simulator.
     private func latencies(_ client: ServiceClient) throws -> (arrivals: [Double], answers: [Double]) {
         let (service, simulator) = (try HTTPConnection(to: platform.address), try HTTPConnection(to: platform.simulator))
         var sequence = Int64(try platform.pushes())
@@ -86,7 +86,7 @@ struct IdleRounds {
         for number in 0..<calls {
             let request = audience.toUser(number, key: client.key)
             try simulator.send(HTTPRequest("GET", "/v1/journal?after=\(sequence)&wait_count=2&timeout_seconds=30", key: ""))
-            // The question must wait before there is an answer, and the platform come to rest.
+            // The question must wait before its answer comes, and the platform must be at rest.
             Thread.sleep(forTimeInterval: Double(Self.restMilliseconds) / 1000)
             let begin = ContinuousClock.now
             guard try service.call(request).status == 202 else { throw BenchmarkError("a notification was refused") }
@@ -94,7 +94,7 @@ struct IdleRounds {
             let journal = try simulator.receive()
             arrivals.append(begin.duration(to: .now) / .seconds(1))
             guard let last = try JSONValue.parse(journal.body, maximumBytes: 1 << 20)["last_sequence"]?.integerValue, last == sequence + 2
-            else { throw BenchmarkError("not just two pushes arrived; is somebody else at work?") }
+            else { throw BenchmarkError("not exactly two pushes arrived; is another load running?") }
             sequence = last
         }
         return (arrivals, answers)

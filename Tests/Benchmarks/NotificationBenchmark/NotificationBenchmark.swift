@@ -3,7 +3,8 @@ import BenchmarkSupport
 import Foundation
 import SystemIO
 
-/// The path of a notification beside the bare servers under it, taking turns in one run. `deploy/bench notifications` starts what this needs.
+/// The path of a notification beside the bare servers under it, which take turns in one run. `deploy/bench notifications` starts the
+/// programs that this needs.
 @main
 struct NotificationBenchmark: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,8 +1,8 @@
 import BenchmarkSupport
 import Foundation
 
-/// Each with the machine to itself: dispatchers send to a large audience while the token service stands still, then the token service
-/// applies the outcomes that wait for it.
+/// Each has the machine to itself: the dispatchers send to a large audience while the token service is frozen, and then the token service
+/// applies the waiting outcomes.
 struct OutcomeRounds {
     let platform: PlatformUnderTest
     let audience: Audience
@@ -31,7 +31,7 @@ struct OutcomeRounds {
             let goal = try platform.pushes() + audience.devices
             platform.resumeDispatchers()
             try platform.wait("everything is sent", seconds: 600) { try platform.pushes() >= goal ? () : nil }
-            // Until the last outcomes are in their queue.
+            // Waits until the last outcomes are in their queue.
             Thread.sleep(forTimeInterval: 1)
             try arrivals.read()
             guard let (first, last) = arrivals.bulk else { throw BenchmarkError("nothing was sent") }

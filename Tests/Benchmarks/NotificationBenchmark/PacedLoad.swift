@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import SystemIO
 
-/// Sends at fixed moments, however long the answers take: a slow service is not spared the next request.
+/// Sends at fixed moments, however long the answers take, so that a slow service gets the next request too.
 struct PacedLoad {
     static let perSecond = 100.0
     private static let connections = 32
@@ -21,7 +21,7 @@ struct PacedLoad {
     ) throws -> Calls {
         let question = Question(goesOn)
         defer { question.end() }
-        // After the question's thread, which would inherit it.
+        // Set this after the start of the question's thread, which would inherit it.
         let precedence = Precedence()
         defer { precedence.end() }
         var (idle, busy): ([HTTPConnection], [HTTPConnection]) = ([], [])
@@ -37,12 +37,12 @@ struct PacedLoad {
                 continue
             }
             if idle.isEmpty {
-                // All wait for answers: the oldest one's turn.
+                // All connections wait for answers, so take the oldest one.
                 let oldest = busy.removeFirst()
                 try Self.check(oldest.receive())
                 idle.append(oldest)
             }
-            // Each in its turn: none is idle for so long that the service closes it.
+            // The connections take turns, so that none is idle until the service closes it.
             let connection = idle.removeFirst()
             try connection.send(request(first + calls.count))
             calls.append((first + calls.count, due, Date().timeIntervalSince1970))
@@ -52,7 +52,7 @@ struct PacedLoad {
         return calls
     }
 
-    /// Takes the answers that have come.
+    /// Reads the answers that have come.
     private static func collect(_ idle: inout [HTTPConnection], from busy: [HTTPConnection]) throws -> [HTTPConnection] {
         var waiting: [HTTPConnection] = []
         for connection in busy {
@@ -71,8 +71,8 @@ struct PacedLoad {
     }
 }
 
-/// Before everything else on this machine, for the calling thread: callers are on machines of their own, and what they wait for is never
-/// a processor that the platform keeps busy. Needs to be root (or `CAP_SYS_NICE`); without it calls leave late, which is told.
+/// Gives the calling thread priority over everything else on this machine, because real callers have their own machines and never wait for
+/// a processor of the platform. Needs root or `CAP_SYS_NICE`; without it calls leave late, and the report says so.
 private struct Precedence {
     private let thread = pthread_self()
 

@@ -7,7 +7,7 @@ import RabbitMQ
 import StrictJSON
 import SystemIO
 
-/// The running programs and servers, and how they are told to stand still.
+/// The running programs and servers, and how to freeze them.
 final class PlatformUnderTest {
     let database: Database
     let service: ServiceProcess
@@ -50,7 +50,7 @@ final class PlatformUnderTest {
         resumeDispatchers()
     }
 
-    /// The broker has confirmed all jobs, and that is written down.
+    /// Waits until the broker confirmed all jobs and the database holds that.
     func waitUntilPublished() throws {
         try wait("everything is published", seconds: 120) {
             try database.integer("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0 ? () : nil
@@ -72,14 +72,14 @@ final class PlatformUnderTest {
         return topology
     }
 
-    /// Forgets what was sent: jobs that nobody took, and the notifications.
+    /// Removes the remaining jobs and the notifications.
     func forget() throws {
         try forgetMessages()
         try database.psql("TRUNCATE notifications, notification_variants, notification_counts, jobs, receipts")
         try database.settle()
     }
 
-    /// The jobs that wait in the broker.
+    /// Removes the waiting jobs from the broker.
     func forgetMessages() throws {
         try withBroker { connection in
             for lane in [Lane.now, .soon, .bulk] { try connection.purge(topology.jobQueue(lane)) }
@@ -98,7 +98,7 @@ final class PlatformUnderTest {
         throw BenchmarkError("\(Int(seconds)) s have passed and it is not so that \(what)")
     }
 
-    /// Pushes that the simulator was ever asked for.
+    /// The number of pushes that the simulator received.
     func pushes() throws -> Int { try Self.pushes(at: simulator) }
 
     func play(scenario: String) throws {

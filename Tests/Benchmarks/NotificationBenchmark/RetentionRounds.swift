@@ -62,7 +62,7 @@ struct RetentionRounds {
         ]
     }
 
-    /// Makes a period of long ago and fills it with receipts of two deliveries for each notification.
+    /// Makes an old period and fills it with receipts of two deliveries for each notification.
     private func fill() throws {
         try platform.database.psql(
             """
@@ -77,7 +77,7 @@ struct RetentionRounds {
             """)
     }
 
-    /// Begins when half a second has passed, on a thread of its own.
+    /// Begins after half a second, on its own thread.
     private final class Removal: Sendable {
         private let done = DispatchSemaphore(value: 0)
         private let result = Mutex<Result<Double, any Error>>(.success(0))

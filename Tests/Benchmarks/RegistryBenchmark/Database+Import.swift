@@ -1,6 +1,6 @@
 import BenchmarkSupport
 
-/// What the import and its baseline fill and empty.
+/// The tables that the import and its baseline fill and empty.
 extension Database {
     /// Of `installations`, `tokens` and `installation_history`, in the order in which they may be filled.
     static let tables = ["installations", "tokens", "installation_history"]
@@ -10,7 +10,7 @@ extension Database {
         try settle()
     }
 
-    /// Puts aside what an import has left in the tables.
+    /// Moves the rows of an import out of the tables.
     func copyOut() throws {
         for table in Self.tables { try psql("COPY (SELECT * FROM \(table)) TO STDOUT", output: file(table)) }
     }

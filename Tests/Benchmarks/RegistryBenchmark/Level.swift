@@ -1,6 +1,6 @@
 import BenchmarkSupport
 
-/// What was measured with so many installations in the database.
+/// The figures with one number of installations in the database.
 struct Level {
     let size: Int
     var registrations: [LoadGenerator.Result] = []
@@ -13,7 +13,7 @@ struct Level {
 
     var registrationRate: Double { median(registrations.map(\.rate)) }
     var readRate: Double { median(reads.map(\.rate)) }
-    /// Microseconds that each takes of the whole machine's time.
+    /// Microseconds of the whole machine's time for each request.
     var registrationCost: Double { 1_000_000 / registrationRate }
     var readCost: Double { 1_000_000 / readRate }
 }

@@ -1,8 +1,8 @@
 import OpenSSL
 import PushModel
 
-/// The installations of the benchmark, each known by its number: id, token and user follow from it, here and in SQL alike, so that a request
-/// can name what the database was filled with. Ids and tokens are digests, because real ones have no order either.
+/// The installations of the benchmark. Id, token and user follow from an installation's number, here and in SQL, so that a request can name
+/// rows of the database. Ids and tokens are digests, because real ones have no order either.
 enum Population {
     static let app = "bench"
     /// A user has a telephone and a tablet.
@@ -41,7 +41,7 @@ enum Population {
     private static func bytes(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * $0)) } }
 }
 
-/// What the database does at least, as pgbench scripts.
+/// The least work of the database, as pgbench scripts.
 enum BareSQL {
     /// A refresh: the row of the installation and the row of its token, found by their keys.
     static func refresh(app: Int, population: Int) -> String {
@@ -55,7 +55,7 @@ enum BareSQL {
         """
     }
 
-    /// What an answer shows of a user's installations, in one query.
+    /// The installations of a user in an answer, in one query.
     static func read(app: Int, population: Int) -> String {
         """
         \\set n random(0, \(population / Population.installationsPerUser - 1))

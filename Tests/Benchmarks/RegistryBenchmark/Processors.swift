@@ -1,7 +1,7 @@
 import BenchmarkSupport
 import Foundation
 
-/// Who used the processors, as the operating system accounts for it (proc(5)).
+/// The processor time of each process, as the operating system accounts for it (proc(5)).
 struct Processors {
     let service: Int
     let database: Database
@@ -37,7 +37,7 @@ struct Processors {
         try database.psql("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").split(separator: "\n").compactMap { Int($0) }
     }
 
-    /// What connections have used that the service opened meanwhile.
+    /// The processor time of connections that the service opened meanwhile.
     private func newServers(since known: [Int: Double]) throws -> Double {
         try servers().filter { known[$0] == nil }.reduce(0) { try $0 + Self.used("\($1)") }
     }

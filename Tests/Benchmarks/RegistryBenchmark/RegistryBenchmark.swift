@@ -81,7 +81,7 @@ struct RegistryBenchmark: ParsableCommand {
     private func measureLevels(_ database: Database, _ load: LoadGenerator, key: String, app: Int) throws -> [Level] {
         try database.empty()
         let sizes = try sizes()
-        // So far above what is stored that the two never meet.
+        // Far above the stored numbers, so that the two never meet.
         var fresh = 1_000_000_000
         var stored = 0
         return try sizes.map { size in

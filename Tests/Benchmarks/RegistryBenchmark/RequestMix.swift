@@ -1,12 +1,12 @@
 import BenchmarkSupport
 
-/// What 32 clients ask, prebuilt: the generator does nothing but send during a measurement.
+/// The prebuilt requests of 32 clients, so that the generator only sends during a measurement.
 struct RequestMix {
     let key: String
     /// How many installations the database holds, numbers 0 to below.
     let stored: Int
     private var random: SplitMix
-    /// The next number that nobody has registered yet.
+    /// The next number that is not registered yet.
     private var fresh: Int
     /// The next of the stored tokens that moves to a new installation.
     private var moved = 0
@@ -22,8 +22,8 @@ struct RequestMix {
     /// The first number that was not used.
     var end: Int { fresh }
 
-    /// 70 % the same again, 20 % new, 10 % a known token with a new installation: half of them after a reinstall, for the same user, and half
-    /// for another one, which is a change of owner with its fence.
+    /// 70 % repeat a registration, 20 % are new, and 10 % have a known token with a new installation: half of these after a reinstall, for
+    /// the same user, and half for another user, which changes the owner and makes a fence.
     mutating func registrations(_ count: Int) -> [HTTPRequest] {
         (0..<count).map { _ in
             switch Int.random(in: 0..<10, using: &random) {

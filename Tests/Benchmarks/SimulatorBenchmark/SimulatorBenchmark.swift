@@ -30,9 +30,9 @@ struct SimulatorBenchmark: ParsableCommand {
         let load = try PushLoad(keyFile: keyFile, requests: requests, connections: connections, core: core)
         let contenders = [
             Contender(name: "simulator", process: pid, targets: try load.targets("\(apns)/3/device/")),
-            // The same number of bytes to take in, and a file to find; what follows the question mark is not looked at.
+            // The same number of bytes to read, and a file to find. nghttpd ignores the text after the question mark.
             Contender(name: "nghttpd", process: nghttpdPID, targets: try load.targets("\(nghttpd)/empty?pad=")),
-            // The least that a server can be asked: its path is in no request but the first.
+            // The smallest possible request; only the first one carries its path.
             Contender(name: "nghttpd, one path", process: nghttpdPID, targets: try load.target("\(nghttpd)/empty")),
         ]
         var samples = contenders.map { _ in [Sample]() }

@@ -3,7 +3,7 @@ import ChaosChecking
 import ChaosLedger
 import Foundation
 
-/// Judges one run: 0 where every promise was kept, 1 where one was broken, 2 where nothing can be judged.
+/// Judges one run. The status is 0 if every promise was kept, 1 if one was broken, 2 if the run cannot be judged.
 @main
 struct ChaosCheckerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,15 +1,15 @@
 import ChaosLedger
 import PushModel
 
-/// The kills of dispatchers any of which may have caused a duplicate.
+/// Kills of dispatchers, each of which may have caused a duplicate.
 struct DuplicateSet: Hashable {
     /// Numbers of faults.
     let kills: [Int64]
-    /// It may have been told to the broker twice as well.
+    /// The relay may have published it twice as well.
     let isPublisher: Bool
 }
 
-/// Deliveries that APNs got more than once, and why.
+/// Deliveries that APNs got more than once, and the reasons.
 extension Checker {
     mutating func judgeDuplicates() {
         for delivery in pushLog.deliveries {
@@ -70,23 +70,24 @@ extension Checker {
         delivery.send < 0 ? "" : " (marker \(sends[delivery.send].marker), request \(sends[delivery.send].request))"
     }
 
-    /// Whether one of the attempts may have been unsettled because of the fault. A refused one counts as well: its repetition was on its way
-    /// to the broker, and may have been told twice. So may a job that was put off unsent; its two copies are pushed when they come back.
+    /// Whether one of the attempts may have been unsettled because of the fault. A refused attempt counts too, because its retry was on its
+    /// way to the broker and may have been published twice. The same applies to a job that was put off unsent, whose two copies are pushed
+    /// when they come back.
     private func isInFlight(_ attempts: [Int64], _ fault: FaultTimeline.Fault, until end: Int64) -> Bool {
         attempts.contains { $0 >= fault.began - run.settling && $0 <= end }
     }
 
-    /// Whether its notification may have been told to the broker twice because of the fault.
+    /// Whether the relay may have published its notification twice because of the fault.
     private func isBeingPublished(_ delivery: PushLog.Delivery, _ fault: FaultTimeline.Fault, first: Int64) -> Bool {
         guard delivery.send >= 0 else { return false }
         let begin = max(sends[delivery.send].sentAt, sends[delivery.send].notBefore ?? 0)
-        // The broker's word comes back, and is written down, within a moment of the job's arrival.
+        // The broker's confirm comes back and is stored within a moment of the job's arrival.
         return fault.began <= first + run.recovery && begin <= fault.recovered + run.recovery
     }
 
-    /// Each kill answers for so many duplicates as its dispatcher had in flight. Kills are asked in their order, and take first what no
-    /// later one can answer for: if that does not find a place for all, nothing does, because a duplicate's kills follow one another.
-    /// What can be explained otherwise takes what room is left.
+    /// Each kill explains as many duplicates as its dispatcher had in flight. The kills are processed in their order, and each first takes
+    /// the duplicates that no later kill can explain. This assignment is optimal, because the kills of a duplicate are consecutive.
+    /// Duplicates with another explanation take the remaining room.
     private mutating func judgeKills() {
         let order = faults.all.filter { $0.excuses.contains(.kill) }.map(\.id)
         var rooms = Dictionary(uniqueKeysWithValues: order.map { ($0, run.inFlightBound) })
@@ -104,7 +105,7 @@ extension Checker {
         verdict.figures.worstKill = run.inFlightBound - (rooms.values.min() ?? run.inFlightBound)
     }
 
-    /// - Returns: what found no room.
+    /// - Returns: the duplicates that no kill explains.
     private mutating func assign(
         _ sets: [DuplicateSet: Int], to order: [Int64], _ rooms: inout [Int64: Int]
     ) -> [(set: DuplicateSet, count: Int)] {
@@ -122,7 +123,7 @@ extension Checker {
         return open.filter { $0.count > 0 }
     }
 
-    /// Whether something was done to the way of a delivery that may part what APNs knows from what the dispatcher learned.
+    /// Whether a fault on the path of a delivery may make APNs and the dispatcher disagree about it.
     func mayDiffer(_ delivery: PushLog.Delivery) -> Bool {
         let attempts = pushLog.attempts(of: delivery)
         if attempts.contains(where: { $0.fate == .unanswered }) { return true }

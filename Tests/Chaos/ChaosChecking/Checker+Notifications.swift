@@ -1,7 +1,7 @@
 import ChaosLedger
 import PushModel
 
-/// What the API says of notifications, beside what clients were told and what APNs saw.
+/// Compares the API's notifications with the clients' answers and with APNs' pushes.
 extension Checker {
     mutating func judge(_ record: ReportedRecord) {
         switch record {
@@ -12,7 +12,7 @@ extension Checker {
     }
 
     private mutating func judge(_ reported: ReportedNotification) {
-        // One that no client was told of is found by the markers of its pushes.
+        // The checker finds a notification that no client got in an answer by the markers of its pushes.
         let index = sends.index(ofNotification: reported.id) ?? unclaimedSend(of: reported)
         if let index { sends[index].isReported = true }
         for count in reported.counts { verdict.figures.outcomes[count.outcome.rawValue, default: 0] += count.count }
@@ -50,7 +50,7 @@ extension Checker {
             if let send, stops.mayBeHeld(send, reported.id, at: end) { return }
             verdict.find(.stuck, "\(name): still \(reported.state.rawValue), \(reported.pending) of \(reported.total) deliveries pending")
         case .cancelled:
-            if !stops.mayBeCancelled(reported.id), index != nil { verdict.find(.lost, "\(name): cancelled, and nobody had asked for that") }
+            if !stops.mayBeCancelled(reported.id), index != nil { verdict.find(.lost, "\(name): cancelled without a request") }
         case .expired:
             if let send, !mayBeExpired(send) { verdict.find(.lost, "\(name): expired before its time") }
         case .completed, .noTargets: break
@@ -98,7 +98,7 @@ extension Checker {
         }
     }
 
-    /// Whether the ledgers show a reason for an outcome that is no push.
+    /// Whether the ledgers show a reason for an outcome without a push.
     private func isTrue(
         _ outcome: OutcomeClass, _ receipt: ReportedDelivery, _ delivery: PushLog.Delivery?, _ reported: ReportedNotification,
         _ send: SendBook.Send
@@ -125,8 +125,8 @@ extension Checker {
         }
     }
 
-    /// Whether APNs spoke against one of the installation's tokens, so that it may have been retired when its delivery was about to be told to the
-    /// broker anew. What APNs says is applied a while later, and not before faults are over.
+    /// Whether APNs rejected one of the installation's tokens, so that the token may have been retired just before its delivery was
+    /// published again. The service applies a rejection a while later, and not before faults are over.
     private func mayBeRetired(at installation: PushID, since moment: Int64) -> Bool {
         let earliest = faults.troubled(until: moment) - run.lateness
         return owners.calls(on: installation).flatMap(\.tokens).contains { token in
@@ -134,14 +134,14 @@ extension Checker {
         }
     }
 
-    /// Given up after so many attempts that it was not for a mood.
+    /// Given up after at least the smallest number of attempts.
     private func isUsedUp(_ delivery: PushLog.Delivery?) -> Bool {
         delivery.map { pushLog.attempts(of: $0).count >= Self.fewestAttempts } ?? false
     }
 
     private static var fewestAttempts: Int { 5 }
 
-    /// `Int64.max` stands for a moment that nobody told.
+    /// `Int64.max` stands for an unknown moment.
     private func mayBeExpired(_ send: SendBook.Send) -> Bool {
         guard let expiry = send.expiresAt else { return false }
         let end = run.endedAt ?? .max
@@ -149,18 +149,18 @@ extension Checker {
             || faults.all.contains { $0.step > 0 && send.sentAt <= $0.ended + run.recovery && expiry <= $0.ended + run.recovery + $0.step }
     }
 
-    /// Whether APNs, or the way there, was ill since a notification was asked for: then there may be no trace of an attempt.
+    /// Whether APNs or the link to it had a fault since the request of a notification. Then an attempt may have left no trace.
     private func isAPNsTroubled(_ send: SendBook.Send) -> Bool {
         faults.all.contains { $0.recovered + run.recovery >= send.sentAt && !$0.excuses.isDisjoint(with: [.apns, .connection]) }
     }
 
-    /// What APNs accepted against what was counted.
+    /// Compares APNs' accepted pushes with the counters.
     private mutating func compare(_ reported: ReportedNotification, _ send: SendBook.Send) {
         let seen = pushLog.deliveries(from: send.firstDelivery)
         guard reported.isComplete else { return }
         if reported.hasAllReceipts {
             let known = Set(reported.deliveries.map(\.id))
-            // A second delivery to one token is a second notification, which has been found already.
+            // A second delivery to one token is a second notification, which the checker has found already.
             let tokens = Set(seen.filter { known.contains($0.id) }.map(\.token))
             for delivery in seen where !known.contains(delivery.id) && !tokens.contains(delivery.token) {
                 verdict.find(.counters, "\(describe(reported, send)): APNs got delivery \(delivery.id), of which there is no receipt")

@@ -1,6 +1,6 @@
 import ChaosLedger
 
-/// What was asked and accepted at which moment, as far as overload is judged by it.
+/// The requests and acceptances of each moment, for the judgement of overload.
 struct OverloadBook {
     /// When each send request was answered 202.
     private var accepted: [Int64] = []
@@ -21,13 +21,13 @@ struct OverloadBook {
     func floods(in window: ClosedRange<Int64>) -> [SampleRecord.Flood] { floods.filter { window.contains($0.at) } }
 }
 
-/// The bar of overload: four fifths of what it can do, whatever is asked of it; the rest is shed.
+/// The bar of overload: the platform accepts at least four fifths of its capacity under any load, and sheds the rest.
 extension Checker {
-    /// Of the capacity.
+    /// A fraction of the capacity.
     private static var goodputShare: Double { 0.8 }
-    /// Times the capacity: where less is due, it is no overload to speak of.
+    /// A multiple of the capacity. With fewer due requests there is no overload.
     private static var leastDue: Double { 2.5 }
-    /// Of what is due, so many times the capacity must have found a connection: what waits at its client is nothing to the platform.
+    /// The multiple of the capacity that must have found a connection. The platform does not see requests that wait at their client.
     private static var leastSent: Double { 2 }
 
     mutating func note(_ flood: SampleRecord.Flood) {
@@ -45,11 +45,11 @@ extension Checker {
         }
     }
 
-    /// - Throws: where there was no overload: then nothing was shown.
+    /// - Throws: if there was no overload, because then the run shows nothing.
     mutating func judgeOverload() throws(LedgerError) {
         for fault in faults.all where fault.kind == .overload {
             guard let before = faults.all.last(where: { $0.kind == .saturation && $0.ended <= fault.began }) else {
-                throw LedgerError(file: "faults.ndjson", "\(fault.name): nobody had measured before what the platform can do")
+                throw LedgerError(file: "faults.ndjson", "\(fault.name): no fault before it measured the capacity of the platform")
             }
             let figures = overload(before.began...before.ended, fault.began...fault.ended)
             let isOverload =

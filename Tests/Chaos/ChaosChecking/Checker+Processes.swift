@@ -1,6 +1,6 @@
 import ChaosLedger
 
-/// What processes took, and the sums in the end.
+/// The resources of processes, and the sums at the end.
 extension Checker {
     mutating func judge(_ sample: SampleRecord) {
         series.note(sample)
@@ -40,7 +40,7 @@ extension Checker {
     }
 
     mutating func conclude() {
-        // A job that is in no queue will never be done.
+        // A job that is in no queue can never be done.
         if series.queued == 0 { for name in waiting { verdict.find(.lost, "\(name): no push, no outcome, and no job in any queue") } }
         for evidence in epochsGoneBack() { verdict.find(.ownership, evidence) }
         judgeStandstills()

@@ -1,7 +1,7 @@
 import ChaosLedger
 import PushModel
 
-/// What each push says by itself, in the order in which APNs saw them.
+/// Judges each push by itself, in APNs' order.
 extension Checker {
     mutating func judge(_ push: Push) {
         verdict.figures.pushes += 1
@@ -25,7 +25,7 @@ extension Checker {
         judgeEnds(push, token, sends[send])
     }
 
-    /// From when on it could be sent; nil where a hold may have kept it.
+    /// The moment from which it could be sent; nil if a hold may have kept it.
     private func waitingSince(_ send: SendBook.Send, until moment: Int64) -> Int64? {
         guard let acceptedAt = send.acceptedAt, let id = send.notification else { return nil }
         let since = max(acceptedAt, send.notBefore ?? 0)
@@ -44,7 +44,7 @@ extension Checker {
         lastConnection = push.connection
     }
 
-    /// One notification has one delivery for each token: a second one shows a second notification.
+    /// One notification has one delivery for each token, so a second one shows a second notification.
     private mutating func noteFirst(_ push: Push, _ place: Int32, _ token: Int32, _ send: Int32) {
         sends[send].firstDelivery = place
         guard token >= 0, sends[send].hasKey || sends[send].attempts == 1 else { return }
@@ -75,7 +75,7 @@ extension Checker {
         }
     }
 
-    /// Expiry, cancellation, holds, and whom the device belongs to.
+    /// Checks expiry, cancellation, holds, and the owner of the device.
     private mutating func judgeEnds(_ push: Push, _ token: Int32, _ send: SendBook.Send) {
         if let expiry = send.expiresAt, expiry < .max, !faults.isOff(by: expiry - push.time, at: push.time),
             isTooLate(push, after: expiry + run.grace)
@@ -131,7 +131,7 @@ extension Checker {
             """)
     }
 
-    /// Whether a push came after a moment, and nothing had held it up that was decided on before: a dispatcher that stood still, a slow link.
+    /// Whether a push came after a moment without a reason to be late, such as a frozen dispatcher or a slow link.
     private mutating func isTooLate(_ push: Push, after end: Int64) -> Bool {
         guard push.time > end else { return false }
         let isExcused = faults.all.contains { fault in

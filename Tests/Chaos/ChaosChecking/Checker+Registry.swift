@@ -1,7 +1,7 @@
 import ChaosLedger
 import PushModel
 
-/// What the API says of installations and tokens.
+/// Judges the API's installations and tokens.
 extension Checker {
     mutating func judge(_ installation: ReportedInstallation) {
         guard installation.isRegistered, let app = names.app(installation.app) else { return }
@@ -24,7 +24,7 @@ extension Checker {
         }
     }
 
-    /// A token that is retired in the end: it was not registered again since the last time that APNs spoke of.
+    /// Judges a token that is retired at the end. It must not have been registered again since the last moment in APNs' answers.
     private mutating func judgeEnd(of token: Int32, at installation: PushID) {
         let moments = (pushLog.refusals[token] ?? []).filter { $0.status == 410 }.compactMap(\.timestamp)
         guard let last = moments.max() else {
@@ -37,7 +37,7 @@ extension Checker {
         )
     }
 
-    /// A request that certainly registered the token there after one moment and before another. Registrations are stamped in milliseconds.
+    /// A request that certainly registered the token there between two moments. Registrations have milliseconds.
     private func registration(of token: Int32, at installation: PushID, after: Int64, before: Int64) -> RegistryCall? {
         owners.calls(on: installation).first { call in
             guard call.isCertain, case .register = call.kind else { return false }
@@ -50,9 +50,9 @@ extension Checker {
         let delivery = retirement.delivery.flatMap { pushLog.delivery($0) }
         let token = delivery.map(\.token) ?? hinted.first
         let name = "\(retirement.hint) of installation \(retirement.installation), retired at \(at(retirement.at)) (\(retirement.reason))"
-        guard let token, token >= 0 else { return verdict.find(.wronglyRetired, "\(name): nobody ever registered or pushed to it") }
+        guard let token, token >= 0 else { return verdict.find(.wronglyRetired, "\(name): no request registered it and no push used it") }
         let said = pushLog.refusals[token] ?? []
-        // A moment from the database, which stands beside APNs' own clock.
+        // A moment from the database, whose clock is beside APNs' clock.
         let before = retirement.at + run.grace
         if retirement.status == 410 || retirement.apnsTimestamp != nil {
             let words = said.filter { $0.status == 410 && $0.time <= before }
@@ -71,7 +71,7 @@ extension Checker {
         }
     }
 
-    /// Of two requests for one installation, the later one was told no lower epoch.
+    /// Of two requests for one installation, the later one must not get a lower epoch.
     func epochsGoneBack() -> [String] {
         var byInstallation: [PushID: [RegistryCall]] = [:]
         for call in owners.calls where call.epoch != nil { if let id = call.installation { byInstallation[id, default: []].append(call) } }
@@ -84,7 +84,7 @@ extension Checker {
                     next += 1
                 }
                 guard let highest, let before = highest.epoch, let epoch = call.epoch, epoch < before else { return nil }
-                return "installation \(id): request \(highest.request) was told epoch \(before), request \(call.request) later \(epoch)"
+                return "installation \(id): request \(highest.request) got epoch \(before), request \(call.request) later \(epoch)"
             }
         }.sorted()
     }

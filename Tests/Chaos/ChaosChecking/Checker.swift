@@ -3,9 +3,9 @@ import PushModel
 
 /// Judges one run by its ledgers, and by nothing else.
 ///
-/// Every moment comes from a clock of the same machine. What happened between a question and its answer has no known place there, so each rule
-/// asks whether *some* order of events explains what is seen; only where none does, a promise is broken. The other way round, a fault
-/// excuses what it can have caused and nothing else.
+/// Every moment comes from a clock of the same machine. The moment of an event between a request and its answer is unknown, so each rule
+/// asks whether *some* order of events explains the ledgers. A promise is broken only if no order does. A fault excuses only the effects
+/// that it can have caused.
 package struct Checker {
     let run: RunRecord
     let faults: FaultTimeline
@@ -29,7 +29,7 @@ package struct Checker {
     package var verdict = Verdict()
     package var series: Series
 
-    /// - Throws: what could not be read, or ``LedgerError`` where the run did not come to its end.
+    /// - Throws: errors of reading, or ``LedgerError`` if the run did not come to its end.
     package static func judge(_ source: some LedgerSource) throws -> Checker {
         let run = try source.run()
         guard run.endedAt != nil else { throw LedgerError(file: "run.json", "the run did not come to its end, so nothing can be judged") }
@@ -66,7 +66,7 @@ package struct Checker {
         if !faults.all.contains(where: { $0.kind == .overload }) { verdict.notJudged.insert(.goodput) }
     }
 
-    /// A moment as people read it: seconds since the run began.
+    /// A moment for people: seconds since the run began.
     func at(_ moment: Int64) -> String {
         let milliseconds = (moment - run.beganAt) / 1000
         let rest = String(1000 + abs(milliseconds % 1000)).dropFirst()

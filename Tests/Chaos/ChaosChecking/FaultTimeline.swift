@@ -1,15 +1,15 @@
 import ChaosLedger
 
-/// What was done to the system, and what that excuses.
+/// The faults of a run, and the effects that they excuse.
 struct FaultTimeline {
     struct Fault {
         let id: Int64
         let kind: FaultRecord.Kind
         let target: String
         let began: Int64
-        /// When the thing was ready again, or what comes next to it; the end of the run where nothing is known.
+        /// When the target was ready again, or the nearest known moment; the end of the run if none is known.
         let recovered: Int64
-        /// When whoever did it stopped.
+        /// When the fault ended.
         let ended: Int64
         /// Of a clock: how far ahead it was, in microseconds.
         let step: Int64
@@ -21,27 +21,27 @@ struct FaultTimeline {
         var name: String { "fault \(id) (\(kind.rawValue) of \(target))" }
     }
 
-    /// What may be twice, late or refused because of it.
+    /// The effects that a fault excuses: pushes that are twice or late, and refusals.
     enum Excuse {
-        /// One dispatcher died: what it had in flight.
+        /// One dispatcher died, which excuses its deliveries in flight.
         case kill
-        /// A dispatcher stood still or lost a connection: what was in flight.
+        /// A dispatcher stood still or lost a connection, which excuses deliveries in flight.
         case connection
-        /// APNs does not tell what became of what it took.
+        /// APNs does not answer requests that it took.
         case apns
-        /// Whoever tells the broker what is to be sent did not learn whether it was told.
+        /// The relay did not get the confirm of a job that it published.
         case publisher
-        /// What was decided before comes after it.
+        /// Pushes that were decided before come after it.
         case lateness
-        /// Fences travel late where an answer said that they would.
+        /// Fences come late if the answer announced it.
         case fences
     }
 
     /// In the order of their beginnings.
     let all: [Fault]
-    /// Fault windows with their recoveries, merged: where requests may be refused.
+    /// Fault windows with their recoveries, merged. Requests may be refused in them.
     private let windows: [ClosedRange<Int64>]
-    /// Where requests may be shed.
+    /// The windows in which requests may be shed.
     private let overloads: [ClosedRange<Int64>]
     private let recovery: Int64
 
@@ -61,7 +61,8 @@ struct FaultTimeline {
         overloads = Self.merged(all.filter { $0.kind == .overload }.map { $0.began...($0.ended + run.recovery) })
     }
 
-    /// - Returns: since when faults and recoveries have followed one another without a pause until this moment; the moment itself where there was none.
+    /// - Returns: the start of the faults and recoveries that follow one another without a pause until this moment; the moment itself if
+    ///   there is none.
     func troubled(until moment: Int64) -> Int64 { windows.first { $0.contains(moment) }?.lowerBound ?? moment }
 
     static func merged(_ ranges: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
@@ -79,13 +80,13 @@ struct FaultTimeline {
     /// Whether some fault was going on, or not long over, at some moment of the range.
     func isTroubled(_ range: ClosedRange<Int64>) -> Bool { Self.overlaps(windows, range) }
 
-    /// Until when RabbitMQ itself refused every publisher, because a node was short of something; 0 for never.
+    /// The end of the last time when RabbitMQ refused every publisher because a node lacked a resource; 0 for never.
     func endOfAlarm(before moment: Int64) -> Int64 {
         all.filter { ($0.kind == .alarm || $0.kind == .disk) && $0.target.hasPrefix("rabbitmq") && $0.began <= moment }
             .map { min($0.recovered, moment) }.max() ?? 0
     }
 
-    /// Whether more was asked of the platform than it can do, or a moment ago.
+    /// Whether the platform was overloaded, or a moment ago.
     func isOverloaded(_ range: ClosedRange<Int64>) -> Bool { Self.overlaps(overloads, range) }
 
     private static func overlaps(_ windows: [ClosedRange<Int64>], _ range: ClosedRange<Int64>) -> Bool {
@@ -97,8 +98,8 @@ struct FaultTimeline {
         return low < windows.count && windows[low].lowerBound <= range.upperBound
     }
 
-    /// From when on a fence must be in force everywhere, but for the grace that every fence has.
-    /// - Parameter fence: What the answer said of it; nil where it could not say, as a 204: then it may have been pending while there was trouble.
+    /// The moment from which a fence must be in force everywhere, without the grace of every fence.
+    /// - Parameter fence: The fence in the answer; nil if the answer has none, like a 204. Then it may have been pending during a fault.
     func effect(of fence: ClientRecord.Fence?, at moment: Int64) -> Int64 {
         let isPending =
             switch fence {
@@ -114,8 +115,8 @@ struct FaultTimeline {
         return max(end, moment + recovery)
     }
 
-    /// Whether somebody's clock was so far ahead at that moment, or so far behind where `amount` is negative, that something was done too early or too
-    /// late by no more than that; or a moment ago, as what was done goes from one to the next.
+    /// Whether a process's clock was ahead by at least `amount` at that moment or just before it, or behind if `amount` is negative. The
+    /// time before counts because effects pass from one process to the next.
     func isOff(by amount: Int64, at moment: Int64) -> Bool {
         all.contains { fault in
             guard fault.step.signum() == amount.signum(), fault.began <= moment, moment <= fault.ended + recovery else { return false }
@@ -123,7 +124,7 @@ struct FaultTimeline {
         }
     }
 
-    /// The names of those that were going on at some moment of the range, for evidence.
+    /// The names of the faults in the range, for evidence.
     func names(in range: ClosedRange<Int64>) -> String {
         let found = all.filter { $0.began <= range.upperBound && range.lowerBound <= $0.recovered + recovery }
         guard !found.isEmpty else { return "no fault at that time" }
@@ -132,7 +133,7 @@ struct FaultTimeline {
 }
 
 extension FaultTimeline {
-    /// What a fault may cause (docs/promises.md, 2 and 3).
+    /// The effects that a fault may have (docs/promises.md, 2 and 3).
     private static func excuses(of record: FaultRecord) -> Set<Excuse> {
         if record.target.contains(">") { return linkExcuses(record) }
         let excuses = serverExcuses(record)
@@ -146,7 +147,7 @@ extension FaultTimeline {
     private static func serverExcuses(_ record: FaultRecord) -> Set<Excuse> {
         switch record.kind {
         case .goAway, .streamLimit, .refusals, .clock: return []
-        // What was told and not confirmed is told again; connections live on.
+        // The relay publishes unconfirmed jobs again; connections live on.
         case .alarm, .queueLimit, .disk: return [.publisher, .fences]
         case .slowAnswers, .silence: return [.apns, .lateness]
         case .connectionsCut: return [.apns, .connection]
@@ -157,7 +158,7 @@ extension FaultTimeline {
         if record.target.hasPrefix("dispatcher") { return record.kind == .kill ? [.kill] : [.connection, .lateness] }
         if record.target.hasPrefix("token-service") { return [.publisher, .fences] }
         if record.target.hasPrefix("postgres") { return [.publisher, .fences] }
-        // The other one confirms what is committed.
+        // The other standby confirms commits.
         if record.target.hasPrefix("standby") { return [] }
         if record.target.hasPrefix("rabbitmq") { return [.connection, .publisher, .fences] }
         return [.connection, .apns, .lateness]
@@ -167,7 +168,7 @@ extension FaultTimeline {
         let (from, to) = (record.target.prefix { $0 != ">" }, record.target.drop { $0 != ">" }.dropFirst())
         if from.hasPrefix("client") { return [] }
         if to.hasPrefix("standby") { return [] }
-        // Between servers: what comes of it is what comes of a lost server.
+        // A link between servers has the effects of a lost server.
         if from.hasPrefix("rabbitmq") { return [.connection, .publisher, .fences] }
         if from.hasPrefix("token-service") || from.hasPrefix("postgres") { return [.publisher, .fences] }
         return to.hasPrefix("rabbitmq") ? [.connection] : [.connection, .apns, .lateness]

@@ -1,9 +1,9 @@
 import ChaosLedger
 
-/// Whether a process takes more and more: what it had in the second quarter of its life against the last one. Descriptors are counted without clients'
-/// connections, which clients decide about, and at their fewest.
+/// Whether a process grows: compares its second quarter of life with its last one. The count of descriptors leaves out clients'
+/// connections, which the clients decide, and takes the smallest value.
 struct GrowthWatch {
-    /// Younger processes still find their size.
+    /// Younger processes have not reached their size yet.
     static let youngest: Int64 = 600_000_000
     /// Of resident memory, in a minute.
     static let bytesPerMinute: Int64 = 1 << 20
@@ -19,7 +19,7 @@ struct GrowthWatch {
         lives[sample.id, default: Life(name: sample.name)].samples.append(sample)
     }
 
-    /// - Returns: one sentence for each process and each thing that grew; nil where none lived long enough.
+    /// - Returns: one sentence for each process and each resource that grew; nil if no process lived long enough.
     func findings() -> [String]? {
         let old = lives.values.filter { life in
             guard let first = life.samples.first, let last = life.samples.last else { return false }

@@ -1,6 +1,6 @@
 package import ChaosLedger
 
-/// Where the ledgers of one run come from. Each is read once, from its beginning to its end, in the order of its lines.
+/// The source of the ledgers of one run. The checker reads each ledger once, in the order of its lines.
 package protocol LedgerSource {
     func run() throws -> RunRecord
     func faults(_ body: (FaultRecord) -> Void) throws

@@ -1,15 +1,15 @@
 import ChaosLedger
 import PushModel
 
-/// Who may have been signed in where, and who certainly was: from what clients asked and were told.
+/// The possible and the certain owner of each installation, from the clients' requests and answers.
 ///
-/// Two requests have an order only where one was answered before the other was sent. Whatever was not answered may have happened at any moment
-/// until its lateness has passed. What may be is given to the platform's favour, in both directions.
+/// Two requests have an order only if one was answered before the other was sent. An unanswered request may have happened at any moment
+/// until its lateness has passed. Doubt counts in favour of the platform, in both directions.
 struct OwnershipBook {
-    /// While a user may be pushed to at a token: until a second after whatever ended it was answered.
+    /// The time in which a push to a user at a token is allowed. It ends a second after the answer to the request that ended it.
     struct Stay {
         let from: Int64
-        /// `Int64.max` where nothing ended it.
+        /// `Int64.max` if no request ended it.
         let until: Int64
         /// The request that ended it.
         let endedBy: Int64?
@@ -24,9 +24,10 @@ struct OwnershipBook {
     private var byInstallation: [PushID: [Int32]] = [:]
     private var byToken: [Int32: [Int32]] = [:]
     private var byUser: [Int32: [Int32]] = [:]
-    /// Of one user at a token.
+    /// The stays of one user at a token.
     private var stays: [Key: [Stay]] = [:]
-    /// Of a token at any installation, until that is deregistered: what names the device and no user may go there, whoever is signed in.
+    /// The stays of a token at any installation until it is deregistered. A notification to the device and not to a user may go there for
+    /// any owner.
     private var registered: [Int32: [Stay]] = [:]
     private let isSingle: [Bool]
 
@@ -40,7 +41,7 @@ struct OwnershipBook {
         if let user = call.user ?? call.owner { byUser[user, default: []].append(index) }
     }
 
-    /// To be called once, when every request was noted.
+    /// Call this once, after the last request.
     mutating func finish() {
         for call in calls {
             guard case .register(let user) = call.kind else { continue }
@@ -55,7 +56,8 @@ struct OwnershipBook {
         Stay(from: call.sentAt, until: end?.at ?? .max, endedBy: end?.by)
     }
 
-    /// From when on a request that certainly came after the registration has ended that user's time at the token (of nil, the registration's), and which.
+    /// The first request that certainly came after the registration and ended the user's time at the token (with nil, the registration's),
+    /// and its moment.
     private func ender(of call: RegistryCall, _ user: Int32?, _ token: Int32) -> (at: Int64, by: Int64)? {
         var first: (at: Int64, by: Int64)?
         func consider(_ other: RegistryCall) {
@@ -66,7 +68,7 @@ struct OwnershipBook {
         for index in call.installation.flatMap({ byInstallation[$0] }) ?? [] where calls[Int(index)].endsOwnership(of: user) {
             consider(calls[Int(index)])
         }
-        // Where the token goes to another installation of the user's, that one's registration is a stay of its own.
+        // If the token goes to another installation of the user, the registration there is its own stay.
         for index in byToken[token] ?? [] where calls[Int(index)].endsOwnership(of: user) || calls[Int(index)].takes(from: call) {
             consider(calls[Int(index)])
         }
@@ -76,8 +78,8 @@ struct OwnershipBook {
         return first
     }
 
-    /// Answers speak of their own installation's fences. A registration that only repeats the one by which another installation was left says nothing
-    /// of that one's fence, which may still be pending.
+    /// An answer reports the fences of its own installation. A registration that only repeats the one that moved the token says nothing
+    /// about the fence of the installation before, which may still be pending.
     private func effect(of ender: RegistryCall, on call: RegistryCall) -> Int64 {
         guard ender.owner != nil, let installation = ender.installation, installation != call.installation else { return ender.effectiveAt }
         var moment = ender.effectiveAt
@@ -98,14 +100,14 @@ struct OwnershipBook {
     // MARK: May have been
 
     enum Answer {
-        /// Nobody says that they ever were.
+        /// No record shows that they ever were.
         case never
         case owner
         /// They had left: the last moment at which a push could be right, and the request that ended it.
         case left(Int64, endedBy: Int64?)
     }
 
-    /// Whether a push to the token at that moment can be right for the user; of nil for the device, whoever is signed in there.
+    /// Whether a push to the token at that moment can be right for the user, or with nil for the device and any owner.
     func mayOwn(_ user: Int32?, _ token: Int32, at moment: Int64) -> Answer {
         let found = user.map { stays[Key(user: $0, token: token)] ?? [] } ?? registered[token] ?? []
         var last: Stay?
@@ -116,12 +118,12 @@ struct OwnershipBook {
         return last.map { .left($0.until, endedBy: $0.endedBy) } ?? .never
     }
 
-    /// Whether something may have ended somebody's time at the installation at that moment or later.
+    /// Whether a request may have ended an owner's time at the installation at that moment or later.
     func mayBeFenced(_ installation: PushID, since moment: Int64) -> Bool {
         for related in withTokens(of: installation) {
             for call in calls(on: related) {
                 if call.until >= moment { return true }
-                // Also what names the token and no installation.
+                // Requests that name the token and no installation count too.
                 if call.tokens.contains(where: { calls(naming: $0).contains { $0.until >= moment } }) { return true }
                 guard let user = call.owner else { continue }
                 let others = (byUser[user] ?? []).map { calls[Int($0)] }
@@ -131,7 +133,7 @@ struct OwnershipBook {
         return false
     }
 
-    /// The installation and those that its tokens were at too: a change of owner at one of them fences those that had its token before.
+    /// The installation, and the others that had its tokens. A change of owner at one of them fences those that had its token before.
     private func withTokens(of installation: PushID) -> [PushID] {
         var found = [installation]
         var next = 0
@@ -145,7 +147,7 @@ struct OwnershipBook {
         return found
     }
 
-    /// Whether the user may be signed in on the installation in the end.
+    /// Whether the user may be signed in on the installation at the end.
     func mayEndAs(_ user: Int32, on installation: PushID) -> Bool {
         for index in byInstallation[installation] ?? [] where calls[Int(index)].owner == user {
             let call = calls[Int(index)]
@@ -163,7 +165,7 @@ struct OwnershipBook {
 
     // MARK: Certainly was
 
-    /// Tokens that the user certainly had, and nobody touched, from that moment to the other.
+    /// Tokens that the user certainly had from one moment to the other, and that no request touched in that time.
     func certainTokens(of user: Int32, from: Int64, to: Int64) -> [(token: Int32, installation: PushID)] {
         var found: [(token: Int32, installation: PushID)] = []
         for index in byUser[user] ?? [] {
@@ -176,7 +178,7 @@ struct OwnershipBook {
         return found
     }
 
-    /// Whether nothing but repetitions of the registration may have happened to any of its parts between it and that moment.
+    /// Whether only repetitions of the registration may have changed any of its parts until that moment.
     private func isUntouched(_ call: RegistryCall, _ user: Int32, _ token: Int32, until end: Int64) -> Bool {
         func touches(_ index: Int32) -> Bool {
             let other = calls[Int(index)]

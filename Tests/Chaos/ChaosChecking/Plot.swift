@@ -1,6 +1,6 @@
 import ChaosLedger
 
-/// The run as a picture: what was accepted and pushed in each second, what waited, and what was done meanwhile. SVG, made by hand.
+/// The run as a picture (SVG): acceptances and pushes in each second, waiting jobs, and faults.
 package struct Plot {
     private static let width = 1200.0
     private static let left = 70.0
@@ -38,7 +38,7 @@ package struct Plot {
 
     private func x(_ seconds: Double) -> Double { Self.left + min(Double(series.seconds.count), max(0, seconds)) * scale }
 
-    /// Each fault from its beginning to its recovery, with its name to be seen when it is pointed at.
+    /// Each fault from its beginning to its recovery, with its name as a tooltip.
     private func bars(top: Double, height: Double) -> String {
         series.bars.map { bar in
             let (from, to) = (x(Double(bar.from) / 1_000_000), x(Double(bar.to) / 1_000_000))

@@ -1,4 +1,4 @@
-/// What is judged. Each has a row in the report; any finding breaks the run.
+/// The promises that the checker judges. Each has a row in the report, and any finding breaks the run.
 package enum Promise: String, Sendable, CaseIterable {
     case lost
     case stuck
@@ -27,17 +27,17 @@ package enum Promise: String, Sendable, CaseIterable {
     case goodput = "goodput under overload"
     case standstill = "stood still too long"
 
-    /// For people: what breaks it, in few words.
+    /// A short text for people: the event that breaks it.
     var meaning: String {
         switch self {
         case .lost: "202, and neither a push nor an end that is explained"
         case .stuck: "202, and no end"
         case .duplicated: "handed to APNs twice, and no dispatcher or connection had died"
         case .overBound: "more than were in flight when a dispatcher was killed"
-        case .phantom: "a push that nobody asked for"
+        case .phantom: "a push without a request"
         case .early: "a push before its not_before"
         case .crossApp: "a push with another app's topic or device"
-        case .afterLogout: "a push for somebody who had left the device more than a second ago"
+        case .afterLogout: "a push for a user who had left the device more than a second ago"
         case .afterExpiry: "a push after its expiry"
         case .afterCancel: "a push more than a second after its cancellation was answered"
         case .afterHold: "a push more than a second after a hold was answered, and before it was lifted"

@@ -2,15 +2,15 @@ package import PushModel
 
 /// One request that APNs saw.
 package struct Push: Sendable {
-    /// What APNs did with it.
+    /// APNs' answer.
     package enum Fate: Sendable, Equatable {
         /// 200.
         case accepted
         /// Any other status.
         case refused(Int)
-        /// The sender was told that it was not looked at.
+        /// The sender learned that APNs did not process it.
         case unprocessed
-        /// Received, and no answer: nobody but APNs knows.
+        /// APNs received it and did not answer, so only APNs knows its fate.
         case unanswered
 
         /// The device may have got it.
@@ -22,16 +22,16 @@ package struct Push: Sendable {
         }
     }
 
-    /// Microseconds, rounded down to the millisecond: the real moment is never earlier.
+    /// Microseconds, rounded down to the millisecond, so the real moment is never earlier.
     package var time: Int64
     package var connection: Int
     package var token: DeviceToken?
-    /// Of the delivery.
+    /// The id of the delivery.
     package var id: PushID
     package var topic: String
     package var marker: Int64?
     package var fate: Fate
-    /// Of a 410, in microseconds.
+    /// The timestamp of a 410, in microseconds.
     package var timestamp: Int64?
 
     package init(

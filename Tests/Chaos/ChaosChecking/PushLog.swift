@@ -1,18 +1,18 @@
 import PushModel
 
-/// What APNs saw, delivery by delivery. Compact: some hundred million bytes for millions of pushes.
+/// The pushes that APNs saw, for each delivery. Compact: some hundred million bytes for millions of pushes.
 struct PushLog {
     struct Attempt {
         let time: Int64
         let fate: Push.Fate
-        /// The attempt before it of the same delivery; -1 for none.
+        /// The previous attempt of the same delivery; -1 for none.
         let previous: Int32
     }
 
     struct Delivery {
         let id: PushID
         let token: Int32
-        /// A place in the book of sends; -1 where nobody asked for it.
+        /// An index in the book of sends; -1 if no request sent it.
         let send: Int32
         var last: Int32
         var isAccepted = false
@@ -20,7 +20,7 @@ struct PushLog {
         let nextOfSend: Int32
     }
 
-    /// What APNs said against a token.
+    /// A rejection of a token by APNs.
     struct Refusal {
         let time: Int64
         let status: Int

@@ -1,10 +1,10 @@
 import ChaosLedger
 import PushModel
 
-/// A request that may have changed who is signed in where, and when it must have done so.
+/// A request that may have changed the owner of an installation, and the time in which it did so.
 struct RegistryCall {
     enum Kind: Equatable {
-        /// The user; nil for nobody.
+        /// The user; nil if no user is signed in.
         case register(Int32?)
         case logout
         case deregister
@@ -18,12 +18,12 @@ struct RegistryCall {
     /// Of a logout everywhere.
     let user: Int32?
     let except: PushID?
-    /// It was carried out no earlier than this, and no later than ``until``, if at all.
+    /// The service carried it out no earlier than this and no later than ``until``, if at all.
     let sentAt: Int64
     let until: Int64
-    /// It was carried out: the answer said so.
+    /// The answer said that it was carried out.
     let isCertain: Bool
-    /// From then on nothing for a previous owner may be sent, where it was carried out.
+    /// If it was carried out, nothing for a previous owner may be sent from then on.
     let effectiveAt: Int64
     let epoch: Int64?
 
@@ -44,7 +44,7 @@ struct RegistryCall {
             isCertain = false
             until = (record.gaveUpAt ?? record.sentAt + 60_000_000) + run.lateness
         case .some(500...):
-            // The answer to a commit may be lost, and the commit still be on its way.
+            // The answer to a commit may be lost while the commit is still on its way.
             isCertain = false
             until = (record.answeredAt ?? record.sentAt) + run.recovery
         default: return nil
@@ -53,7 +53,7 @@ struct RegistryCall {
         self.app = app
         installation = record.installation
         tokens = record.tokens.map { names.token($0) }
-        // The name in a logout of one installation is a remark of the client's.
+        // The user in a logout of one installation has no effect.
         let isEverywhere = record.kind == .logout && record.installation == nil && record.tokens.isEmpty
         user = isEverywhere ? record.user.map { names.user($0, app) } : nil
         except = record.except
@@ -62,14 +62,14 @@ struct RegistryCall {
         epoch = isCertain && record.kind != .deregister ? record.epoch : nil
     }
 
-    /// Whether it signs the user out, or leaves them signed out; of nil, whether it ends a registration.
+    /// Whether it signs the user out or leaves them signed out; with nil, whether it ends a registration.
     func endsOwnership(of user: Int32?) -> Bool {
         guard let user else { return kind == .deregister }
         if case .register(let owner) = kind { return owner != user }
         return true
     }
 
-    /// Whether it registers elsewhere, so that a token which both name goes there.
+    /// Whether it registers a token of both requests at another installation.
     func takes(from other: RegistryCall) -> Bool {
         if case .register = kind { return installation != other.installation }
         return false

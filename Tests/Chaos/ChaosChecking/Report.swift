@@ -1,7 +1,7 @@
 import ChaosLedger
 import StrictJSON
 
-/// What is told of a run: a table for people, JSON for machines.
+/// The report of a run: a table for people, and JSON for machines.
 package struct Report {
     let run: RunRecord
     let verdict: Verdict

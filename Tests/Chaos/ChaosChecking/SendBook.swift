@@ -1,7 +1,7 @@
 import ChaosLedger
 import PushModel
 
-/// Every notification that a client meant to send: all attempts with one marker are one.
+/// Every notification that a client meant to send. All attempts with one marker are one notification.
 struct SendBook {
     struct Send {
         let marker: Int64
@@ -19,12 +19,12 @@ struct SendBook {
         var expiresAt: Int64?
         var sentAt: Int64
         var attempts = 0
-        /// Attempts that may have been accepted though nobody said so: no answer, or 5xx.
+        /// Attempts that may have been accepted although no answer said so: no answer, or 5xx.
         var unclear = 0
-        /// Told back by the first 202.
+        /// The id in the first 202.
         var notification: PushID?
         var acceptedAt: Int64?
-        /// The API has said what became of it.
+        /// The API has reported its state.
         var isReported = false
         /// The first of its deliveries in the push log; -1 for none.
         var firstDelivery: Int32 = -1
@@ -54,7 +54,7 @@ struct SendBook {
         case nil, .some(500...): sends[Int(index)].unclear += 1
         default: break
         }
-        // A moment that is counted from an acceptance that nobody has told of is not known.
+        // A moment that counts from an acceptance is unknown if no answer reported the acceptance.
         guard let seconds = record.ttlSeconds, record.expiresAt == nil else { return }
         let known = record.status == nil ? nil : record.answeredAt.map { $0 + Int64(seconds) * 1_000_000 }
         sends[Int(index)].expiresAt = max(sends[Int(index)].expiresAt ?? 0, known ?? .max)
@@ -78,19 +78,19 @@ struct SendBook {
         if let first = send.notification, first != id, send.hasKey {
             verdict.find(
                 .idempotency,
-                "marker \(send.marker): request \(send.request) and its repetitions were told \(first), request \(record.id) \(id)")
+                "marker \(send.marker): request \(send.request) and its repetitions got \(first), request \(record.id) \(id)")
         }
         if send.notification == nil {
             sends[Int(index)].notification = id
             sends[Int(index)].acceptedAt = record.answeredAt
         }
         if byNotification.updateValue(index, forKey: id).map({ $0 != index }) == true {
-            verdict.find(.idempotency, "notification \(id) was told to request \(record.id) and to one with another marker")
+            verdict.find(.idempotency, "notification \(id) was returned to request \(record.id) and to one with another marker")
         }
     }
 }
 
-/// Numbers for what the ledgers name over and over.
+/// Numbers for names that the ledgers repeat.
 struct Names {
     let apps: [RunRecord.App]
     private var users: [String: Int32] = [:]
@@ -124,6 +124,6 @@ struct Names {
 
     func knownToken(_ token: DeviceToken) -> Int32? { tokens[token] }
 
-    func name(_ user: Int32) -> String { user < 0 ? "nobody" : userNames[Int(user)] }
+    func name(_ user: Int32) -> String { user < 0 ? "no user" : userNames[Int(user)] }
     func hint(_ token: Int32) -> String { token < 0 ? "no token" : tokenValues[Int(token)].hint }
 }

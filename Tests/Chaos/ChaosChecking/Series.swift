@@ -1,6 +1,6 @@
 import ChaosLedger
 
-/// What happened in each second, for the plot.
+/// The events of each second, for the plot.
 package struct Series: Sendable {
     package struct Second: Sendable {
         var accepted = 0
@@ -28,11 +28,11 @@ package struct Series: Sendable {
         }
     }
 
-    /// Messages in the queues of jobs and retries in the end, as far as they were sampled; nil where they were not.
+    /// Messages in the queues of jobs and retries at the end; nil if they were not sampled.
     var queued: Int? { depths.isEmpty ? nil : depths.values.reduce(0, +) }
 
     private mutating func change(_ moment: Int64, _ body: (inout Second) -> Void) {
-        // A day of them: what lies beyond is a clock that was set.
+        // One day of seconds. A later moment comes from a clock that was set.
         guard case let second = Int((moment - begin) / 1_000_000), (0..<86_400).contains(second) else { return }
         while seconds.count <= second { seconds.append(Second()) }
         body(&seconds[second])

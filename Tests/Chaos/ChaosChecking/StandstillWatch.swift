@@ -1,8 +1,8 @@
-/// The times in which nothing was sent though something waited, and the longest one in which no notification was accepted.
+/// The times in which no push was sent although a notification waited, and the longest time without an acceptance.
 struct StandstillWatch {
-    /// Shorter ones are not looked at. In microseconds.
+    /// The shortest time that counts, in microseconds.
     private static let shortest: Int64 = 1_000_000
-    /// So many must have waited: a single one may have a reason of its own.
+    /// The smallest number of waiting notifications, because a single one may have its own reason.
     private static let enough = 3
 
     private struct Wait {
@@ -10,7 +10,7 @@ struct StandstillWatch {
         let pushed: Int64
     }
 
-    /// Of the last request to send: later on only what is meant to wait is left.
+    /// The last request to send. After it only notifications that are meant to wait are left.
     private var lastAsked: Int64 = 0
     private var lastAccepted: Int64 = 0
     private var lastPush: Int64 = 0
@@ -35,7 +35,7 @@ struct StandstillWatch {
         if let waitingSince { waits.append(Wait(since: waitingSince, pushed: moment)) }
     }
 
-    /// Each from the moment at which enough waited until the next push, while clients still asked for more.
+    /// Each time begins when enough notifications wait and ends with the next push, while clients still send requests.
     func standstills() -> [ClosedRange<Int64>] {
         gaps.compactMap { gap in
             guard gap.upperBound <= lastAsked else { return nil }

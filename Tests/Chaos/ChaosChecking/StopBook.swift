@@ -6,7 +6,7 @@ struct StopBook {
     struct Stop {
         let request: Int64
         let sentAt: Int64
-        /// From then on nothing may be sent; nil where it is not certain that it was carried out.
+        /// From then on nothing may be sent; nil if it is not certain that it was carried out.
         let effectiveAt: Int64?
     }
 
@@ -17,11 +17,11 @@ struct StopBook {
         let notification: PushID?
         let sentAt: Int64
         let effectiveAt: Int64?
-        /// When it was asked to be lifted, or ended by itself.
+        /// When a client asked to lift it, or when it ended by itself.
         var liftedAt: Int64
     }
 
-    /// What was put aside is back in half a minute, where as few are held as in a run (`HoldPace`); twice that.
+    /// With few held jobs, as in a run, they are back in half a minute (`HoldPace`). This is twice that.
     private static let wayBack: Int64 = 60_000_000
     private(set) var cancels: [PushID: [Stop]] = [:]
     private(set) var holds: [Hold] = []
@@ -35,12 +35,12 @@ struct StopBook {
         switch record.kind {
         case .cancel:
             guard let id = record.notification else { return }
-            // Without a fence there was nothing left to cancel, and the answer said so.
+            // Without a fence there was nothing left to cancel, as the answer said.
             let isCancelled = isDone && record.fence != ClientRecord.Fence.none
             cancels[id, default: []].append(Stop(request: record.id, sentAt: record.sentAt, effectiveAt: isCancelled ? effectiveAt : nil))
         case .hold:
             if let id = record.hold { placeOfHold[id] = holds.count }
-            // One that may be in force and has no id that a client knows cannot be judged.
+            // A hold that may be in force and whose id no client knows cannot be judged.
             holds.append(
                 Hold(
                     request: record.id, app: names.app(record.app), lane: record.lane, notification: record.notification,
@@ -60,7 +60,7 @@ struct StopBook {
         }
     }
 
-    /// Whether somebody may have cancelled it.
+    /// Whether a client may have cancelled it.
     func mayBeCancelled(_ notification: PushID) -> Bool { cancels[notification] != nil }
 
     /// Whether a hold may ever have stopped something of that kind.
@@ -77,7 +77,7 @@ struct StopBook {
             || send.lane == nil && hold.notification == nil && (hold.app == nil || hold.app == send.app)
     }
 
-    /// Certainly so: of what names no lane, it is not known which one it took.
+    /// Certain matches only: the lane of a notification without a named lane is unknown.
     func matches(_ hold: Hold, _ send: SendBook.Send, _ notification: PushID) -> Bool {
         (hold.app == nil || hold.app == send.app) && (hold.notification == nil || hold.notification == notification)
             && (hold.lane == nil || hold.lane == send.lane)

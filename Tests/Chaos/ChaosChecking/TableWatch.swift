@@ -1,13 +1,13 @@
 import ChaosLedger
 
-/// Whether tables grow as they are meant to: by their rows, and to nothing where they hold what is under way. What is changed and deleted leaves dead
-/// rows behind, whose room is used again; a table in which it is not grows without rows.
+/// Whether tables grow only with their rows, and tables of work in progress are empty at the end. Changed and deleted rows leave dead rows
+/// whose space is used again. A table whose space is not used again grows without rows.
 struct TableWatch {
-    /// From the first look to the last one, at least: in less time the room of dead rows is not free yet.
+    /// The shortest time from the first look to the last one. In less time the space of dead rows is not free yet.
     static let shortest: Int64 = 600_000_000
-    /// What a small table may take at once.
+    /// The growth that a small table may have at once.
     static let slack: Int64 = 8 << 20
-    /// Of a row, in a table that has hardly any: a page.
+    /// The size of a row in a nearly empty table: a page.
     private static let page: Int64 = 8192
 
     private var looks: [String: [SampleRecord.Table]] = [:]

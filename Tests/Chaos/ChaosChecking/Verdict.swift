@@ -1,6 +1,6 @@
-/// What was found, and how much there was of everything.
+/// The findings, and the figures of the run.
 package struct Verdict: Sendable {
-    /// Of each kind so many are kept with their evidence; all are counted.
+    /// The number of findings of each kind that are kept with their evidence. All are counted.
     static let maximumExamples = 20
 
     package private(set) var counts: [Promise: Int] = [:]
@@ -19,9 +19,9 @@ package struct Verdict: Sendable {
     }
 }
 
-/// What was accepted while more was asked than can be done. All of them in one second.
+/// The figures of overload, each for one second.
 package struct Overload: Sendable, Equatable {
-    /// 202 when it was saturated.
+    /// The number of 202s at saturation.
     package var capacity: Double
     /// Requests that were sent under overload.
     package var sent: Double
@@ -63,14 +63,14 @@ package struct Figures: Sendable, Equatable {
     package var delivered = 0
     /// Every push after the first that may have arrived.
     package var duplicated = 0
-    /// Of them, explained by what.
+    /// The explanations of them.
     package var explainedByKill = 0
     package var explainedByConnection = 0
     package var explainedByAPNs = 0
     package var explainedByPublisher = 0
-    /// Pushes that a frozen process or a slow link to APNs had decided on before the end, and brought after it.
+    /// Late pushes that were decided before the end of their notification, because a process was frozen or the link to APNs was slow.
     package var excusedByFreeze = 0
-    /// Explained duplicates that the worst kill of a dispatcher has to answer for.
+    /// The explained duplicates of the worst kill of a dispatcher.
     package var worstKill = 0
     package var kills = 0
     package var faults = 0
@@ -82,7 +82,7 @@ package struct Figures: Sendable, Equatable {
     package var descriptors: [String: Int] = [:]
     package var threads: [String: Int] = [:]
     package var longestAnswer: Int64 = 0
-    /// Nothing was sent, though something waited; in microseconds.
+    /// The longest time without a push although a notification waited, in microseconds.
     package var longestStandstill: Int64 = 0
     /// From one 202 for a notification to the next; in microseconds.
     package var longestWithoutAcceptance: Int64 = 0

@@ -1,10 +1,10 @@
 package import PushModel
 
-/// `clients.ndjson`: one request of the load generator, written once, when it was answered or given up. A repetition is a record of its own with the
-/// same ``key`` and ``marker``.
+/// `clients.ndjson`: one request of the load generator, written once, when it was answered or given up. A repetition has its own record
+/// with the same ``key`` and ``marker``.
 package struct ClientRecord: LedgerRecord, Equatable {
     package enum Kind: String, Sendable, CaseIterable {
-        /// PUT of an installation: its user (nil: nobody) and all its tokens.
+        /// PUT of an installation: its user (nil: no user) and all its tokens.
         case register
         /// Of ``installation``, else of the one that holds ``tokens``, else of ``user`` everywhere but on ``except``.
         case logout
@@ -13,19 +13,19 @@ package struct ClientRecord: LedgerRecord, Equatable {
         case send
         /// Of ``notification``.
         case cancel
-        /// Of ``app`` (nil: all), ``lane``, ``notification``; the answer tells ``hold``.
+        /// Of ``app`` (nil: all), ``lane``, ``notification``; the answer returns ``hold``.
         case hold
         /// Of ``hold``.
         case lift
         case read
     }
 
-    /// Whom a notification is for.
+    /// The kind of recipients of a notification.
     package enum Target: String, Sendable, CaseIterable {
         case user, users, installation, installations, tokens, tags, all
     }
 
-    /// What the answer says of the fence, the cancellation or the hold.
+    /// The state of the fence, the cancellation or the hold in the answer.
     package enum Fence: String, Sendable, CaseIterable {
         case effective, pending, none
     }
@@ -36,15 +36,15 @@ package struct ClientRecord: LedgerRecord, Equatable {
     /// Which token service was asked: `token-service-1`.
     package var service: String?
     package var sentAt: Int64
-    /// nil: there was no answer.
+    /// nil: no answer came.
     package var answeredAt: Int64?
     package var status: Int?
     /// Seconds that the answer's `Retry-After` asks for; nil where it has none.
     package var retryAfter: Int?
-    /// When the client stopped waiting, where there was no answer.
+    /// When the client stopped waiting, if no answer came.
     package var gaveUpAt: Int64?
 
-    /// Register: who is signed in. Logout: whose. Send: whom it is for.
+    /// Register: the user who signs in. Logout: the user who signs out. Send: the recipient.
     package var user: String?
     package var users: [String] = []
     package var installation: PushID?
@@ -58,13 +58,13 @@ package struct ClientRecord: LedgerRecord, Equatable {
     package var expiresAt: Int64?
     /// Instead of ``expiresAt``: counted from the moment at which the request is accepted.
     package var ttlSeconds: Int?
-    /// In the payload; unique for each notification that a client means to send, the same in its repetitions.
+    /// A number in the payload, unique for each notification that a client means to send, and the same in its repetitions.
     package var marker: Int64?
 
-    // What the answer told.
+    // The fields of the answer.
     package var epoch: Int64?
     package var fence: Fence?
-    /// Send: told back. Cancel, hold: which.
+    /// Send: the id in the answer. Cancel, hold: the notification to stop.
     package var notification: PushID?
     package var hold: PushID?
 

@@ -1,7 +1,7 @@
 package import PushModel
 package import StrictJSON
 
-/// `devices.ndjson`: what the world did to a device. A 410 is right only after one of these, and only until the next `reinstall`.
+/// `devices.ndjson`: the events of a device. A 410 is right only after one of these, and only until the next `reinstall`.
 package struct DeviceRecord: LedgerRecord, Equatable {
     package enum Event: String, Sendable, CaseIterable {
         /// From then on APNs answers 410 with that moment.
@@ -14,7 +14,7 @@ package struct DeviceRecord: LedgerRecord, Equatable {
 
     package var token: DeviceToken
     package var event: Event
-    /// The moment that APNs tells; it has milliseconds.
+    /// The moment in APNs' answer, in milliseconds.
     package var at: Int64
 
     package init(token: DeviceToken, event: Event, at: Int64) {

@@ -1,7 +1,7 @@
 package import StrictJSON
 
-/// `faults.ndjson`: what was done to the system. Written when it begins, and again with the same id when it ends and when the thing is well
-/// again; the last line counts.
+/// `faults.ndjson`: the faults of a run. The run writes a record when a fault begins, and again with the same id when it ends and when the
+/// target is well again. The last line counts.
 package struct FaultRecord: LedgerRecord, Equatable {
     package enum Kind: String, Sendable, CaseIterable {
         // A process, named by `target`.
@@ -13,7 +13,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case stop
         /// Fewer descriptors than it wants.
         case descriptors
-        /// Its clock was set.
+        /// Its clock is set.
         case clock
         /// No room on its disk.
         case disk
@@ -36,12 +36,12 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case reset
         case halfOpen = "half_open"
         case tls
-        /// As many clients as it takes to keep it busy, each with one request at a time: what it can do.
+        /// Enough clients to keep the platform busy, each with one request at a time. Measures the capacity.
         case saturation
         /// More requests than it can answer, however long the answers take.
         case overload
 
-        // What APNs does.
+        // Faults of APNs.
         case goAway = "goaway"
         case streamLimit = "stream_limit"
         /// 429 and 5xx.
@@ -62,7 +62,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
     package var endedAt: Int64?
     /// Of a clock: how far ahead it was set, in microseconds; negative where it was set back.
     package var step: Int64?
-    /// When the thing was ready again.
+    /// When the target was ready again.
     package var recoveredAt: Int64?
     /// For people.
     package var detail: String?

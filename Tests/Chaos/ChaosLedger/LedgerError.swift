@@ -1,9 +1,9 @@
 package import StrictJSON
 
-/// A ledger that cannot be read or written. Never shows what stood there: a line may hold tokens.
+/// A ledger that cannot be read or written. It never shows the content, because a line may hold tokens.
 package struct LedgerError: Error, Equatable, CustomStringConvertible {
     package let file: String
-    /// 1 for the first line; 0 where it is about the whole file.
+    /// 1 for the first line; 0 for the whole file.
     package let line: Int
     package let message: String
 

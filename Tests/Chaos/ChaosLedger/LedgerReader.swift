@@ -9,9 +9,9 @@ package struct LedgerReader<Record: LedgerRecord> {
     private var buffer: [UInt8] = []
     private var position = 0
     private var isAtEnd = false
-    /// Of the record that came last; 1 for the first.
+    /// The line of the last record; 1 for the first.
     package private(set) var line = 0
-    /// The file ends inside a line, as it does where its writer was killed: that line is left out.
+    /// The file ends inside a line, because its writer was killed. The reader leaves that line out.
     package private(set) var hasTornLine = false
 
     package init(path: String) throws(LedgerError) {
@@ -23,7 +23,7 @@ package struct LedgerReader<Record: LedgerRecord> {
         }
     }
 
-    /// nil at the end. Blank lines are passed over.
+    /// Returns nil at the end. Skips blank lines.
     package mutating func next() throws(LedgerError) -> Record? {
         while let bytes = try nextLine() {
             line += 1

@@ -4,7 +4,7 @@ package import StrictJSON
 package protocol LedgerRecord: Sendable {
     /// Writes one object.
     func write(to writer: inout JSONWriter)
-    /// Fields that are not known are passed over; what is missing or wrong is an error that names the field.
+    /// Ignores unknown fields. A missing or wrong field is an error that names it.
     init(from scanner: inout JSONScanner) throws(JSONError)
 }
 

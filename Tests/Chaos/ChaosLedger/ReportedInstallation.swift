@@ -1,13 +1,13 @@
 package import PushModel
 import StrictJSON
 
-/// An installation as the API reports it in the end.
+/// An installation as the API reports it at the end.
 package struct ReportedInstallation: Sendable, Equatable {
     package var app: String
     package var id: PushID
-    /// false where the API answers 404: never registered, or deregistered.
+    /// false if the API answers 404: never registered, or deregistered.
     package var isRegistered: Bool
-    /// nil: nobody.
+    /// nil: no user is signed in.
     package var user: String?
     package var epoch: Int64?
     package var tokens: [ReportedToken]
@@ -101,7 +101,7 @@ package struct ReportedRetirement: Sendable, Equatable {
     package var installation: PushID
     /// The token's last six digits, as the API shows them: `…2c3d4e`.
     package var hint: String
-    /// `gone`, `rejected`, …: APNs' word or the registry's, as the API spells it.
+    /// `gone`, `rejected`, …: the reason from APNs or the registry, as the API spells it.
     package var reason: String
     package var status: Int?
     package var apnsTimestamp: Int64?

@@ -1,9 +1,9 @@
 package import PushModel
 import StrictJSON
 
-/// A notification as the API reports it in the end.
+/// A notification as the API reports it at the end.
 package struct ReportedNotification: Sendable, Equatable {
-    /// As the API spells them; `missing` where it answers 404.
+    /// As the API spells them; `missing` if it answers 404.
     package enum State: String, Sendable, CaseIterable {
         case scheduled, accepted, expanding, sending, completed, cancelled, expired
         case noTargets = "no_targets"
@@ -20,11 +20,11 @@ package struct ReportedNotification: Sendable, Equatable {
     package var app: String
     package var id: PushID
     package var state: State
-    /// Every delivery has a receipt; else only those that failed or were tried more than once.
+    /// true if every delivery has a receipt; otherwise only those that failed or were tried more than once.
     package var hasAllReceipts: Bool
     package var total: Int
     package var pending: Int
-    /// Classes that are not named have none.
+    /// Classes that are missing have no deliveries.
     package var counts: [ReportedCount]
     package var deliveries: [ReportedDelivery]
     /// ``deliveries`` are all that there are receipts of.
@@ -73,7 +73,7 @@ package struct ReportedNotification: Sendable, Equatable {
     }
 }
 
-/// How many deliveries of a notification ended so.
+/// The number of deliveries of a notification for each outcome.
 package struct ReportedCount: Sendable, Equatable {
     package var outcome: OutcomeClass
     package var count: Int

@@ -1,7 +1,7 @@
 import PushModel
 package import StrictJSON
 
-/// `reported.ndjson`: what the API says in the end.
+/// `reported.ndjson`: the API's answers at the end.
 package enum ReportedRecord: LedgerRecord, Equatable {
     case notification(ReportedNotification)
     case installation(ReportedInstallation)
@@ -50,7 +50,7 @@ package enum ReportedRecord: LedgerRecord, Equatable {
     }
 }
 
-/// Whatever was found in a line, before it is known what it is about.
+/// The fields of a line, before its kind is known.
 struct ReportedFields {
     var texts: [ReportedRecord.Field: String] = [:]
     var ids: [ReportedRecord.Field: PushID] = [:]

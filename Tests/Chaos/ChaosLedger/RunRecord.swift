@@ -1,4 +1,4 @@
-/// `run.json`: what was run, and what it may do. Written when the run begins, and once more when it has ended.
+/// `run.json`: the run and its limits. Written when the run begins, and again when it has ended.
 package struct RunRecord: LedgerRecord, Equatable {
     /// One app of the run.
     package struct App: Sendable, Equatable {
@@ -18,7 +18,8 @@ package struct RunRecord: LedgerRecord, Equatable {
         }
     }
 
-    /// What every process of a kind may take. `process` is what the names of the processes begin with: `dispatcher` for `dispatcher-2`.
+    /// The memory limit of every process of a kind. `process` is the beginning of the names of the processes: `dispatcher` for
+    /// `dispatcher-2`.
     package struct Memory: Sendable, Equatable {
         package var process: String
         package var bytes: Int64
@@ -39,9 +40,9 @@ package struct RunRecord: LedgerRecord, Equatable {
     /// The deliberate fault of a negative control.
     package var deliberateFault: String?
     package var beganAt: Int64
-    /// When the last notification was terminal, or the wait for that was given up. Ledgers go on to be written until ``endedAt``.
+    /// When the last notification was terminal, or the wait for that was given up. The run writes ledgers until ``endedAt``.
     package var drainedAt: Int64?
-    /// nil: the run was cut off, and nothing can be judged.
+    /// nil: the run was cut off and cannot be judged.
     package var endedAt: Int64?
 
     /// Deliveries that one dispatcher has between sending and settling, at most.
@@ -50,7 +51,7 @@ package struct RunRecord: LedgerRecord, Equatable {
     package var grace: Int64 = 1_000_000
     /// How long after a recovery a fault still explains duplicates and refusals.
     package var recovery: Int64 = 5_000_000
-    /// How long a delivery may be between its push and its job's acknowledgement where nothing is wrong.
+    /// How long a delivery may be between its push and its job's acknowledgement without a fault.
     package var settling: Int64 = 10_000_000
     /// How long a request without an answer may still be carried out after its client gave up.
     package var lateness: Int64 = 30_000_000
@@ -58,11 +59,11 @@ package struct RunRecord: LedgerRecord, Equatable {
     package var connectionsPerSecond: Int?
     /// No request may take longer; nil: not judged.
     package var answerWithin: Int64?
-    /// For how long nothing may be sent though something waits; nil: not judged.
+    /// How long the platform may send nothing although a notification waits; nil: not judged.
     package var resumeWithin: Int64?
-    /// Answers 5xx, and none at all, are judged too: they may be only where a fault explains them.
+    /// Answers 5xx and missing answers are judged too. They are allowed only if a fault explains them.
     package var judgesRefusals = false
-    /// Tables of what is under way: without a row when the last notification is terminal.
+    /// Tables of work in progress, which are empty when the last notification is terminal.
     package var emptyAtRest: [String] = []
     package var memory: [Memory]
     package var apps: [App]

@@ -66,15 +66,15 @@ package enum SampleRecord: LedgerRecord, Equatable {
         }
     }
 
-    /// One second of a flood of requests to send, whose refusals have no record of their own each.
+    /// One second of a flood of requests to send. Its refusals have no records of their own.
     package struct Flood: Sendable, Equatable {
         /// When the second ended.
         package var at: Int64
-        /// Answers 429 and 503 with a `Retry-After`: none of these requests is in the ledger of the clients. Every other one is.
+        /// Answers 429 and 503 with a `Retry-After`. None of these requests is in the ledger of the clients; every other one is.
         package var shed: Int
         /// Requests that were due and found no connection free.
         package var unsent: Int
-        /// The answer among ``shed`` that took longest, in microseconds.
+        /// The time of the slowest answer among ``shed``, in microseconds.
         package var longest: Int64
 
         package init(at: Int64, shed: Int, unsent: Int, longest: Int64) {
@@ -85,14 +85,14 @@ package enum SampleRecord: LedgerRecord, Equatable {
         }
     }
 
-    /// One link whose client must speak TLS, in the end.
+    /// One link whose client must speak TLS, at the end of the run.
     package struct Wire: Sendable, Equatable {
         package var at: Int64
         /// As `faults.ndjson` names links in its details: `dispatcher-1>rabbitmq`.
         package var name: String
         /// Connections that the client has made.
         package var connections: Int
-        /// Of them, those on which it has sent something else than TLS.
+        /// The connections on which it has sent bytes other than TLS.
         package var inClear: Int
 
         package init(at: Int64, name: String, connections: Int, inClear: Int) {
@@ -103,12 +103,12 @@ package enum SampleRecord: LedgerRecord, Equatable {
         }
     }
 
-    /// A table of the database, about once a minute and once more in the end.
+    /// A table of the database, about once a minute and once more at the end.
     package struct Table: Sendable, Equatable {
         package var at: Int64
         package var name: String
         package var rows: Int64
-        /// With its indexes and what is stored beside it.
+        /// The size with its indexes and its TOAST table.
         package var bytes: Int64
 
         package init(at: Int64, name: String, rows: Int64, bytes: Int64) {

@@ -51,7 +51,7 @@ struct ChaosRun: AsyncParsableCommand {
             command: call)
         let director = Director(settings)
         let work = Task { try await director.run() }
-        // Ctrl-C: everything is stopped in order, and there is nothing to judge.
+        // Ctrl-C stops everything in order, and the run cannot be judged.
         let interrupts = InterruptWatch { work.cancel() }
         defer { interrupts.end() }
         try await work.value

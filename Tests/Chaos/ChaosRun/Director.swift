@@ -4,7 +4,7 @@ import PushModel
 import StrictJSON
 import Synchronization
 
-/// One run from its beginning to its end: start, register, load and faults, drain, read back, stop. What was promised is not judged here.
+/// One run from its beginning to its end: start, register, load and faults, drain, read back, stop. The checker judges the promises.
 struct Director: Sendable {
     let settings: RunSettings
     private let caller = ServiceCaller()
@@ -28,7 +28,7 @@ struct Director: Sendable {
             result = .success(try await direct(platform, ledgers))
         } catch { result = .failure(error) }
         say("==> Stopping everything")
-        // In a task of its own: this one may have been cancelled, and stopping takes waiting.
+        // In its own task, because this one may have been cancelled, and stopping takes waiting.
         let late = await Task { await platform.stop() }.value
         for name in late { say("    \(name) did not stop within its time and was killed") }
         try await caller.close()
@@ -61,7 +61,7 @@ struct Director: Sendable {
             try await bombard(load, injector, plan, ledgers, platform)
             let drained = try await drain(platform)
             group.cancelAll()
-            // They end by being cancelled.
+            // Cancellation ends these tasks.
             while case .failure? = await group.nextResult() {}
             try await readBack(client, load.fleet, platform, ledgers)
             sampler.noteWires()
@@ -70,7 +70,7 @@ struct Director: Sendable {
         }
     }
 
-    /// Load and faults beside each other. The load goes on until there was enough of both.
+    /// Load and faults at the same time. The load goes on until there was enough of both.
     private func bombard(_ load: LoadGenerator, _ injector: FaultInjector, _ plan: FaultPlan, _ ledgers: Ledgers, _ platform: Platform)
         async throws
     {
@@ -92,7 +92,7 @@ struct Director: Sendable {
         }
     }
 
-    /// Asks the database, as an operator would, how much is not terminal; what the API says of it is read afterwards.
+    /// Asks the database, as an operator would, how many notifications are not terminal. The run reads the API afterwards.
     private func drain(_ platform: Platform) async throws -> Int64 {
         say("==> Waiting until every notification has come to its end")
         let deadline = ContinuousClock.now + settings.size.drain

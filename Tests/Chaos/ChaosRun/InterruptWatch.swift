@@ -7,7 +7,7 @@ final class InterruptWatch {
 
     init(_ body: @escaping @Sendable () -> Void) {
         sources = [SIGINT, SIGTERM, SIGHUP].map { number in
-            // A handler that does nothing, and not SIG_IGN: that one the programs that are started would inherit.
+            // A handler that does nothing, and not SIG_IGN, because started programs would inherit SIG_IGN.
             signal(number) { _ in }
             let source = DispatchSource.makeSignalSource(signal: number)
             source.setEventHandler(handler: body)

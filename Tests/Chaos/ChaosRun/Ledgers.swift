@@ -2,7 +2,7 @@ import ChaosLedger
 import Foundation
 import Synchronization
 
-/// The ledgers that this run writes. Who cannot write them cannot be judged, so a failure ends the run.
+/// The ledgers of this run. A run without ledgers cannot be judged, so a failure to write ends it.
 final class Ledgers: Sendable {
     let folder: RunFolder
     private let clients: LedgerWriter<ClientRecord>
@@ -37,7 +37,7 @@ final class Ledgers: Sendable {
         do { try body() } catch { failure.withLock { $0 = $0 ?? error } }
     }
 
-    /// - Throws: what could not be written, once something could not be.
+    /// - Throws: the first error of writing.
     func check() throws { if let error = failure.withLock({ $0 }) { throw error } }
 }
 

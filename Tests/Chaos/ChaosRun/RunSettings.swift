@@ -1,17 +1,17 @@
 import Foundation
 
-/// What this run is told, and what every run has alike.
+/// The settings of this run and the constants of every run.
 struct RunSettings: Sendable {
-    // MARK: Bounds that the checker is told too
+    // MARK: Bounds that the checker gets too
 
     /// MAX_CONCURRENT_STREAMS of the simulated Apple, and connections of each pool.
     static let streams = 100
     static let connections = 2
     /// Pools are (credential × environment): one key, two environments.
     static let pools = 2
-    /// Deliveries that a dispatcher may have handed to APNs and not settled. A job of a hundred is settled with its last answer, and where answers come
-    /// late the last one takes up to twice as long as they do on average: what is open, so much again that is answered, and 200 of which the broker
-    /// has not confirmed the outcomes yet (a thousand a second, a fifth of a second).
+    /// The largest number of deliveries that a dispatcher has sent and not settled. A job of a hundred is settled with its last answer, and
+    /// late answers of a job take up to twice their average. So the bound is twice the open streams, and 200 for outcomes that the broker
+    /// has not confirmed yet (a thousand a second, a fifth of a second).
     static let inFlightBound = 2 * streams * connections * pools + 200
     static let memoryLimitBytes: Int64 = 512 << 20
     /// Of fences and cancels: promises 3 and 6 (docs/promises.md).
@@ -20,18 +20,18 @@ struct RunSettings: Sendable {
 
     let size: RunSize
     let seed: UInt64
-    /// Only faults of these kinds; nil for the size's own plan.
+    /// Only faults of these kinds; nil for the plan of the size.
     let only: [FaultKind]?
-    /// Where the ledgers go.
+    /// The folder of the ledgers.
     let folder: String
-    /// Where the servers keep their files; the account `postgres` can enter it.
+    /// The folder of the servers' files; the account `postgres` can enter it.
     let dataFolder: String
     let credentialsFolder: String
-    /// Where the programs under test are.
+    /// The folder of the programs under test.
     let programs: String
-    /// Where those of another commit are, with which the services begin; nil for the same.
+    /// The folder of another commit's programs, with which the services begin; nil for the same.
     let otherPrograms: String?
-    /// What `Tests/Support/ClockShim` was made into; nil where there is no C compiler.
+    /// The built library of `Tests/Support/ClockShim`; nil without a C compiler.
     let clockShim: String?
     let deliberateFault: [String: String]
     let commit: String
@@ -61,19 +61,19 @@ struct RunSize: Sendable {
     var faults: [FaultKind: Int] = [:]
     /// These, in this order, instead.
     var sequence: [FaultKind]?
-    /// How long one of a kind lasts, where not as long as usual.
+    /// The length of a fault of a kind, if not the usual one.
     var seconds: [FaultKind: Double] = [:]
-    /// From the beginning of one fault to the beginning of the next, at least.
+    /// The shortest time from the beginning of one fault to the beginning of the next.
     let spacing: Duration
-    /// How long everything may take to come to its end once nothing new is sent.
+    /// How long the platform may take to finish everything after the last request.
     var drain: Duration
     /// Refusals, and how long answers take, are judged too.
     var judgesAnswers = false
-    /// Where they are: no answer may take longer.
+    /// If so, the longest allowed time of an answer.
     var answerWithin = Duration.seconds(20)
     /// Three nodes of RabbitMQ, and a machine for every program.
     var isCluster = false
-    /// Where it is: for how long nothing may be sent though something waits.
+    /// In a cluster: the longest allowed time without a push although a notification waits.
     var resumeWithin: Duration?
     /// The first token service and the first dispatcher are left alone, so that they grow old.
     var sparesTheFirst = false
@@ -110,7 +110,7 @@ struct RunSize: Sendable {
             .descriptors: 2, .brokerDisk: 1,
         ], spacing: .seconds(8), drain: .seconds(1200))
 
-    /// For the negative controls: as short as a deliberate fault needs to show. What they say to inject is injected.
+    /// For the negative controls: as short as a deliberate fault needs to show. They choose the faults.
     static let control = RunSize(
         name: "control", notifications: 4_000, rate: 250, usersPerApp: 200, devicesPerApp: 250, faults: [:], spacing: .seconds(4),
         drain: .seconds(180))

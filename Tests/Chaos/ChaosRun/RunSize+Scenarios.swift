@@ -1,4 +1,4 @@
-/// The bars of their own: one promise each, looked at for longer than a mixture of faults would.
+/// Scenarios with their own bars. Each tests one promise for longer than a mixture of faults does.
 extension RunSize {
     /// Every process of ours is stopped gracefully, again and again: nothing may be sent twice, nothing may be lost.
     static let gracefulStops = RunSize(
@@ -10,7 +10,7 @@ extension RunSize {
         name: "goaway", notifications: 0, rate: 150, usersPerApp: 200, devicesPerApp: 350, sequence: [.goAway], seconds: [.goAway: 300],
         spacing: .seconds(1), drain: .seconds(120), connectionsPerSecond: 40)
 
-    /// The servers are frozen, starved and killed: everybody gets an answer in time, and refusals end with their cause.
+    /// The servers are frozen, starved and killed. Every client gets an answer in time, and refusals end with their cause.
     static let outages = RunSize(
         name: "outages", notifications: 0, rate: 100, usersPerApp: 200, devicesPerApp: 350,
         sequence: [.brokerFreeze, .brokerAlarm, .postgresKill, .postgresFreeze, .brokerKill, .postgresFailover], spacing: .seconds(15),
@@ -22,17 +22,17 @@ extension RunSize {
         sequence: (0..<60).map { [.dispatcherKill, .linkCut, .tokenServiceStop, .goAway, .dispatcherStop, .tokenServiceKill][$0 % 6] },
         spacing: .seconds(30), drain: .seconds(300), sparesTheFirst: true, connectionsPerSecond: 40)
 
-    /// Three times as much as can be done, for a minute: what can be done is done, the rest is turned away at once, and afterwards all is well.
+    /// Three times the capacity for a minute. The platform works at its capacity, refuses the rest at once, and is well afterwards.
     static let overload = RunSize(
         name: "overload", notifications: 0, rate: 20, usersPerApp: 200, devicesPerApp: 250, sequence: [.overload], spacing: .seconds(1),
         drain: .seconds(300), judgesAnswers: true, answerWithin: .seconds(5))
 
-    /// Nothing can be written any more, by word and in truth.
+    /// Nothing can be written any more, by a policy and by full disks.
     static let fullDisks = RunSize(
         name: "full-disks", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
         sequence: [.brokerDisk, .brokerDiskFull, .postgresDiskFull], spacing: .seconds(15), drain: .seconds(180), judgesAnswers: true)
 
-    /// TLS to the servers: broken off, falsified, and spoken by somebody else.
+    /// TLS to the servers: cut, changed, and with a stranger's certificate.
     static let serverTLS = RunSize(
         name: "server-tls", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
         sequence: [.serverTLSCut, .serverTLSGarbled, .serverCertificate], spacing: .seconds(12), drain: .seconds(180), judgesAnswers: true)
@@ -43,7 +43,7 @@ extension RunSize {
         sequence: [.dispatcherClockAhead, .tokenServiceClockBehind, .dispatcherClockBehind, .tokenServiceClockAhead], spacing: .seconds(12),
         drain: .seconds(1000), judgesAnswers: true)
 
-    /// Any machine may be lost, or cut off from the others. Half an hour.
+    /// Any machine may be lost or cut off from the others. Half an hour.
     static let cluster = RunSize(
         name: "cluster", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 300,
         sequence: Array(repeating: clusterRound, count: 2).joined() + [.nodeAway, .brokerDiskFull, .nodesRestart, .postgresFailover],

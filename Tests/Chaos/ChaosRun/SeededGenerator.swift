@@ -4,7 +4,7 @@ struct SeededGenerator: RandomNumberGenerator {
 
     init(seed: UInt64) { state = seed }
 
-    /// A generator of its own for each part of the run, so that one part's draws do not depend on another's.
+    /// A separate generator for each part of the run, so that the random numbers of one part do not depend on another.
     func branch(_ number: UInt64) -> SeededGenerator {
         var copy = SeededGenerator(seed: state ^ (number &* 0xd134_2543_de82_ef95))
         return SeededGenerator(seed: copy.next())

@@ -5,11 +5,11 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-@Suite("What the control stream stops")
+@Suite("The control stream stops deliveries")
 struct ControlTests {
     let installation = PushID(high: 9, low: 9)
 
-    @Test("No job is asked for before the control stream has been read to the end")
+    @Test("The dispatcher takes no job before it has read the control stream to the end")
     func readsFirst() throws {
         let bench = try CoreBench(isCaughtUp: false)
         #expect(!bench.gate.isOpen)
@@ -37,7 +37,7 @@ struct ControlTests {
         #expect(bench.submitted.last?.batch.requests.count == 1, "another app's installation of the same name is another installation")
     }
 
-    @Test("A fence also stops what a pool holds but has not sent")
+    @Test("A fence also stops deliveries that a pool holds and has not sent")
     func fencesAtTheGate() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 2)]))
@@ -61,7 +61,7 @@ struct ControlTests {
         #expect(state.count == 0)
     }
 
-    @Test("Forgetting looks at a part of what is remembered at a time, because every request waits for it meanwhile")
+    @Test("Each step of forgetting looks at a part of the fences, because every request waits for it")
     func forgetsInParts() {
         var state = ControlState()
         let count = 100_000
@@ -71,7 +71,7 @@ struct ControlTests {
         #expect(state.count == count)
         let (old, moment) = (count / 2, Int64(count / 2))
         state.forget(before: moment)
-        // At most the thousand that it looks at, and what the last part has beyond.
+        // At most the thousand entries that it looks at, and the surplus of the last part.
         #expect((count - 2_000..<count).contains(state.count))
         // Parts hold a hundred each.
         for _ in 0..<200 { state.forget(before: moment) }
@@ -94,19 +94,19 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.cancelled])
     }
 
-    @Test("What no living job can be stopped by is forgotten")
+    @Test("The dispatcher forgets entries that can stop no living job")
     func forgets() throws {
         let bench = try CoreBench()
         bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
         bench.obey(.fence(app: Fixture.shop, installation: .random(), epochsBelow: 3, at: bench.now - 100 * 3_600_000))
-        // Of an app that no credential names yet: one may come.
+        // An app without a credential, because one may come.
         bench.obey(.fence(app: Fixture.unconfigured, installation: installation, epochsBelow: 3, at: bench.now))
         #expect(bench.gate.count == 2)
         bench.tick(after: 74 * 3_600_000)
         #expect(bench.gate.count == 0)
     }
 
-    @Test("While the control connection is lost nothing is sent; afterwards what waited is sifted anew and sent")
+    @Test("Without the control connection the dispatcher sends nothing; afterwards it checks waiting deliveries again and sends them")
     func parks() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -137,7 +137,7 @@ struct ControlTests {
         #expect(!bench.gate.isOpen)
     }
 
-    @Test("A pool that asked while the gate was shut gets its delivery back at once when the gate is open again")
+    @Test("A pool that asked while the gate was shut gets its delivery back at once when the gate opens")
     func sendsHeldAgain() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -158,14 +158,14 @@ struct ControlTests {
         #expect(bench.acknowledged.count == 1)
     }
 
-    @Test("Where the stream is read from another node than the one that confirms, only a marker lets sending go on")
+    @Test("If another node than the confirming one serves the stream, only a marker allows sending")
     func otherNode() throws {
         let bench = try CoreBench()
         bench.core.control.readsWhereItPublishes = false
         for tag in [1, 2] as [UInt64] {
             bench.tick(after: CoreRules.standardConfirmPatience - 1)
             #expect(bench.gate.isOpen)
-            // What is published meanwhile is confirmed, as far as anybody knows.
+            // The broker confirms messages that are published meanwhile.
             bench.take(Fixture.job([Fixture.delivery(Int(tag))]), tag: tag)
             bench.finishNext(200)
             bench.tick(after: 1)
@@ -176,7 +176,7 @@ struct ControlTests {
         #expect(bench.core.effects.tally.controlDoubts == 0)
     }
 
-    @Test("When the broker does not confirm, nothing more is sent until a new marker has made the round")
+    @Test("When the broker does not confirm, the dispatcher sends nothing until a new marker returns")
     func doubtsTheStream() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -197,7 +197,7 @@ struct ControlTests {
         #expect(bench.submitted.count == 1)
     }
 
-    @Test("A dispatcher at rest notices within a second that the broker is silent: what comes then waits for what came late as well")
+    @Test("A dispatcher at rest notices a silent broker within a second, and new jobs wait for late control messages")
     func sendsHeartbeats() throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.tick(after: 200)
@@ -208,7 +208,7 @@ struct ControlTests {
         bench.tick(after: 100)
         for _ in 0..<7 { bench.tick(after: 100) }
         #expect(!bench.gate.isOpen)
-        // The link is well again: the job is here before the fence.
+        // The link works again, and the job arrives before the fence.
         bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 2)]))
         #expect(bench.submitted.isEmpty)
         bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
@@ -219,7 +219,7 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
-    @Test("A heartbeat is for a dispatcher at rest: what is published anyway tells as much")
+    @Test("Only a dispatcher at rest publishes heartbeats, because other publications prove as much")
     func publicationsAreHeartbeats() throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -230,12 +230,12 @@ struct ControlTests {
         bench.tick(after: 100)
         #expect(bench.published.count == 1, "the last publication is 300 ms old")
         bench.confirmNext(.failed(.nacked))
-        #expect(!bench.gate.isOpen, "what cannot be published proves nothing")
+        #expect(!bench.gate.isOpen, "a failed publication proves nothing")
         try bench.returnMarker()
         #expect(bench.gate.isOpen)
     }
 
-    @Test("A clock that is set back makes no proof last longer")
+    @Test("A clock that is set back extends no proof")
     func clockIsSetBack() throws {
         let bench = try CoreBench()
         bench.now -= 3_600_000
@@ -245,15 +245,15 @@ struct ControlTests {
         #expect(!bench.gate.isOpen)
         bench.now -= 3_600_000
         try bench.returnMarker()
-        #expect(!bench.gate.isOpen, "it may have taken long")
+        #expect(!bench.gate.isOpen, "the marker may have taken long")
         try bench.returnMarker()
         #expect(bench.gate.isOpen)
         bench.now -= 3_600_000
         bench.tick()
-        #expect(!bench.gate.isOpen, "what waits may wait for long")
+        #expect(!bench.gate.isOpen, "waiting jobs may have waited for long")
     }
 
-    @Test("A marker that comes back late proves nothing: what was published after it may lie behind it")
+    @Test("A marker that comes back late proves nothing, because later messages may lie behind it")
     func lateMarker() throws {
         let bench = try CoreBench(isCaughtUp: false)
         bench.handle(.controlConnection(isUp: true))
@@ -262,7 +262,7 @@ struct ControlTests {
         try bench.returnMarker()
         #expect(!bench.gate.isOpen)
         #expect(bench.submitted.isEmpty)
-        // It lay behind the marker.
+        // This message lay behind the marker.
         bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
         try bench.returnMarker()
         #expect(bench.gate.isOpen)
@@ -270,13 +270,13 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
-    @Test("Where the broker has a marker that does not come back, what reads and what publishes get new connections")
+    @Test("If the broker has a marker that does not come back, the consumer and the publisher reconnect")
     func readsAnew() throws {
         let bench = try CoreBench(isCaughtUp: false)
         func reconnects() -> Int { bench.others.count { if case .reconnectControl = $0 { true } else { false } } }
         bench.handle(.controlConnection(isUp: true))
         bench.tick(after: 60_000)
-        #expect(reconnects() == 0, "the publisher sees to it itself where the broker does not answer")
+        #expect(reconnects() == 0, "if the broker does not answer, the publisher reconnects by itself")
         try bench.confirmMarker()
         bench.tick(after: 900)
         bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
@@ -292,7 +292,7 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
     }
 
-    @Test("A queue that confirms nothing does not stop what markers prove; each proof is for as long as a publication is waited for")
+    @Test("A queue that confirms nothing does not end the proof by markers; each proof lasts as long as the wait for a confirm")
     func provesAgainAndAgain() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -309,7 +309,7 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
     }
 
-    @Test("An entry that cannot be read, or of a kind that is not known, stops nothing")
+    @Test("An entry that is malformed or of an unknown kind stops nothing")
     func passesOver() throws {
         let bench = try CoreBench()
         bench.handle(.controlReceived([Fixture.message(Array("{".utf8)), Fixture.message(Array(#"{"v":1,"kind":"slow_down"}"#.utf8))]))

@@ -18,15 +18,15 @@ struct CredentialChangeTests {
         CredentialPlan(CredentialsFile(entries: entries), after: previous)
     }
 
-    /// The bench's core begins with pools 0 to 2; this is what follows on them.
+    /// The plan that follows the bench's pools 0 to 2.
     private func plan(of bench: CoreBench, _ entries: CredentialsEntry...) throws -> CredentialPlan {
         var previous = CredentialPlan(CredentialsFile(entries: []))
-        // As many numbers as the bench has used.
+        // The pool numbers that the bench has used.
         for round in 0..<3 { previous = plan(try entry("x\(round)", apps: [Fixture.other]), after: previous) }
         return CredentialPlan(CredentialsFile(entries: entries), after: previous)
     }
 
-    @Test("What has not changed keeps its pool; what has gets another number, and no number is used twice")
+    @Test("An unchanged credential keeps its pool; a changed one gets another number, and no number is used twice")
     func numbers() throws {
         let (shop, other) = (try entry("shop", apps: [Fixture.shop]), try entry("other", apps: [Fixture.other]))
         let first = plan(shop, other)
@@ -56,7 +56,7 @@ struct CredentialChangeTests {
         #expect(directory.pool(app: shop, .production, topic: "com.example.shop") == nil)
     }
 
-    @Test("What the old pool had not sent comes back in a second for the new one, and what had left is not sent again")
+    @Test("Deliveries that the old pool did not send go to the new one in a second, and sent ones are not sent again")
     func movesOn() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)]))
@@ -89,7 +89,7 @@ struct CredentialChangeTests {
         #expect(bench.gate.stopReason(for: batch.requests[0], of: batch) == nil)
     }
 
-    @Test("During a stop nothing is taken over")
+    @Test("A dispatcher that stops takes over no credentials")
     func notWhileStopping() throws {
         let bench = try CoreBench()
         bench.handle(.stop)

@@ -9,7 +9,7 @@ import Testing
 struct EarlierAttemptTests {
     private static let installation = PushID(high: 0x1, low: 1)
 
-    /// What a delivery comes back with from a delayed queue after this.
+    /// The delivery as it comes back from a delayed queue after this.
     private func remembered(_ earlier: PushJob.EarlierOutcome, after result: APNsAnswer.Result) throws -> PushJob.EarlierOutcome? {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1, earlier: earlier)], attempt: 1))
@@ -17,7 +17,7 @@ struct EarlierAttemptTests {
         return bench.retries().first?.deliveries.first?.earlierOutcome
     }
 
-    @Test("A retry carries it on, whatever came after it")
+    @Test("A retry keeps the earlier attempt, whatever came after it")
     func travels() throws {
         func answered(_ status: Int, _ reason: String) -> APNsAnswer.Result {
             .response(status: status, reason: reason, timestamp: nil, retryAfter: nil)
@@ -33,7 +33,7 @@ struct EarlierAttemptTests {
         #expect(try remembered(.unknown, after: answered(403, "InvalidProviderToken")) == .unknown)
     }
 
-    @Test("Through a hold, a full pool, a stop and the other environment it is carried on too")
+    @Test("The dispatcher also keeps it through a hold, a full pool, a stop and the other environment")
     func travelsFurther() throws {
         let held = try CoreBench()
         held.obey(.hold(id: PushID(high: 0xb, low: 1), scope: .everything, endsAt: nil, at: held.now))
@@ -62,7 +62,7 @@ struct EarlierAttemptTests {
         #expect(switched.retries().first?.deliveries.map(\.earlierOutcome) == [.unknown])
     }
 
-    /// Ways in which nothing more of a delivery is sent, and how one ends of which nothing had ever left.
+    /// The ways in which a delivery is stopped, and the outcome of one that never left.
     enum Ending: String, CaseIterable {
         case expiredOnArrival, expiredInThePool, expiresBeforeAWait
         case cancelledOnArrival, cancelledInThePool, fencedOnArrival, fencedInThePool
@@ -98,7 +98,7 @@ struct EarlierAttemptTests {
         return bench
     }
 
-    @Test("However it is stopped, it ends as unknown, and what APNs failed at does not end as expired", arguments: Ending.allCases)
+    @Test("However it is stopped, it ends as unknown, and one that APNs failed at does not end as expired", arguments: Ending.allCases)
     func decidesTheEnd(ending: Ending) throws {
         for (earlier, outcome) in [
             (.none, ending.outcome), (.failed, ending.outcome == .expired ? .failed : ending.outcome), (.unknown, .unknown),
@@ -111,7 +111,7 @@ struct EarlierAttemptTests {
             let reason = ending == .expiresBeforeAWait ? "not_connected" : outcome == ending.outcome ? nil : ending.outcome.rawValue
             #expect(bench.events.first?.deliveries.map(\.reason) == [reason])
             #expect(bench.retries().isEmpty)
-            // An end by time can be replayed, and the letter tells the replay.
+            // A delivery that ended by time can be replayed, and the dead letter keeps its earlier outcome.
             let isDeadLettered = ending == .expiresBeforeAWait || ending.outcome == .expired && earlier != .none
             #expect(bench.deadLetters.map { $0.headers["push-reason"] } == (isDeadLettered ? ["expires_before_retry"] : []))
             for letter in bench.deadLetters { #expect(try PushJob(decoding: letter.body).deliveries.map(\.earlierOutcome) == [earlier]) }
@@ -139,7 +139,7 @@ struct EarlierAttemptTests {
         }
     }
 
-    @Test("A newer one of its collapse id supersedes it as unknown")
+    @Test("A newer push with its collapse id supersedes it as unknown")
     func superseded() throws {
         let bench = try CoreBench()
         let delivery = Fixture.delivery(1, earlier: .unknown)
@@ -165,7 +165,7 @@ struct EarlierAttemptTests {
         job = try #require(bench.retries().first)
         bench.now += 5_000
         bench.take(job, tag: 2)
-        // Its connection was retired, and no other one comes about before the end.
+        // Its connection was retired, and the pool opens no other before the end.
         bench.now = Fixture.start + 40_000
         bench.finishNext { _ in .stopped(.expired) }
         #expect(bench.events.map(\.outcome) == [.unknown, .unknown])

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-@Suite("A token that looks like garbage is tried once in the other environment, if nobody ever proved its own")
+@Suite("The dispatcher tries a rejected token once in the other environment if its own is not proven")
 struct EnvironmentTests {
     private static func job(
         _ trial: PushJob.EnvironmentTrial = .allowed, app: AppSlug = Fixture.shop, attempt: Int = 0,
@@ -16,7 +16,7 @@ struct EnvironmentTests {
         return Fixture.job([delivery, Fixture.delivery(2)], app: app, expiresAt: expiresAt, attempt: attempt)
     }
 
-    @Test("The rejection is told as an attempt, and the delivery waits a moment for the other environment, under the same id")
+    @Test("The dispatcher reports the rejection as an attempt, and the delivery waits for the other environment under its id")
     func triesTheOther() throws {
         let bench = try CoreBench()
         bench.take(Self.job())
@@ -35,7 +35,7 @@ struct EnvironmentTests {
         #expect(bench.acknowledged.count == 1)
     }
 
-    @Test("What the other environment says is final and names it", arguments: [200, 400, 410])
+    @Test("The answer of the other environment is final, and the outcome names the environment", arguments: [200, 400, 410])
     func reportsTheOther(status: Int) throws {
         let bench = try CoreBench()
         var delivery = Fixture.delivery(1, environment: .sandbox)
@@ -51,7 +51,7 @@ struct EnvironmentTests {
         #expect(bench.retries().isEmpty)
     }
 
-    @Test("Through the throttling of the other environment it stays that try")
+    @Test("Throttling in the other environment continues the same try")
     func staysTheTrial() throws {
         let bench = try CoreBench()
         var delivery = Fixture.delivery(1, environment: .sandbox)
@@ -62,7 +62,7 @@ struct EnvironmentTests {
         #expect(bench.retries().first?.deliveries == [delivery])
     }
 
-    @Test("Not without leave, not for another reason, and not where there is no credential", arguments: 0..<3)
+    @Test("The dispatcher does not try it without permission, for another reason, or without a credential", arguments: 0..<3)
     func stands(index: Int) throws {
         let bench = try CoreBench()
         bench.take([Self.job(.none), Self.job(), Self.job(app: Fixture.other)][index])
@@ -72,7 +72,7 @@ struct EnvironmentTests {
         #expect(bench.deadLetters.isEmpty)
     }
 
-    @Test("Where no time or try is left, the rejection stands, and is no dead letter", arguments: [true, false])
+    @Test("If no time or attempt is left, the rejection stands and makes no dead letter", arguments: [true, false])
     func hasNoTime(expires: Bool) throws {
         let bench = try CoreBench()
         bench.take(expires ? Self.job(expiresAt: Fixture.start + 500) : Self.job(attempt: 9))

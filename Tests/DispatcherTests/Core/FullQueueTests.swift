@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A delayed queue that is full")
 struct FullQueueTests {
-    /// Where the only message that is being published goes, and its body.
+    /// The exchange and the body of the only message that is being published.
     private static func retry(_ bench: CoreBench) -> (delay: RetryDelay?, body: [UInt8]) {
         for delay in RetryDelay.allCases {
             if let message = bench.messages(to: bench.topology.retryExchange(delay)).first { return (delay, message.body) }
@@ -15,7 +15,7 @@ struct FullQueueTests {
         return (nil, [])
     }
 
-    @Test("What it refuses goes to the next shorter one, and so on; nothing is lost, nothing waits longer, and the job is acknowledged")
+    @Test("A refused message goes to the next shorter queue; nothing is lost or waits longer, and the job is acknowledged")
     func takesTheNext() throws {
         let bench = try CoreBench()
         bench.obey(.hold(id: PushID(high: 0xb, low: 1), scope: .everything, endsAt: nil, at: Fixture.start))
@@ -36,7 +36,7 @@ struct FullQueueTests {
         #expect(bench.acknowledged.map(\.tag).last == 51)
     }
 
-    @Test("What was not refused for want of room stays where it is to go", arguments: [PublishFailure.unroutable, .full])
+    @Test("A message that was refused for another reason keeps its queue", arguments: [PublishFailure.unroutable, .full])
     func staysOtherwise(failure: PublishFailure) throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))

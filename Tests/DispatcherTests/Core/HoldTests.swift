@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-@Suite("What a hold keeps")
+@Suite("A hold keeps deliveries")
 struct HoldTests {
     private let id = PushID(high: 0xb, low: 1)
 
@@ -13,7 +13,7 @@ struct HoldTests {
         .hold(id: id ?? self.id, scope: scope, endsAt: endsAt, at: at)
     }
 
-    /// The next retry message as the broker gives it back, after the fact was confirmed.
+    /// The next retry message as the broker returns it, after its outcome was confirmed.
     private func giveBack(_ bench: CoreBench, tag: UInt64, after milliseconds: Int64 = 0) throws {
         let message = try #require(RetryDelay.allCases.flatMap { bench.messages(to: bench.topology.retryExchange($0)) }.first)
         while !bench.published.isEmpty { bench.confirmNext() }
@@ -22,7 +22,7 @@ struct HoldTests {
     }
 
     @Test(
-        "It keeps what it names, and nothing else",
+        "A hold keeps its scope and nothing else",
         arguments: [
             (HoldScope.everything, [Lane]()), (.app(Fixture.shop), []), (.lane(.now), [.bulk]), (.appLane(Fixture.shop, .bulk), [.now]),
             (.notification(Fixture.shop, PushID(high: 0xa, low: 7)), [.bulk]), (.app(Fixture.other), [.now, .bulk]),
@@ -38,7 +38,7 @@ struct HoldTests {
         #expect(Set(bench.events.map(\.outcome)) == (sent.count == 2 ? [] : [.held]))
     }
 
-    @Test("What is held goes round without using up an attempt or memory, and is sent once the hold is lifted")
+    @Test("Held deliveries wait in a delayed queue without using an attempt or memory, and are sent when the hold is lifted")
     func goesRound() throws {
         let bench = try CoreBench()
         bench.obey(hold(.app(Fixture.shop)))
@@ -49,8 +49,8 @@ struct HoldTests {
         #expect(bench.retries(after: .fiveSeconds).map(\.attempt) == [0])
         for tag in 2...4 as ClosedRange<UInt64> {
             try giveBack(bench, tag: tag)
-            #expect(bench.events.isEmpty, "the same hold is said once")
-            #expect(bench.acknowledged.count == Int(tag) - 1, "what went round is settled, and nothing is kept here")
+            #expect(bench.events.isEmpty, "the dispatcher reports the same hold once")
+            #expect(bench.acknowledged.count == Int(tag) - 1, "the job is settled, and the dispatcher keeps nothing")
             #expect(bench.core.jobs.isEmpty)
         }
         bench.obey(.unhold(id: id, at: bench.now))
@@ -59,7 +59,7 @@ struct HoldTests {
         #expect(bench.retries().isEmpty)
     }
 
-    @Test("Another hold on the same is said as well")
+    @Test("The dispatcher reports another hold on the same deliveries too")
     func saysTheNextHold() throws {
         let bench = try CoreBench()
         bench.obey(hold(.app(Fixture.shop)))
@@ -69,7 +69,7 @@ struct HoldTests {
         #expect(bench.events.map { $0.deliveries.first?.reason } == ["lane_held"])
     }
 
-    @Test("It also keeps what a pool has taken and not sent, and no longer than it is in force")
+    @Test("A hold also keeps deliveries that a pool took and did not send, and no longer than it is in force")
     func keepsAtTheGate() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)], notification: 7))
@@ -100,7 +100,7 @@ struct HoldTests {
         #expect(bench.retries().isEmpty)
     }
 
-    @Test("What is held to its end comes back before it, and expires with a dead letter that can be replayed")
+    @Test("A delivery that is held until its expiry comes back before it, and expires with a dead letter that can be replayed")
     func expires() throws {
         let bench = try CoreBench()
         bench.obey(hold(.app(Fixture.shop)))
@@ -111,7 +111,7 @@ struct HoldTests {
         #expect(bench.deadLetters.count == 1)
     }
 
-    @Test("One that ends by itself lets its jobs go at its end")
+    @Test("A hold that ends by itself releases its jobs at its end")
     func endsByItself() throws {
         let bench = try CoreBench()
         bench.obey(hold(.app(Fixture.shop), endsAt: bench.now + 2_000))
@@ -124,7 +124,7 @@ struct HoldTests {
         #expect(bench.submitted.count == 1)
     }
 
-    @Test("Told again it goes on; told by nobody for longer than any job lives, it is over; lifted, it is never in force again")
+    @Test("A repeated hold goes on, an unrepeated one ends after the longest life of a job, and a lifted one never comes back")
     func isToldAgain() throws {
         let bench = try CoreBench()
         let other = PushID(high: 0xb, low: 2)
@@ -137,7 +137,7 @@ struct HoldTests {
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: bench.now + hours))
         #expect(bench.submitted.isEmpty)
         bench.obey(.unhold(id: id, at: bench.now), hold(.app(Fixture.shop), at: bench.now + 1))
-        #expect(bench.core.control.holds.isEmpty, "two processes tell, and the later word need not be the newer one")
+        #expect(bench.core.control.holds.isEmpty, "two processes publish, and the later message need not be the newer one")
     }
 
     @Test("A dispatcher that starts knows every hold before it takes a job, and waits for no lifted one")
@@ -152,7 +152,7 @@ struct HoldTests {
         #expect(bench.submitted.map(\.batch.requests.count) == [1])
     }
 
-    @Test("Many that are held come back ever more rarely, few soon")
+    @Test("Many held jobs come back less and less often, few come back soon")
     func paces() {
         var pace = HoldPace()
         var delays: [RetryDelay] = []

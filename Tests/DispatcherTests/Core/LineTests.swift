@@ -124,7 +124,7 @@ struct LineTests {
         #expect(bench.events.first?.isFinal == true)
     }
 
-    @Test("What only a second environment lacks a credential for waits alone")
+    @Test("Only the delivery whose environment has no credential waits")
     func waitsWithoutCredential() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2, environment: .sandbox)], app: Fixture.other))
@@ -152,7 +152,7 @@ struct LineTests {
         #expect(bench.deadLetters.map { $0.headers["push-reason"] } == ["expires_before_retry"])
     }
 
-    @Test("A retry carries only what needs it, one attempt more, in its lane and with its trace")
+    @Test("A retry carries only the deliveries that need it, with one more attempt, in its lane and with its trace")
     func retriesOnlyWhatNeedsIt() throws {
         let bench = try CoreBench()
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -211,7 +211,7 @@ struct LineTests {
     }
 
     @Test(
-        "What is not a job goes to the dead letters with its reason and is acknowledged",
+        "A message that is not a job goes to the dead letters with its reason and is acknowledged",
         arguments: [
             // Field 1, the version, is 2.
             ("not a job", "undecodable"), ("\u{08}\u{02}", "unsupported_version"), ("", "undecodable"),
@@ -227,7 +227,7 @@ struct LineTests {
         #expect(letter.headers["push-reason"] == reason)
         #expect(letter.headers["traceparent"] == "t")
         #expect(letter.body == Array(body.utf8))
-        #expect(bench.submitted.count == 1, "the job behind it is not held up")
+        #expect(bench.submitted.count == 1, "the next job does not wait")
         #expect(bench.acknowledged.isEmpty)
         bench.confirmNext()
         #expect(bench.acknowledged.map(\.tag) == [1])
@@ -251,7 +251,7 @@ struct LineTests {
         #expect(bench.acknowledged.count == 1)
     }
 
-    @Test("What the broker refused is published again soon, also where the clock is set back by an hour meanwhile")
+    @Test("The dispatcher publishes a refused message again soon, even if the clock is set back by an hour meanwhile")
     func publishesAgainWhenTheClockIsSetBack() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))

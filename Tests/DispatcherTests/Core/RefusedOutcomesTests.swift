@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Outcomes that the broker refuses")
 struct RefusedOutcomesTests {
-    /// The first job is answered, and its outcome has to wait.
+    /// APNs answers the first job, and its outcome must wait.
     private static func refusedBench(_ change: (inout CoreRules) -> Void = { _ in }) throws -> CoreBench {
         let bench = try CoreBench(change)
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -16,7 +16,7 @@ struct RefusedOutcomesTests {
         return bench
     }
 
-    /// The broker takes everything but outcomes, which wait elsewhere, and probes.
+    /// The broker takes everything except outcomes and probes; outcomes wait in another queue.
     private static func settleAll(_ bench: CoreBench) {
         while !bench.published.isEmpty {
             bench.settleNext { message in
@@ -26,7 +26,7 @@ struct RefusedOutcomesTests {
         }
     }
 
-    @Test("They have a durable queue to wait in, and once it has them their job is acknowledged")
+    @Test("Refused outcomes wait in a durable queue, and their job is acknowledged when the queue has them")
     func waitElsewhere() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -37,7 +37,7 @@ struct RefusedOutcomesTests {
         #expect(bench.core.book.refused.isEmpty)
     }
 
-    @Test("Nothing is sent until the broker takes one of them again, which is asked once a second; then what waited is sifted and sent")
+    @Test("The dispatcher sends nothing until the broker takes an outcome again, tries once a second, and then checks and sends the rest")
     func stopsSending() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -84,7 +84,7 @@ struct RefusedOutcomesTests {
         #expect(bench.published.count == 1)
     }
 
-    @Test("Nothing is decided about newcomers, because that would be an outcome as well; after a minute they wait in the broker")
+    @Test("The dispatcher decides nothing about new jobs, because that would be an outcome too; after a minute they wait in the broker")
     func decidesNothing() throws {
         let bench = try Self.refusedBench()
         bench.take(Fixture.job([Fixture.delivery(2)], expiresAt: bench.now - 1), tag: 2)
@@ -100,7 +100,7 @@ struct RefusedOutcomesTests {
         #expect(bench.core.jobs.isEmpty && bench.core.book.ledger.isEmpty)
     }
 
-    @Test("What is answered meanwhile is reported and retried as ever")
+    @Test("The dispatcher reports and retries answers that come meanwhile as usual")
     func settlesWhatIsInFlight() throws {
         let bench = try CoreBench()
         for tag in 1...3 as ClosedRange<UInt64> { bench.take(Fixture.job([Fixture.delivery(Int(tag))]), tag: tag) }
@@ -114,7 +114,7 @@ struct RefusedOutcomesTests {
         #expect(bench.core.book.refused.isEmpty, "nothing is kept here")
     }
 
-    @Test("If nothing takes them, they are published again until something does", arguments: [PublishFailure.nacked, .unroutable])
+    @Test("If no queue takes them, the dispatcher publishes them again until one does", arguments: [PublishFailure.nacked, .unroutable])
     func everythingIsFull(failure: PublishFailure) throws {
         let bench = try CoreBench { $0.probePause = 5_000 }
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -161,7 +161,7 @@ struct RefusedOutcomesTests {
         #expect(bench.gate.isOpen && bench.core.book.refusal == nil)
     }
 
-    @Test("A stop passes on what was not sent, and asks no more")
+    @Test("A stop returns unsent jobs and tries no more")
     func stops() throws {
         let bench = try Self.refusedBench()
         bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)

@@ -22,14 +22,14 @@ struct SchedulerTests {
         scheduler.next(work)?.messages.map(\.receipt.tag)
     }
 
-    /// So much of `bulk` is free for the app that asks.
+    /// The room of `bulk` for the app that asks.
     private func bulkIsBusy(room: Int) -> WorkLoad {
         var work = WorkLoad()
         work.began(JobLine(lane: .bulk, app: 9), deliveries: Self.limit - room)
         return work
     }
 
-    @Test("Jobs of now go before those of other lanes, also between two portions of one read") func nowGoesFirst() {
+    @Test("Jobs of `now` go before those of other lanes, also between two portions of one read") func nowGoesFirst() {
         var scheduler = scheduler()
         scheduler.append(jobs(.bulk, 1...4, bytes: 20_000) + jobs(.now, 5...6))
         let (first, second) = (next(&scheduler), next(&scheduler))
@@ -66,7 +66,7 @@ struct SchedulerTests {
         #expect(third == [1] && fourth == [2, 3])
     }
 
-    @Test("The apps of a lane take turns, whatever each has brought; one without room holds up no other") func appsTakeTurns() {
+    @Test("The apps of a lane take turns, whatever each has sent; one without room delays no other") func appsTakeTurns() {
         let (large, small, late, busy, free) = (UInt16(1), UInt16(2), UInt16(3), UInt16(4), UInt16(5))
         var scheduler = scheduler()
         scheduler.append(
@@ -84,12 +84,12 @@ struct SchedulerTests {
         #expect(next(&scheduler, work) == nil && !scheduler.hasWork(work))
     }
 
-    @Test("Whatever comes and ends, no app has more at work than is free, and one that has nothing finds room", arguments: 0..<10)
+    @Test("In any sequence no app has more jobs at work than allowed, and an app without jobs at work finds room", arguments: 0..<10)
     func leavesRoomForNewcomers(seed: Int) throws {
         var random = SplitMix64(seed: UInt64(seed))
         var scheduler = scheduler(deliveries: 60, prefetch: 40)
         var work = WorkLoad()
-        // The model: what each app has at work, by hand.
+        // The model: the jobs at work of each app.
         var atWork: [UInt16: Int] = [:]
         var waits: [UInt16: Int] = [:]
         var apps: [UInt64: UInt16] = [:]
@@ -115,7 +115,8 @@ struct SchedulerTests {
         }
     }
 
-    @Test("What waits when its connection is lost is dropped: the broker delivers it again") func dropsWhatALostConnectionBrought() {
+    @Test("When the connection is lost, the scheduler drops waiting jobs, and the broker delivers them again")
+    func dropsWhatALostConnectionBrought() {
         var scheduler = scheduler()
         scheduler.append(jobs(.bulk, 1...2) + jobs(.now, 3...3))
         let dropped = scheduler.removeAll().map(\.receipt.tag)

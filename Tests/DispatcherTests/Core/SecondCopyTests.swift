@@ -24,7 +24,7 @@ struct SecondCopyTests {
         #expect(bench.retries().isEmpty, "a delayed queue would be late")
         let copy = try #require(try copies(bench).first)
         #expect(copy.deliveries.map(\.id) == [Fixture.delivery(2).id] && copy.attempt == 1 && copy.onUnknown == .drop)
-        #expect(copy.deliveries.map(\.earlierOutcome) == [.unknown], "whatever becomes of the copy, the first attempt is not forgotten")
+        #expect(copy.deliveries.map(\.earlierOutcome) == [.unknown], "the copy keeps the first attempt")
         #expect(copy.expiresAt == Fixture.start + 5_000, "no connection and no hold makes it late")
         let message = try #require(bench.messages(to: bench.topology.jobsExchange).first)
         #expect(message.routingKey == "now" && message.headers["traceparent"] == "t")
@@ -61,7 +61,7 @@ struct SecondCopyTests {
         #expect(bench.retries().isEmpty)
     }
 
-    @Test("Nor one that has expired, or whose attempts are used up")
+    @Test("A call that has expired or used up its attempts is not sent again")
     func ended() throws {
         let expiring = try CoreBench()
         expiring.take(Fixture.job([Fixture.delivery(1)], expiresAt: Fixture.start + 1_000, onUnknown: .resendOnce))
@@ -77,7 +77,7 @@ struct SecondCopyTests {
         #expect(try copies(tired).isEmpty)
     }
 
-    @Test("What certainly did not leave is no second copy: it is tried as ever")
+    @Test("A call that certainly did not leave makes no second copy and is retried as usual")
     func notSent() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)], onUnknown: .resendOnce))

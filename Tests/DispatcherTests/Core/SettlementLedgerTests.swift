@@ -3,9 +3,9 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("Who owes what before a job is acknowledged")
+@Suite("A job is acknowledged when its work and its messages are done")
 struct SettlementLedgerTests {
-    @Test("A receipt comes out once, when the work and every message are paid, in whatever order", arguments: 0..<20)
+    @Test("The ledger returns a receipt once, when the work and every message are done, in any order", arguments: 0..<20)
     func settlesOnce(seed: Int) {
         var random = SplitMix64(seed: UInt64(seed))
         for _ in 0..<500 {

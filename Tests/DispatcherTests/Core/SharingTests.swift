@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-@Suite("What is held back for the sake of others")
+@Suite("Limits that protect other apps and devices")
 struct SharingTests {
     private func job(
         _ deliveries: [PushJob.Delivery], notification: UInt64, collapse: String? = nil, acceptedAt: Int64 = Fixture.start
@@ -27,17 +27,17 @@ struct SharingTests {
         let waiting = try #require(bench.retries().last)
         #expect(waiting.deliveries.map(\.id) == [Fixture.delivery(1).id])
         #expect(waiting.attempt == 0, "nothing was tried")
-        let told = try #require(bench.events.last?.deliveries.first)
+        let delayed = try #require(bench.events.last?.deliveries.first)
         #expect(bench.events.last?.outcome == .throttled && bench.events.last?.isFinal == false)
-        #expect(told.reason == "device_throttled")
-        #expect(told.retryAt.map { $0 >= until } == true)
+        #expect(delayed.reason == "device_throttled")
+        #expect(delayed.retryAt.map { $0 >= until } == true)
         bench.finishNext(200)
         bench.now = until
         bench.take(job([Fixture.delivery(1)], notification: 3), tag: 3)
         #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[0]])
     }
 
-    @Test("A clock that is set back makes no device wait for longer than any may")
+    @Test("A clock that is set back makes no device wait longer than the maximum")
     func doesNotWaitForTheClock() throws {
         let bench = try CoreBench()
         bench.take(job([Fixture.delivery(1)], notification: 1))
@@ -54,7 +54,7 @@ struct SharingTests {
         #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[0]])
     }
 
-    @Test("Of what waits for a throttled device, only the newest of a collapse id is sent")
+    @Test("Of the pushes that wait for a throttled device, only the newest of a collapse id is sent")
     func keepsTheNewest() throws {
         let bench = try CoreBench()
         let device = Fixture.delivery(1)
@@ -76,7 +76,7 @@ struct SharingTests {
         #expect(superseded.deliveries.map(\.notification) == [PushID(high: 0xa, low: 1)])
     }
 
-    @Test("What waits for a device ends with its notification")
+    @Test("A push that waits for a device ends with its notification")
     func endsWithTheNotification() throws {
         let bench = try CoreBench()
         bench.take(job([Fixture.delivery(1)], notification: 1))
@@ -116,7 +116,7 @@ struct SharingTests {
         #expect(bench.submitted.count == 4)
         bench.tick()
         take(bench, 7, Fixture.other)
-        #expect(bench.submitted.count == 5 && bench.retries().isEmpty, "what waits may move on in a moment: the pool may be fast")
+        #expect(bench.submitted.count == 5 && bench.retries().isEmpty, "waiting jobs may move on in a moment, because the pool may be fast")
         bench.tick(after: 2_000)
         take(bench, 8)
         #expect(bench.submitted.count == 5)
@@ -125,7 +125,7 @@ struct SharingTests {
         take(bench, 9, Fixture.other)
         take(bench, 10, Fixture.shop, .now)
         #expect(bench.submitted.count == 7, "neither other apps nor other lanes are touched")
-        // The pool wakes up: all is as before.
+        // The pool works again, and everything is as before.
         while !bench.submitted.isEmpty { bench.finishNext(200) }
         while !bench.published.isEmpty { bench.confirmNext() }
         bench.tick()
@@ -152,7 +152,7 @@ struct SharingTests {
         #expect(bench.submitted.count == 5)
     }
 
-    @Test("A paused pool costs the others nothing: what it gives back leaves the process at once")
+    @Test("A paused pool costs the others nothing, because its returned jobs leave the process at once")
     func pausedPools() throws {
         let bench = try CoreBench { $0.prefetch = [.now: 4, .soon: 4, .bulk: 4] }
         for reason in [NotSentReason.poolPaused, .unavailable, .notConnected] {

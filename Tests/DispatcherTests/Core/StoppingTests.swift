@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A graceful stop")
 struct StoppingTests {
-    @Test("What is in flight is finished, confirmed and acknowledged; newcomers go back")
+    @Test("A stop finishes, confirms and acknowledges deliveries in flight; new jobs go back")
     func drains() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
@@ -34,7 +34,7 @@ struct StoppingTests {
         #expect(bench.givenBack.map(\.tag) == [2])
     }
 
-    @Test("Of a job that was sent in part, only the rest goes on, as a job of its own")
+    @Test("The unsent rest of a partly sent job goes on as its own job")
     func passesOnTheRest() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)]))
@@ -59,7 +59,7 @@ struct StoppingTests {
         #expect(bench.core.isDrained)
     }
 
-    @Test("Of a job that the broker delivers again, what left is reported, and nothing is retried here")
+    @Test("For a job that the broker delivers again, the dispatcher reports sent deliveries and retries nothing")
     func leavesRetriesToTheOtherCopy() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2), Fixture.delivery(3)]))

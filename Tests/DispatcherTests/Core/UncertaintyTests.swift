@@ -5,10 +5,10 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-@Suite("What the dispatcher does when something did not leave, or no answer came")
+@Suite("Deliveries that did not leave, or got no answer")
 struct UncertaintyTests {
     @Test(
-        "What a pool could send nowhere waits without using up an attempt, and is not handed to the pool again at once",
+        "Deliveries that a pool could not send wait without using an attempt, and do not go to the pool again at once",
         arguments: [NotSentReason.refused, .deadline, .notConnected, .congested, .queueFull])
     func waits(reason: NotSentReason) throws {
         let bench = try CoreBench()
@@ -45,7 +45,7 @@ struct UncertaintyTests {
         #expect(bench.retries().map(\.attempt) == [0])
     }
 
-    @Test("A wrong topic never touches the token: the delivery waits for somebody to mend it")
+    @Test("A wrong topic never touches the token; the delivery waits until an operator corrects the credential")
     func waitsForTopic() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)], attempt: 9))

@@ -2,7 +2,7 @@ import HTTP2
 
 @testable import APNs
 
-/// What a connection does with what APNs says, without its socket: the session, its events, and the state that decides what follows.
+/// A connection with the bytes of APNs, without its socket: the session, its events, and the state that decides the next action.
 final class FuzzAnswers {
     private static let maximumRequests = 64
     private static let body = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
@@ -27,7 +27,7 @@ final class FuzzAnswers {
                 maximumAge: .seconds(86_400), maximumRequests: 1 << 29), now: now)
     }
 
-    /// - Parameter bytes: The first says in pieces of which size the others arrive, and, where it is odd, that requests run out of time.
+    /// - Parameter bytes: The first byte is the size of the pieces in which the others arrive. If it is odd, requests time out.
     static func run(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
         do throws(HTTP2Error) {
@@ -81,7 +81,7 @@ final class FuzzAnswers {
 
     private func obeyEvents() {
         session.forEachEvent { obey($0) }
-        // What one event made happen comes with the next look.
+        // The effects of one event come with the next call.
         session.forEachEvent { obey($0) }
         precondition(Set(session.openStreamNumbers) == open && session.openStreams == open.count, "session and account agree")
         precondition(state.inFlight == open.count, "and so does what decides")

@@ -11,14 +11,14 @@ enum FuzzCredentials {
     }()
 
     static func run(_ bytes: [UInt8]) {
-        // A file anywhere on the machine is the operator's to name, and not this one's to read.
+        // An operator may name any file of the machine, but this target must not read them.
         guard let file = folder?.appending(path: "credentials.json"), !bytes.contains(UInt8(ascii: "/")) else { return }
         do {
             try Data(bytes).write(to: file)
             let read = try CredentialsFile(path: file.path())
             precondition(read.entries.isEmpty, "no entry is whole without its key")
         } catch let error as CredentialsError {
-            precondition(!error.description.isEmpty, "everything that is wrong is told in words")
+            precondition(!error.description.isEmpty, "every error has a description")
         } catch {
             preconditionFailure("the folder for the fuzzer's file cannot be written: \(error)")
         }

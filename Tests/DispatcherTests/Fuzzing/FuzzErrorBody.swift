@@ -1,6 +1,6 @@
 @testable import APNs
 
-/// The JSON of an error answer, and everything that is decided by what it says.
+/// The JSON of an error answer, and all decisions that follow from it.
 enum FuzzErrorBody {
     static func run(_ bytes: [UInt8]) {
         let body = APNsErrorBody(bytes)

@@ -3,7 +3,7 @@ import OpenSSL
 
 @testable import APNs
 
-/// Files that people name in the credentials file: whatever is in them, it is a credential that works or an error.
+/// Files that the credentials file names. Any content is a working credential or an error.
 enum FuzzSigningKey {
     /// How the bytes after the first one are read.
     private enum Form: UInt8, CaseIterable { case text, pkcs8, sec1, certificate, certificateInDER, pkcs12 }
@@ -34,7 +34,8 @@ enum FuzzSigningKey {
             guard let signature = Base64URL.decode(String(decoding: parts[2], as: UTF8.self)) else {
                 preconditionFailure("a signature in base64url")
             }
-            // A key whose public half is another one's is read, and signs what nobody takes: APNs says so, and its pool is paused.
+            // The reader accepts a key with the public half of another key. No server accepts its signatures, so APNs refuses them and the
+            // pool pauses.
             _ = key.publicKey.isValid(signature: signature, for: Array(parts[0] + [UInt8(ascii: ".")] + parts[1]))
         } catch {
             _ = error.description
@@ -51,7 +52,7 @@ enum FuzzSigningKey {
         }
     }
 
-    /// So that what lies behind the armour is reached.
+    /// Wraps the bytes in PEM, so that the fuzzer reaches the parser behind it.
     private static func pem(_ bytes: [UInt8], _ label: String) -> [UInt8] {
         let text = Data(bytes).base64EncodedString(options: .lineLength64Characters)
         return Array("-----BEGIN \(label)-----\n\(text)\n-----END \(label)-----\n".utf8)

@@ -1,7 +1,7 @@
 @testable import APNs
 
-/// What the dispatcher reads that others wrote, fed with any bytes. Whatever comes, nothing may trap, hang or grow.
-/// The tests replay the corpus of each; `deploy/fuzz` looks for more.
+/// A parser of the dispatcher for foreign bytes. No input may make it trap, hang or grow. The tests replay the corpus of each target;
+/// `deploy/fuzz` looks for more inputs.
 enum FuzzTarget: String, CaseIterable {
     /// A message from the jobs' queues.
     case job
@@ -9,7 +9,7 @@ enum FuzzTarget: String, CaseIterable {
     case errorBody = "error-body"
     /// `.p8` keys, client certificates and PKCS #12 containers; the first byte says how the rest is read.
     case signingKey = "signing-key"
-    /// What APNs says, as it comes out of TLS, to a connection with requests in flight.
+    /// The bytes of APNs after TLS, on a connection with requests in flight.
     case answers
     /// The credentials file.
     case credentials

@@ -4,10 +4,10 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("What an answer means for its delivery")
+@Suite("The meaning of an answer for its delivery")
 struct AnswerTableTests {
-    /// Apple's reasons (Handling notification responses from APNs), row by row, typed from that page and not from the code. What follows
-    /// is our reading of it.
+    /// Apple's reasons, row by row, typed from Apple's page "Handling notification responses from APNs" and not from the code. The effect
+    /// is our interpretation.
     static let table: [(Int, String?, Consequence)] = [
         (200, nil, .ends(.accepted)),
         (400, "BadCollapseId", .ends(.rejected)),
@@ -57,7 +57,7 @@ struct AnswerTableTests {
     }
 
     @Test(
-        "A reason that nobody knows goes by its status",
+        "The status decides what an unknown reason means",
         arguments: [
             (400, .ends(.rejected)), (403, .retries(.misconfigured)), (410, .ends(.tokenGone)), (418, .ends(.rejected)),
             (429, .retries(.throttled)), (500, .retries(.serverFault)), (599, .retries(.serverFault)),
@@ -72,7 +72,7 @@ struct AnswerTableTests {
         Consequence(.response(status: status, reason: reason, timestamp: nil, retryAfter: nil), .resend)
     }
 
-    @Test("Only what Apple says of the token itself ends it, and only the message's own fault ends a delivery", arguments: table)
+    @Test("Only a reason about the token itself ends the token, and only a fault of the message ends a delivery", arguments: table)
     func sparesTokens(status: Int, reason: String?, expected: Consequence) {
         let tokens = ["BadDeviceToken", "DeviceTokenNotForTopic", "ExpiredToken", "Unregistered"]
         let isAboutToken = expected == .ends(.tokenGone) || expected == .ends(.tokenRejected)

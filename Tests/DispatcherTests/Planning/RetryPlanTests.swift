@@ -34,13 +34,13 @@ struct RetryPlanTests {
         #expect(delays(cause, attempt: attempt).isSubset(of: expected))
     }
 
-    @Test("What failed together does not come back together")
+    @Test("Deliveries that failed together do not come back together")
     func spreads() {
         #expect(delays(.serverFault, attempt: 2).count > 1)
         #expect(delays(.throttled, attempt: 2).count > 1)
     }
 
-    /// The wait that is wanted after so many, in seconds, and the longest delayed queue that is not longer.
+    /// The wanted wait after a number of attempts, in seconds, and the longest delayed queue within it.
     @Test(
         "Chance never moves a wait of `now` to a longer queue",
         arguments: [
@@ -110,7 +110,7 @@ struct RetryPlanTests {
             case .again(let delay): #expect(now + delay.milliseconds < expiresAt)
             case .end(let reason):
                 #expect(reason == .expiresBeforeRetry)
-                // Waiting for ourselves ends only where not even the shortest delay fits.
+                // A wait of our own making ends only if not even the shortest delay fits.
                 if !cause.row.countsAsAttempt { #expect(now + 1000 >= expiresAt) }
             }
         }

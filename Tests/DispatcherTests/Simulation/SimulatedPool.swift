@@ -3,8 +3,8 @@ import PushModel
 @testable import APNs
 @testable import Dispatcher
 
-/// A pool without threads, sockets and clocks: what decides (``PoolLifecycle``, ``ConnectionState``, ``LaneQueue``, ``BatchLedger``) is the
-/// real thing, and what it decides is performed against an APNs that does what chance says.
+/// A pool without threads, sockets and clocks. Its decisions come from the real types (``PoolLifecycle``, ``ConnectionState``,
+/// ``LaneQueue``, ``BatchLedger``), and act on an APNs with random behaviour.
 struct SimulatedPool {
     /// One request between HTTP/2 and its answer.
     struct InFlight {
@@ -13,7 +13,7 @@ struct SimulatedPool {
         /// UNIX milliseconds.
         let sentAt: Int64
         let deadline: ContinuousClock.Instant
-        /// All of it is with the kernel: APNs may act on it.
+        /// The kernel has all of it, so APNs may act on it.
         var hasLeft = false
 
         var request: APNsRequest { share.batch.requests[share.requests.lowerBound] }
@@ -24,7 +24,7 @@ struct SimulatedPool {
         var state: ConnectionState
         var inFlight: [InFlight] = []
         var nextStream = 1
-        /// As APNs advertised it last.
+        /// The last limit that APNs advertised.
         var streamLimit = 1
         /// APNs has answered a request whose token it took.
         var knowsUs = false
@@ -41,15 +41,15 @@ struct SimulatedPool {
     private static let patience = RequestPatience(timeout: .milliseconds(requestTimeout))
     private static let maximumStreams = 8
 
-    /// Whom it serves.
+    /// The apps that it serves.
     let apps: Set<AppSlug>
     /// Its credential was replaced.
     private(set) var isRetired = false
     private(set) var mostConnections = 0
-    /// How often it let a connection go because fewer would do.
+    /// How often it closed a connection because fewer sufficed.
     private(set) var shrinkings = 0
     private var lastDial: Int64?
-    /// What must not have happened in here.
+    /// Breaches of the pool's rules.
     var breaches: [String] = []
 
     var lifecycle: PoolLifecycle
@@ -74,7 +74,7 @@ struct SimulatedPool {
 
     var inFlightCount: Int { connections.reduce(0) { $0 + $1.inFlight.count } }
     var isEmpty: Bool { queue.isEmpty && inFlightCount == 0 && finished.isEmpty }
-    /// Nothing can happen in it any more.
+    /// True if no event can change it any more.
     var isGone: Bool { isRetired && isEmpty && connections.isEmpty && dialling.isEmpty && breaches.isEmpty }
     /// Every connection that takes requests is known to APNs.
     var isSettled: Bool { dialling.isEmpty && connections.allSatisfy { $0.state.isOpen && $0.state.isProven } }
@@ -200,7 +200,7 @@ struct SimulatedPool {
             InFlight(stream: stream, share: share, sentAt: wall, deadline: deadline, hasLeft: hasLeft))
     }
 
-    /// What had left is unknown; the rest another connection may have.
+    /// Sent requests are unknown; another connection may have the others.
     private mutating func close(_ id: ConnectionID, at wall: Int64) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         let connection = connections.remove(at: index)
@@ -210,7 +210,7 @@ struct SimulatedPool {
         perform(lifecycle.closed(id, now: instant(wall)), at: wall)
     }
 
-    /// Requests whose time is up; those that never left cannot have been acted on.
+    /// Requests that timed out. APNs cannot have acted on those that never left.
     private mutating func expire(_ id: ConnectionID, at wall: Int64) {
         for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] {
             let decision = RequestPatience.decision(
@@ -222,7 +222,7 @@ struct SimulatedPool {
             if decision == .takeBack {
                 settle(entry.share, .stopped(.expired))
             } else {
-                // Counted here, and not by the code's own rule: only a connection that kept it for so long is to blame.
+                // Counted here and not by the code's own rule: only a connection that had the request for the whole timeout is to blame.
                 if wall < entry.sentAt + Self.requestTimeout { breaches.append("a request was given up before its time") }
                 settle(entry.share, entry.hasLeft ? .unknown(.timedOut) : .notSent(.deadline))
                 perform(connections[place].state.timedOut(), on: id, at: wall)
@@ -237,7 +237,7 @@ struct SimulatedPool {
     /// Requests that came back unprocessed since this was last emptied.
     var returned: [PushID] = []
 
-    /// - Parameter isGone: the connection takes nothing more, though the lifecycle is still to hear of it.
+    /// - Parameter isGone: The connection takes nothing more, and the lifecycle does not know it yet.
     mutating func giveBack(_ entry: InFlight, from id: ConnectionID, isGone: Bool = false) {
         returned.append(entry.request.id)
         var share = entry.share

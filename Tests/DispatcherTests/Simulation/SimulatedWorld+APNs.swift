@@ -3,7 +3,7 @@ import PushModel
 @testable import APNs
 @testable import Dispatcher
 
-/// APNs as chance has it, and what must never be seen from its side.
+/// APNs with random behaviour, and the checks of the requests that it sees.
 extension SimulatedWorld {
     /// Something happens in one of the pools.
     mutating func stepPools() {
@@ -149,11 +149,11 @@ extension SimulatedWorld {
 
     // MARK: Batches come back
 
-    /// What came back unprocessed may leave again, also at once.
+    /// A request that came back unprocessed may leave again, also at once.
     private mutating func licenseReturned(_ pool: Int) {
         for id in pools[pool].returned {
             guard var account = deliveries[id], account.licence == nil else { continue }
-            // Certainly not processed: sending it again doubles nothing.
+            // APNs certainly did not process it, so sending it again doubles nothing.
             account.licence = "not processed"
             deliveries[id] = account
         }
@@ -179,7 +179,7 @@ extension SimulatedWorld {
                     deliveries[request.id]?.isUnanswered = true
                     licenseUnanswered(request.id)
                 case .response(500..., _, _, _): deliveries[request.id]?.hasFailed = true
-                // It is handed to a pool anew, which knows nothing of what came before. A refused one is not: it waits.
+                // The core gives it to a pool again, which does not know its history. A refused one waits.
                 case .stopped, .notSent(.shuttingDown): refusals[request.id] = nil
                 case .response, .notSent: break
                 }
@@ -188,7 +188,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// What may be sent again although nobody knows whether it arrived.
+    /// Allows a second attempt of a delivery that may have arrived.
     private mutating func licenseUnanswered(_ id: PushID) {
         guard var account = deliveries[id] else { return }
         switch account.onUnknown {
@@ -209,9 +209,9 @@ extension SimulatedWorld {
         }
     }
 
-    /// The request is handed to HTTP/2: here is where nothing may be wrong any more.
+    /// The request goes to HTTP/2. At this point it must break no rule.
     private mutating func leave(_ request: APNsRequest, of lane: Lane, _ pool: Int) {
-        guard var account = deliveries[request.id] else { return breach("a request for a delivery that nobody made") }
+        guard var account = deliveries[request.id] else { return breach("a request for a delivery of no job") }
         if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
         if let end = account.secondCopyEnd, now >= end, !account.isForked { breach("call \(request.id.low) rang late") }
         if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
@@ -236,7 +236,7 @@ extension SimulatedWorld {
         deliveries[request.id] = account
     }
 
-    /// What APNs says, and what that allows.
+    /// The answer of APNs, and what it allows.
     private mutating func reply(_ request: APNsRequest) -> APNsAnswer.Result {
         guard var account = deliveries[request.id] else { return .unknown(.timedOut) }
         defer { deliveries[request.id] = account }
@@ -245,14 +245,14 @@ extension SimulatedWorld {
             return .response(status: status, reason: reason, timestamp: status == 410 ? now : nil, retryAfter: nil)
         }
         if crowded != nil { return say(200, nil, nil) }
-        // Every fault in the end is retried for hours, which is most of what a schedule costs.
+        // Faults at the end cause retries for hours, which are most of the cost of a schedule.
         switch roll(isFair ? 80 : 14) {
         case 0: return say(429, "TooManyRequests", "throttled")
         case 1: return say(503, "ServiceUnavailable", "fault")
         case 2: return say(400, "TopicDisallowed", "misconfigured")
         case 3: return say(410, "Unregistered", nil)
         case 4:
-            // Once more, in the other environment; that has no other.
+            // One more attempt in the other environment, which has no further one.
             let licence = account.environment == nil ? nil : "other environment"
             account.environment = nil
             return say(400, "BadDeviceToken", licence)

@@ -5,7 +5,7 @@ import PushModel
 @testable import Broker
 @testable import Dispatcher
 
-/// What the core wants done, done, and checked against what it promised.
+/// Performs the effects of the core and checks them against its promises.
 extension SimulatedWorld {
     mutating func perform() {
         for action in core.takeActions() {
@@ -42,7 +42,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// It has a confirmed outcome, or lives on in a message that the broker has.
+    /// True if it has a confirmed outcome or lives on in a message that the broker has.
     func isAccountedFor(_ delivery: PushID) -> Bool {
         if let account = deliveries[delivery], account.confirmedFinals + account.waitingFinals > 0 { return true }
         func holds(_ message: StoredMessage) -> Bool { message.deliveries?.contains(delivery) ?? false }
@@ -61,7 +61,7 @@ extension SimulatedWorld {
 
     // MARK: Publishing
 
-    /// At the moment when the core lets go of a message.
+    /// Called when the core hands over a message.
     private mutating func check(_ message: OutgoingMessage) {
         let isRetry = message.exchange.hasPrefix("push.retry.") || message.exchange == topology.jobsExchange
         guard isRetry, let retry = try? PushJob(decoding: message.body) else { return }
@@ -98,7 +98,7 @@ extension SimulatedWorld {
         return .confirmedElsewhere
     }
 
-    /// Now and then it refuses anything, but in busy spells.
+    /// Except in busy times, the broker sometimes refuses a message.
     private mutating func takes(_ message: OutgoingMessage) -> Bool {
         guard roll(12) > 0 || crowded != nil else { return false }
         switch message.exchange {
@@ -108,7 +108,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// As the broker does it: after their time, and once there is room.
+    /// Moves messages like the broker: after their time, and when there is room.
     mutating func moveWaitingOutcomes() {
         guard !refusesOutcomes else { return }
         for event in waitingOutcomes.filter({ $0.due <= now }).map(\.event) {
@@ -128,7 +128,7 @@ extension SimulatedWorld {
         if isFair { readControl(upTo: .max) }
     }
 
-    /// Whether it stands in the event's head, where it is written before the deliveries.
+    /// Whether the event's head contains it, before the deliveries.
     private static func mayBeFinal(_ body: [UInt8]) -> Bool {
         let wanted = #""final":false"#
         return body.withUnsafeBytes { bytes in
@@ -161,7 +161,7 @@ extension SimulatedWorld {
         } else if message.exchange == topology.outcomesExchange || message.exchange == topology.waitingOutcomesExchange {
             let waits = message.exchange == topology.waitingOutcomesExchange
             if waits { timesOutcomesWaited += 1 }
-            // Most are not, and reading one takes longer than all else that is done with it.
+            // Most are not, and reading one takes longer than everything else.
             guard Self.mayBeFinal(message.body) else { return }
             guard let event = try? OutcomeEvent(decoding: message.body) else { return breach("an outcome event that cannot be read") }
             guard event.isFinal else { return }

@@ -5,8 +5,8 @@ import Synchronization
 @testable import Broker
 @testable import Dispatcher
 
-/// Everything around the core, played by chance from a seed: a broker with queues, delays and lost connections, pools, and a control stream.
-/// It notes every breach of what the dispatcher promises.
+/// The world around the core, random from a seed: a broker with queues, delays and lost connections, pools, and a control stream. It
+/// records every breach of the dispatcher's promises.
 struct SimulatedWorld {
     var core: DispatcherCore
     let gate = ControlGate()
@@ -37,12 +37,12 @@ struct SimulatedWorld {
     var streamRead = 0
     var isControlConnected = false
     var markers: [(id: PushID, message: OutgoingMessage)] = []
-    /// The broker gives the reader nothing more, without a word.
+    /// The broker silently gives the reader nothing more.
     private var isReaderForgotten = false
     var isToReconnectControl = false
-    /// A planted fault: the core does not hear of these, and the account does.
+    /// A planted fault: the core does not get these entries, and the account does.
     var deafTo: Deafness?
-    /// Jobs that went round because of a hold.
+    /// Jobs that went to a delayed queue because of a hold.
     var timesHeld = 0
     /// Refused streams of each delivery since it last waited in a delayed queue.
     var refusals: [PushID: [Refusal]] = [:]
@@ -70,13 +70,13 @@ struct SimulatedWorld {
     private let entries: [CredentialsEntry]
     private(set) var credentialChanges = 0
     private let jitter: SeededJitter
-    /// From now on nothing fails that need not.
+    /// From now on no random fault happens.
     var isFair = false
-    /// The pool that has more to do than streams for it; everything happens there.
+    /// The pool with more work than streams, where everything happens.
     var crowded: PoolNumber?
 
     // The account of every delivery.
-    /// Half of the schedules never lose it, so that no copy excuses anything.
+    /// Half of the schedules never lose the connection, so that no second copy excuses a fault.
     let losesJobsConnection: Bool
     var deliveries: [PushID: Account] = [:]
     var apps: [PushID: AppSlug] = [:]
@@ -105,14 +105,14 @@ struct SimulatedWorld {
         var ownerEpoch: Int64
         var notification: PushID
         var expiresAt: Int64
-        /// What is left of it: a second copy uses `resendOnce` up.
+        /// The remaining rule: a second copy uses `resendOnce` up.
         var onUnknown: PushJob.OnUnknown
         let acceptedAt: Int64
         /// A second copy was allowed, until then.
         var secondCopyEnd: Int64?
-        /// Where it was made for, while the other environment may still be tried.
+        /// The environment of the delivery, while the other one may still be tried.
         var environment: APNsEnvironment?
-        /// Why it may leave (again), or nil when nothing allows that any more.
+        /// The reason why it may leave (again); nil if it may not.
         var licence: String? = "first"
         var confirmedFinals = 0
         /// Final outcomes that wait for the outcomes' queue.
@@ -121,7 +121,7 @@ struct SimulatedWorld {
         var isUnanswered = false
         /// APNs answered an attempt with a fault of its own.
         var hasFailed = false
-        /// A lost broker connection made a second copy: from here on at least once is all that is promised.
+        /// A lost broker connection made a second copy, so from here on the promise is only at least once.
         var isForked = false
         var mayBeSent: Bool { isForked || licence != nil }
     }
@@ -135,7 +135,7 @@ struct SimulatedWorld {
         refusesAll = seed % 10 == 5
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/simulated")
         rules.retries.maximumAttempts = 3
-        // Small, so that crowding and full lanes come about.
+        // A small prefetch, so that lanes fill up.
         rules.prefetch = [.now: 4, .soon: 4, .bulk: 4]
         entries = try Self.credentials.get()
         plan = CredentialPlan(CredentialsFile(entries: entries))
@@ -241,7 +241,7 @@ struct SimulatedWorld {
         }
     }
 
-    /// One that ends by itself, or lasts until it is lifted.
+    /// A hold that ends by itself or lasts until it is lifted.
     private mutating func setHold() {
         let lane = Lane.allCases[roll(3)]
         let notification =
@@ -341,7 +341,7 @@ struct SimulatedWorld {
     }
 }
 
-/// The same numbers for the same seed, for whoever needs them from a closure.
+/// The same numbers for the same seed, for use in a closure.
 final class SeededJitter: Sendable {
     private let chance: Mutex<SplitMix64>
 

@@ -7,13 +7,13 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-@Suite("Whatever order things happen in", .serialized, .timeLimit(.minutes(5)))
+@Suite("Random orders of events", .serialized, .timeLimit(.minutes(5)))
 struct SimulationTests {
-    /// Each block is one case, and one at a time is run: the other processor is for the tests beside. A fifth of the schedules is long.
+    /// Each block is one case. The cases run one at a time and leave the other processor to other tests. A fifth of the schedules is long.
     private static let seedsPerBlock = 20
 
     @Test(
-        "No promise is broken whatever happens, and every delivery ends",
+        "No sequence of events breaks a promise, and every delivery ends",
         arguments: 0..<max(1, SimulationSeed.schedules / seedsPerBlock))
     func keepsPromises(block: Int) async throws {
         let first = block * Self.seedsPerBlock
@@ -21,7 +21,7 @@ struct SimulationTests {
         #expect(complaints.isEmpty)
     }
 
-    @Test("A stop at any moment ends, gives back what did not leave, and sends nothing twice", arguments: 0..<10)
+    @Test("A stop at any moment ends, returns unsent deliveries, and sends nothing twice", arguments: 0..<10)
     func stopsAtAnyMoment(block: Int) async throws {
         let seeds = (1_000_000 + block * 100)..<(1_000_000 + block * 100 + 100)
         let complaints = try await complaints(seeds: seeds) { world, seed in world.stopEarly(seed) }
@@ -37,7 +37,7 @@ struct SimulationTests {
         #expect(complaints.isEmpty)
     }
 
-    @Test("Pools grow and shrink and credentials change while it plays: what is asserted about them is not asserted of nothing")
+    @Test("Pools grow and shrink and credentials change in the simulation, so that its checks of them mean something")
     func meetsWhatItIsAbout() async throws {
         let seen = try await onOwnThread {
             try stride(from: 0, to: 400, by: 20).map { seed in
@@ -51,7 +51,7 @@ struct SimulationTests {
         #expect(grown.contains { $0 > 0 } && shrunk.contains { $0 > 0 } && retired.contains { $0 > 0 }, "\(grown) \(shrunk) \(retired)")
     }
 
-    @Test("Holds keep jobs while it plays, are lifted and end by themselves: what is asserted about them is not asserted of nothing")
+    @Test("Holds keep jobs, are lifted and end by themselves in the simulation, so that its checks of them mean something")
     func meetsHolds() async throws {
         let seen = try await onOwnThread {
             try (0..<40).map { seed in
@@ -63,7 +63,7 @@ struct SimulationTests {
         #expect(seen.contains { $0 > 0 }, "\(seen)")
     }
 
-    @Test("Streams are refused, and what left unanswered is stopped later, while it plays")
+    @Test("Streams are refused, and unanswered deliveries are stopped later, in the simulation")
     func meetsRefusalsAndLateStops() async throws {
         let seen = try await onOwnThread {
             try stride(from: 5, to: 1_500, by: 10).map { seed in
@@ -75,7 +75,7 @@ struct SimulationTests {
         #expect(seen.reduce(0) { $0 + $1.0 } > 20 && seen.contains { $0.1 > 0 }, "\(seen)")
     }
 
-    @Test("Calls are sent a second time while it plays: what is asserted about them is not asserted of nothing")
+    @Test("Calls are sent a second time in the simulation, so that its checks of them mean something")
     func meetsSecondCopies() async throws {
         let isSeen = try await onOwnThread {
             try stride(from: 0, to: 2_000, by: 5).contains { seed in
@@ -87,7 +87,7 @@ struct SimulationTests {
         #expect(isSeen)
     }
 
-    @Test("Outcomes are refused while it plays, for a moment and for longer than the broker waits for an acknowledgement")
+    @Test("Outcomes are refused in the simulation, for a moment and for longer than the broker waits for an acknowledgement")
     func meetsRefusedOutcomes() async throws {
         let seen = try await onOwnThread {
             try stride(from: 7, to: 400, by: 20).map { seed in
@@ -99,7 +99,7 @@ struct SimulationTests {
         #expect(seen.reduce(0, +) > 100, "\(seen)")
     }
 
-    @Test("A dispatcher that has no place for refused outcomes is found out")
+    @Test("The simulation finds a dispatcher without a place for refused outcomes")
     func findsUnacknowledgedJobs() async throws {
         let complaints = try await complaints(seeds: 0..<100) { world, seed in
             world.refusesWaitingOutcomes = true
@@ -108,7 +108,7 @@ struct SimulationTests {
         #expect(complaints.contains { $0.contains("unacknowledged for longer than consumer_timeout") }, "\(complaints.prefix(3))")
     }
 
-    @Test("A dispatcher that does not heed what the control stream tells is found out", arguments: SimulatedWorld.Deafness.allCases)
+    @Test("The simulation finds a dispatcher that ignores the control stream", arguments: SimulatedWorld.Deafness.allCases)
     func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
         var found: [String] = []
         for seed in 0..<100 where !found.contains(where: { $0.contains(deafness.breach) }) {
@@ -120,7 +120,7 @@ struct SimulationTests {
         #expect(found.contains { $0.contains(deafness.breach) }, "\(found.prefix(3))")
     }
 
-    @Test("One seed is one schedule: whoever repeats it sees the same")
+    @Test("A repeated seed repeats its schedule")
     func repeats() async throws {
         func ending(_ seed: Int) async throws -> String {
             try await onOwnThread {
@@ -132,7 +132,7 @@ struct SimulationTests {
         for seed in [3, 14, 15] { #expect(try await ending(seed) == ending(seed)) }
     }
 
-    /// What went wrong, with the seed that repeats it.
+    /// The breaches, with the seed that repeats them.
     private func complaints(seeds: Range<Int>, _ schedule: @escaping @Sendable (inout SimulatedWorld, Int) -> Void) async throws -> [String]
     {
         try await onOwnThread {
@@ -148,7 +148,7 @@ struct SimulationTests {
 /// Which schedule to repeat: the number that a failure named.
 enum SimulationSeed {
     static let named = number("PUSH_SIMULATION_SEED")
-    /// Few for a quick look while one works; `deploy/test` plays ten thousand.
+    /// A small number for quick runs; `deploy/test` runs ten thousand.
     static let schedules = number("PUSH_SIMULATION_SCHEDULES") ?? 1_000
 
     private static func number(_ name: String) -> Int? { ProcessInfo.processInfo.environment[name].flatMap { Int($0) } }
@@ -170,7 +170,7 @@ extension SimulatedWorld {
         if !unacknowledged.isEmpty { breach("\(unacknowledged.count) messages were never acknowledged") }
     }
 
-    /// Chance decides what happens next.
+    /// Runs random events.
     mutating func play(steps: Int, beginsBusy: Bool = false) {
         toggleControl()
         if beginsBusy {
@@ -197,7 +197,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Nothing is late for a moment: the marker makes its round, and what the stream said before is in force for the jobs that come now.
+    /// Nothing is late for a moment. The marker returns, and earlier control messages apply to the next jobs.
     mutating func catchUp() {
         if !isControlConnected { toggleControl() }
         for _ in 0..<4 {
@@ -207,7 +207,7 @@ extension SimulatedWorld {
         deliverJobs()
     }
 
-    /// For some seconds one pool has more to do than streams for it, and nothing fails: long enough to grow.
+    /// For some seconds one pool has more work than streams, and nothing fails, long enough for the pool to grow.
     mutating func beBusy(_ step: Int) {
         guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
         (isFair, crowded) = (true, pool.number)
@@ -226,7 +226,7 @@ extension SimulatedWorld {
         (isFair, crowded) = (false, nil)
     }
 
-    /// What a busy spell left is worked off, and then there is nothing to do: long enough to shrink.
+    /// The pool works off the backlog and then rests, long enough to shrink.
     mutating func calmDown() {
         guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
         (isFair, crowded) = (true, pool.number)
@@ -240,7 +240,7 @@ extension SimulatedWorld {
         (isFair, crowded) = (false, nil)
     }
 
-    /// The broker takes no outcomes for longer than the broker waits for an acknowledgement; all else works.
+    /// The broker takes no outcomes for longer than it waits for an acknowledgement. Everything else works.
     mutating func beRefused() {
         let consumerTimeout: Int64 = 300_000
         if !isControlConnected { toggleControl() }
@@ -277,7 +277,7 @@ extension SimulatedWorld {
             let isQuiet = ready.isEmpty && pools.allSatisfy(\.isEmpty) && publishing.isEmpty && markers.isEmpty && core.isDrained
             if isQuiet && delayed.isEmpty && waitingOutcomes.isEmpty { return }
             let next = (delayed.map(\.due) + waitingOutcomes.map(\.due)).min() ?? now
-            // Where everything waits for a pool's next dial, nothing is missed by looking once a second.
+            // While everything waits for a pool's next dial, one look a second is enough.
             let isWaiting =
                 ready.isEmpty && publishing.isEmpty && markers.isEmpty && pools.allSatisfy { $0.inFlightCount == 0 && $0.dialling.isEmpty }
             tick(isQuiet ? max(1, next - now) : isWaiting ? 1000 : 100)
@@ -317,7 +317,7 @@ extension SimulatedWorld {
 }
 
 extension SimulatedWorld.Deafness {
-    /// How the account puts it.
+    /// The name in the account.
     fileprivate var breach: String {
         switch self {
         case .fences: "although a fence was known"

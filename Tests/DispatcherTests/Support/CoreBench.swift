@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 @testable import Dispatcher
 
-/// A core on the bench: events go in by hand, and what it wants done is sorted into heaps.
+/// A core under test. The test sends events and reads the effects, sorted by kind.
 final class CoreBench {
     var core: DispatcherCore
     let gate = ControlGate()
@@ -24,14 +24,14 @@ final class CoreBench {
     /// - Parameter isCaughtUp: the control stream has been read already.
     init(isCaughtUp: Bool = true, _ change: (inout CoreRules) -> Void = { _ in }) throws {
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/test")
-        // Most tests are about what else is published.
+        // Most tests are about other publications.
         rules.heartbeatInterval = .max
         change(&rules)
         core = DispatcherCore(rules: rules, directory: try Fixture.directory(), gate: gate, seed: 1)
         if isCaughtUp { try catchUp() }
     }
 
-    /// Performs an event and whatever the thread would do when nothing else waits.
+    /// Performs an event and the work that the thread does when nothing else waits.
     func handle(_ event: CoreEvent, flush: Bool = true) {
         core.handle(event, at: now)
         while core.hasWork { core.beginNext(at: now) }
@@ -107,7 +107,7 @@ final class CoreBench {
                 }))
     }
 
-    /// The control connection comes up, and the marker makes its round.
+    /// The control connection comes up, and the marker returns.
     func catchUp() throws {
         handle(.controlConnection(isUp: true))
         try returnMarker()

@@ -15,7 +15,7 @@ import TestSupport
 
 @testable import Dispatcher
 
-/// A real broker, Apple's part played over real TLS, and a way to put jobs in and to hear what comes out.
+/// A real broker, a simulated APNs over real TLS, and a way to publish jobs and read outcomes.
 struct ServiceBench: Sendable {
     let simulator: APNsSimulator
     let uri: String
@@ -24,21 +24,21 @@ struct ServiceBench: Sendable {
     let publisher: Publisher
     /// Every outcome event, in the order of the outcomes' queue.
     let events = Signal<OutcomeEvent>()
-    /// The same as they came.
+    /// The same events as raw messages.
     let outcomes = Signal<ReceivedMessage>()
     let deadLetters = Signal<ReceivedMessage>()
 
     struct NotConfirmed: Error {}
 
-    /// A dispatcher of its own settings that runs until stopped.
+    /// A dispatcher with its own settings that runs until it is stopped.
     struct Running: Sendable {
         let group: ServiceGroup
         let task: Task<Void, any Error>
         let registry: PrometheusMetrics
-        /// Told once the operations port listens.
+        /// Gets the operations port when it listens.
         let operationsPort: Signal<Int>
 
-        /// As SIGTERM does it.
+        /// Stops it like SIGTERM.
         func stop() async throws {
             await group.triggerGracefulShutdown()
             try await task.value

@@ -24,7 +24,7 @@ struct TestIdentity: Sendable {
         key = try ES256PrivateKey.generate()
         try makeCertificate()
         try write(try key.pem(), to: "shop.p8")
-        // The simulator does not know this one, as Apple does not know a key that was revoked.
+        // The simulator does not know this key, as Apple does not know a revoked one.
         try write(try ES256PrivateKey.generate().pem(), to: "other.p8")
         try write(
             """
@@ -37,7 +37,7 @@ struct TestIdentity: Sendable {
             """, to: "credentials.json")
     }
 
-    /// A folder of a test's own, for credentials that change.
+    /// A folder of one test, for credentials that change.
     func makeFolder() throws -> String {
         let folder = "\(directory)/\(UUID().uuidString)"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

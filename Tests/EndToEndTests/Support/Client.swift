@@ -3,13 +3,13 @@ import PushModel
 import StrictJSON
 import Testing
 
-/// What a backend team, a product service and the simulated Apple are asked in these tests.
+/// The requests of these tests to the token service and the simulated Apple.
 struct Client {
     static let app = "shop"
     let service: APIClient
     let simulator: APIClient
 
-    /// Makes the app and a key for it, and lends a client that uses them.
+    /// Makes the app and a key for it, and gives `body` a client that uses them.
     static func with<Result>(_ platform: Platform, _ tokenService: RunningService, _ body: (Client) async throws -> Result) async throws
         -> Result
     {
@@ -104,7 +104,7 @@ struct Client {
         let status: Int64
     }
 
-    /// Everything that APNs was sent, in order.
+    /// All pushes that APNs received, in order.
     func arrivals() async throws -> [Arrival] {
         let journal = try await simulator.get("/v1/journal")
         return (journal["requests"]?.arrayValue ?? []).map { request in

@@ -3,7 +3,7 @@ import Postgres
 import PushModel
 import Testing
 
-/// More devices than anybody registers one by one: written straight into the tables, as registrations would have left them.
+/// A large number of devices, written straight into the tables as registrations would do.
 struct LargeAudience {
     let platform: Platform
     let count: Int
@@ -40,9 +40,9 @@ struct LargeAudience {
         }
     }
 
-    /// What a fan-out has written down.
+    /// The progress of a fan-out in the database.
     struct Progress {
-        /// Jobs made so far, and how many of them are not written down as published.
+        /// The number of jobs so far, and how many of them are not published yet.
         var jobs: Int
         var unpublished: Set<Int>
         var isFannedOut: Bool
@@ -63,7 +63,7 @@ struct LargeAudience {
         }
     }
 
-    /// Lets the leases of a dead process run out now instead of half a minute later.
+    /// Ends the leases of a dead process now and not half a minute later.
     func expireLeases() async throws {
         try await platform.database.transaction { session in
             try session.execute("UPDATE jobs SET free_from = now() WHERE published_at IS NULL")

@@ -9,11 +9,11 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// The whole platform as processes: a database, a broker prefix, credentials and free ports of its own for every test.
+/// The whole platform as processes. Every test has its own database, broker prefix, credentials and free ports.
 final class Platform {
     let folder: String
     let databaseURI: String
-    /// Into the same database, for what no API tells.
+    /// A pool on the same database, for facts that no API reports.
     let database: PostgresPool
     let brokerURI: String
     let brokerPrefix: String
@@ -40,7 +40,7 @@ final class Platform {
         try makeCredentials()
     }
 
-    /// Ends every process, and shows the programs' own words when the test failed.
+    /// Ends every process, and shows the programs' logs if the test failed.
     func stop(showLogs: Bool) async {
         await endAll()
         if showLogs {
@@ -50,7 +50,7 @@ final class Platform {
         try? FileManager.default.removeItem(atPath: folder)
     }
 
-    /// Whatever a test did, nothing of it that is secret may stand in a log.
+    /// Checks that no log holds a secret of the test.
     private func expectNoSecretsInLogs() {
         guard !running.allSatisfy({ $0.log.isEmpty || !$0.logPath.hasSuffix(".log") }) else { return }
         do {
@@ -97,7 +97,7 @@ final class Platform {
             "token-service",
             [
                 "HTTP_PORT": "\(port(of: url))", "POSTGRES_URL": databaseURI, "RABBITMQ_URL": brokerURI, "BROKER_PREFIX": brokerPrefix,
-                // Where the broker is there, its word comes, however busy the machine is.
+                // If the broker is there, its answer comes, even on a busy machine.
                 "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key", "FENCE_TIMEOUT_MS": "10000",
             ].merging(settings) { _, given in given })
         return RunningService(process: process, url: url)
@@ -196,7 +196,7 @@ struct RunningService {
     let url: String
 }
 
-/// Every test's frame: a database and a broker prefix are made before and removed after, also when the test fails.
+/// Runs a test with its own database and broker prefix, and removes both afterwards, even if the test fails.
 func withPlatform(_ body: (Platform) async throws -> Void) async throws {
     let brokerURI = try testEnvironment(TestBroker.variable, "the broker's AMQP URI")
     try await withTestDatabase { database, databaseURI in

@@ -5,7 +5,7 @@ import PushCtl
 import StrictJSON
 import Synchronization
 
-/// Clients that send one notification after another, and repeat what was refused until it is accepted, as a product service should.
+/// Clients that send one notification after another and repeat refused ones until they are accepted, as a product service should.
 final class SteadyLoad: Sendable {
     private static let clients = 4
 
@@ -15,7 +15,7 @@ final class SteadyLoad: Sendable {
         /// A notification's id by its `Idempotency-Key`.
         var accepted: [String: String] = [:]
         var refusalsWithoutRetryAfter = 0
-        /// Requests that got no answer at all, in words.
+        /// The errors of requests without an answer.
         var unanswered: [String] = []
         var isStopping = false
     }
@@ -25,7 +25,7 @@ final class SteadyLoad: Sendable {
     private let user: String
     private let state = Mutex(Record())
 
-    /// - Parameter user: Whom everything is sent to.
+    /// - Parameter user: The recipient of every notification.
     init(_ client: Client, user: String) {
         url = client.service.baseURL + "/v1/apps/\(Client.app)/notifications"
         key = client.service.key ?? ""
@@ -52,7 +52,7 @@ final class SteadyLoad: Sendable {
         while !record.isStopping {
             number += 1
             let key = "client-\(client)-\(number)"
-            while try await !post(key) { try await Task.sleep(for: .milliseconds(20)) }  // who was refused waits a moment
+            while try await !post(key) { try await Task.sleep(for: .milliseconds(20)) }  // a refused client waits a moment
         }
     }
 

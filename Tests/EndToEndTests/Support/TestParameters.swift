@@ -1,6 +1,6 @@
 import Foundation
 
-/// What these tests take from the environment: the sizes that CI can bear unless somebody asks for more.
+/// The parameters of these tests from the environment. The defaults suit CI.
 enum TestParameters {
     /// Devices of a large audience.
     static var audience: Int { number("PUSH_TEST_AUDIENCE") ?? 30_000 }

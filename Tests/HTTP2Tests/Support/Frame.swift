@@ -1,4 +1,4 @@
-/// A frame as RFC 9113 section 4.1 lays it out, made and read by hand, so that the tests do not take nghttp2's word for what nghttp2 did.
+/// A frame in the layout of RFC 9113 section 4.1. The tests write and read frames by hand, so that they do not check nghttp2 with nghttp2.
 struct Frame: Equatable {
     enum Kind: UInt8 { case data, headers, priority, resetStream, settings, pushPromise, ping, goAway, windowUpdate, continuation }
 

@@ -1,6 +1,6 @@
 import HTTP2
 
-/// A client and a server session joined in memory; `exchange` carries bytes both ways until both are silent.
+/// A client and a server session that are joined in memory. `exchange` carries bytes both ways until both are silent.
 final class Wire {
     let client: HTTP2ClientSession
     let server: HTTP2ServerSession
@@ -19,7 +19,7 @@ final class Wire {
         while try clientToServer() || serverToClient() {}
     }
 
-    /// One way; true when there was something to carry.
+    /// Carries bytes one way. Returns true if there were any.
     @discardableResult
     func clientToServer() throws -> Bool {
         let bytes = try client.output()
@@ -38,7 +38,7 @@ final class Wire {
         return !bytes.isEmpty
     }
 
-    /// Sends a push, and says under which stream.
+    /// Sends a push and returns its stream.
     func submit(_ payload: [UInt8] = Array("{}".utf8), path: String = "/3/device/00") throws -> Int32 {
         try client.submit(request(path), body: payload)
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A directory of a test's own, removed with this object, and the `openssl` program run in it: the second opinion in these tests.
+/// A directory of one test, removed with this object. The tests run the `openssl` program in it to check the module.
 final class Scratch {
     let directory: URL
 
@@ -41,13 +41,13 @@ final class Scratch {
 }
 
 extension Scratch {
-    /// `NAME.pem` and `NAME.key`: an authority of its own.
+    /// Makes `NAME.pem` and `NAME.key`, a self-signed authority.
     func makeAuthority(_ name: String) throws {
         try openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=\(name) -keyout \(name).key -out \(name).pem")
     }
 
-    /// `NAME.pem` and `NAME.key`, signed by an authority made before.
+    /// Makes `NAME.pem` and `NAME.key`, signed by an authority that the test made before.
     func makeCertificate(_ name: String, by authority: String, alternativeNames: String, days: Int = 2) throws {
         try openssl("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=\(name) -keyout \(name).key -out \(name).csr")
         try write("\(name).ext", Array("subjectAltName=\(alternativeNames)\n".utf8))

@@ -12,8 +12,8 @@ final class Handshake {
         server = try TLSSession(server: serverContext)
     }
 
-    /// Goes on until both sides are complete, or one has failed and the other has heard of it.
-    /// - Returns: true when both are complete.
+    /// Runs until both sides are complete, or until one has failed and the other has its alert.
+    /// - Returns: true if both are complete.
     func run() -> Bool {
         var complete = (client: false, server: false)
         for _ in 0..<10 {

@@ -2,16 +2,16 @@ import Dispatch
 import Postgres
 import Synchronization
 
-/// A TCP proxy before PostgreSQL that misbehaves on a keyword in what the client sends.
+/// A TCP proxy before PostgreSQL that misbehaves on a keyword in the client's bytes.
 final class FaultProxy: Sendable {
     enum Fault: Sendable {
-        /// From the keyword on, nothing is forwarded any more in either direction; the connections stay open.
+        /// From the keyword on the proxy forwards nothing in either direction. The connections stay open.
         case freeze(at: String)
-        /// The keyword reaches the server, whose answer is awaited and kept; then both sides are cut.
+        /// The keyword reaches the server. The proxy awaits and keeps the answer, and then cuts both sides.
         case cutAfterAnswer(to: String)
-        /// The keyword does not reach the server; both sides are cut.
+        /// The proxy keeps the keyword and cuts both sides.
         case cutBefore(String)
-        /// Nobody is even connected onwards: accepts and never answers.
+        /// The proxy accepts, does not connect to the server, and never answers.
         case silence
     }
 
@@ -22,7 +22,7 @@ final class FaultProxy: Sendable {
     private let open = Mutex<[Socket]>([])
     private let accepted = Mutex(0)
 
-    /// - Parameter serverPort: of PostgreSQL on 127.0.0.1.
+    /// - Parameter serverPort: The port of PostgreSQL on 127.0.0.1.
     init(to serverPort: UInt16, _ fault: Fault) throws {
         (listener, port) = try Socket.listen()
         self.serverPort = serverPort

@@ -3,12 +3,12 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// A PostgreSQL of a test's own, with TLS, in a directory and on a port of its own; ended by its process id.
+/// A PostgreSQL server of one test, with TLS, its own directory and its own port. It is ended by its process id.
 ///
-/// Unchecked: `process` is started by one thread and ended by another, one after the other.
+/// Unchecked: one thread starts `process`, and later another thread ends it.
 final class PrivateServer: @unchecked Sendable {
     let port: UInt16
-    /// Holds `ca.pem` and `other-ca.pem`, of which the first signed the server's certificate for `localhost`.
+    /// Holds `ca.pem`, which signed the server's certificate for `localhost`, and `other-ca.pem`.
     let directory: URL
     private let data: URL
     private let process: Process
@@ -50,7 +50,7 @@ final class PrivateServer: @unchecked Sendable {
         return result
     }
 
-    /// Waits for programs on a thread of its own: the cooperative pool has other tests to run.
+    /// Waits for programs on its own thread, because the cooperative pool runs other tests.
     private static func blocking<R: Sendable, E: Error>(_ body: @escaping @Sendable () throws(E) -> R) async throws(E) -> R {
         let result: Result<R, E> = await withCheckedContinuation { continuation in
             DispatchQueue(label: "private-server").async { continuation.resume(returning: Result(catching: body)) }
@@ -86,7 +86,7 @@ final class PrivateServer: @unchecked Sendable {
         try Command.run(command.executable, command.arguments, in: directory)
     }
 
-    /// - Parameter parameters: libpq's, as in `sslmode=disable`.
+    /// - Parameter parameters: Parameters of libpq, such as `sslmode=disable`.
     func uri(host: String = "localhost", _ parameters: String) -> String { "postgresql://postgres@\(host):\(port)/postgres?\(parameters)" }
 
     /// Makes a standby the primary.
@@ -123,7 +123,7 @@ final class PrivateServer: @unchecked Sendable {
             guard !data.isEmpty else { throw Command.Failure(description: "postgres did not start: \(text)") }
             text += String(decoding: data, as: UTF8.self)
         }
-        // Nobody may fill the pipe and so stop the server.
+        // Drains the pipe, because a full pipe would stop the server.
         log.fileHandleForReading.readabilityHandler = { handle in
             if handle.availableData.isEmpty { handle.readabilityHandler = nil }
         }

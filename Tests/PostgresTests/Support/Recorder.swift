@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Remembers what happened, in order.
+/// Keeps its records in order.
 final class Recorder<Record: Sendable>: Sendable {
     private let list = Mutex<[Record]>([])
 

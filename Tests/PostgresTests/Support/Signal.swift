@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Something that happens once, for the blocking bodies of transactions and for tasks.
+/// An event that happens once, for the blocking bodies of transactions and for tasks.
 final class Signal: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let stream: AsyncStream<Void>

@@ -33,13 +33,13 @@ struct Socket {
         return socket
     }
 
-    /// nil once the listener was shut down.
+    /// Returns nil after the listener was shut down.
     func accept() -> Socket? {
         let accepted = Glibc.accept(descriptor, nil, nil)
         return accepted >= 0 ? Socket(descriptor: accepted) : nil
     }
 
-    /// Empty at the end.
+    /// Returns no bytes at the end of the stream.
     func read() -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: 65536)
         let count = Glibc.read(descriptor, &buffer, buffer.count)
@@ -55,7 +55,7 @@ struct Socket {
         }
     }
 
-    /// Ends both directions and wakes who reads or accepts.
+    /// Ends both directions and wakes threads that read or accept.
     func shutDown() { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
     func close() { _ = Glibc.close(descriptor) }
 

@@ -22,7 +22,7 @@ func withPool<R: Sendable>(
 }
 
 extension PostgresSession {
-    /// The server's process that this session talks to.
+    /// The server's process that serves this session.
     func processID() throws(PostgresError) -> Int32 { try execute("SELECT pg_backend_pid() AS pid").only()["pid"] }
 }
 
@@ -34,7 +34,7 @@ func postgresError<R>(
         await #expect(throws: PostgresError.self, sourceLocation: sourceLocation) { _ = try await body() }, sourceLocation: sourceLocation)
 }
 
-/// A libpq URI taken apart far enough to put another server in its place.
+/// A libpq URI, split so that a test can replace the server.
 struct ServerURI {
     let port: UInt16
     private let prefix: Substring

@@ -1,9 +1,9 @@
 /*
  * Loaded before everything else (LD_PRELOAD, ld.so(8)) into a process whose clock a chaos run sets: the time of day is so many seconds ahead of
  * the machine's as the file PUSH_CLOCK_FILE says, eight bytes, a signed number in the machine's order, which is read each time; without a file,
- * as PUSH_CLOCK_SECONDS says. Clocks that nobody can set (CLOCK_MONOTONIC, CLOCK_BOOTTIME) are left alone, as a real step leaves them alone.
+ * as PUSH_CLOCK_SECONDS says. Clocks that cannot be set (CLOCK_MONOTONIC, CLOCK_BOOTTIME) are left alone, as a real step leaves them alone.
  *
- * Whoever waits until a moment of the time of day waits as long as it meant to when it began: a step in between does not wake it.
+ * A program that waits until a moment of the time of day waits as long as it meant to when it began: a step in between does not wake it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

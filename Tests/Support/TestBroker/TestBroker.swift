@@ -36,7 +36,7 @@ package enum TestBroker {
                     with: Result {
                         let connection = try open(configuration)
                         defer { connection.close() }
-                        // Hundreds of tests declare queues at the same time: patient, because the broker may be busy.
+                        // A long timeout, because hundreds of tests declare queues at the same time and the broker may be busy.
                         connection.waitForAnswers(atMost: .seconds(40))
                         return try body(connection)
                     })

@@ -10,7 +10,7 @@ actor MigratedTemplate {
     private var made: [String: Task<String, any Error>] = [:]
 
     /// - Parameter directory: Of `m0001_name.sql`.
-    /// - Returns: the name of a database that nobody is connected to.
+    /// - Returns: the name of a database without connections.
     func name(of directory: String) async throws -> String {
         let task = made[directory] ?? Task { try await Self.make(directory) }
         made[directory] = task
@@ -23,7 +23,7 @@ actor MigratedTemplate {
         let day = Int(Date().timeIntervalSince1970) / 86_400
         let name = "push_template_\(fingerprint(migrator.migrations))_\(day)"
         if try await exists(name) { return name }
-        // Under another name until it is complete: what is found under its own may be copied.
+        // It has another name until it is complete, because another run copies a database under the final name.
         let unfinished = try await TestDatabase.create(from: "template0")
         do {
             try await migrator.migrate(unfinished.pool)
@@ -31,7 +31,7 @@ actor MigratedTemplate {
             try await TestDatabase.administer("ALTER DATABASE \(unfinished.name) RENAME TO \(name)")
         } catch {
             try await unfinished.drop()
-            // Another run was first.
+            // Another run has made it first.
             guard try await exists(name) else { throw error }
         }
         return name
@@ -43,7 +43,7 @@ actor MigratedTemplate {
         }
     }
 
-    /// FNV-1a of what the migrations say.
+    /// FNV-1a of the migrations' content.
     private static func fingerprint(_ migrations: [Migration]) -> String {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in migrations.flatMap({ Array(($0.name + $0.sql).utf8) }) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }

@@ -1,9 +1,9 @@
 package import Postgres
 
-/// A database of a test's own on the real server: freshly created, dropped afterwards whatever happened.
+/// A database of one test on the real server. It is created for the test and dropped afterwards in every case.
 package struct TestDatabase: Sendable {
     package let name: String
-    /// A libpq URI, for those who open connections of their own.
+    /// A libpq URI, for tests that open their own connections.
     package let uri: String
     /// Closed by ``withTestDatabase(migrations:poolSize:_:)``.
     package let pool: PostgresPool
@@ -16,7 +16,7 @@ package struct TestDatabase: Sendable {
         return try await create(from: try await MigratedTemplate.shared.name(of: migrations), poolSize: poolSize)
     }
 
-    /// - Parameter template: A database that nobody is connected to: that would make the copy fail.
+    /// - Parameter template: A database without connections, because a connection would make the copy fail.
     static func create(from template: String, poolSize: Int = 1) async throws -> TestDatabase {
         let name = "push_test_" + String(UInt64.random(in: 0x1000_0000_0000_0000 ... .max), radix: 16)
         try await administer("CREATE DATABASE \(name) TEMPLATE \(template) ENCODING 'UTF8'")
@@ -26,7 +26,7 @@ package struct TestDatabase: Sendable {
         return TestDatabase(name: name, uri: uri, pool: PostgresPool(configuration))
     }
 
-    /// Also in a task that was cancelled, as a test that exceeds its time limit is: hence a task of its own.
+    /// Runs in its own task, because a test that exceeds its time limit is cancelled, and the database must go in that case too.
     func drop() async throws {
         try await Task {
             await pool.close()
@@ -34,7 +34,7 @@ package struct TestDatabase: Sendable {
         }.value
     }
 
-    /// `sql` holds nothing but our own words and names that we made.
+    /// `sql` holds only fixed text and names that the tests made.
     static func administer(_ sql: String) async throws {
         try await onServer { session in try session.simple(sql) }
     }

@@ -14,7 +14,7 @@ package enum TestServer {
         }
     }
 
-    /// The server's URI; its database is only used to create others from.
+    /// The server's URI. The tests use its database only to create others.
     package static func uri() throws -> String {
         guard let uri = ProcessInfo.processInfo.environment[variable], !uri.isEmpty else { throw Missing() }
         return uri
@@ -32,7 +32,7 @@ package enum TestServer {
 
     package static let connectTimeout = Duration.seconds(20)
 
-    /// A configuration for tests: patient, because the machine may be busy.
+    /// A configuration for tests, with long timeouts because the machine may be busy.
     package static func configuration(uri: String) throws(PostgresError) -> PostgresConfiguration {
         var configuration = try PostgresConfiguration(uri: uri)
         configuration.applicationName = "push-tests"
@@ -42,7 +42,7 @@ package enum TestServer {
 }
 
 extension PostgresConfiguration {
-    /// Waits where production would give up: for what is no test of that.
+    /// Waits longer than production does, for tests of other things.
     package mutating func bePatient() {
         connectTimeout = TestServer.connectTimeout
         checkOutTimeout = .seconds(20)

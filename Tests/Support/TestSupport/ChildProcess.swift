@@ -1,11 +1,11 @@
 import Foundation
 
-/// A program that a test started: it can be awaited and ended, by its own process id only.
+/// A program that a test started. The test can await it and end it, only by its own process id.
 package final class ChildProcess: Sendable {
     package let id: Int32
     private let exited = Signal<Int32>()
 
-    /// - Parameter log: where what it prints goes.
+    /// - Parameter log: The file for its output.
     package init(_ program: String, _ arguments: [String], _ environment: [String: String], log: String) throws {
         guard FileManager.default.createFile(atPath: log, contents: nil), let output = FileHandle(forWritingAtPath: log) else {
             throw CocoaError(.fileWriteUnknown)
@@ -26,7 +26,7 @@ package final class ChildProcess: Sendable {
         try self.init(command.executable, command.arguments, environment, log: log)
     }
 
-    /// Waits for its end; to be called once.
+    /// Waits for its end. Call this once.
     package func exit() async throws -> Int32 { try await exited.next() }
 
     /// Kills it, and waits until it is gone.

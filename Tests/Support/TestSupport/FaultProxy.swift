@@ -1,14 +1,14 @@
 import Synchronization
 import SystemIO
 
-/// Stands between clients and a server on the way to 127.0.0.1 and breaks what goes through, when told to: a link whose faults can be chosen, for each
-/// direction, while it is used. One thread; connections are told apart only where `Connections` says so.
+/// A proxy between clients and a server, on 127.0.0.1. A test chooses its faults for each direction while the link is in use. It has one
+/// thread, and treats all connections alike unless `Connections` selects some.
 ///
-/// What one side ends is told to the other as it was: an end of stream as one, a reset as a reset.
+/// It passes the end of one side on to the other: an end of stream as an end of stream, a reset as a reset.
 package final class FaultProxy: Sendable {
     package enum Connections: Sendable {
         case all
-        /// Those that are there keep what they have.
+        /// Existing connections keep their conditions.
         case new
     }
 
@@ -17,7 +17,7 @@ package final class FaultProxy: Sendable {
         case server
     }
 
-    /// How a client that speaks TLS begins.
+    /// The first bytes of a client that speaks TLS.
     package enum Opening: Sendable {
         /// The first byte is that of a record.
         case record
@@ -35,9 +35,9 @@ package final class FaultProxy: Sendable {
 
     /// Where clients connect to, on 127.0.0.1.
     package let port: Int
-    /// A value for each connection that a client made: how many there have been.
+    /// Sends the number of connections so far for each new connection of a client.
     package let accepted = Signal<Int>()
-    /// A value for each connection of which a byte has vanished: from then on it can only be cut.
+    /// Sends a value for each connection that has lost a byte. From then on the proxy can only cut it.
     package let losses = Signal<Int>()
 
     /// How many bytes clients have sent, up to now.
@@ -47,7 +47,7 @@ package final class FaultProxy: Sendable {
     /// How many connections there are.
     package var connections: Int { traffic.connections.load(ordering: .relaxed) }
 
-    /// Connections of clients that sent something else than TLS, where they must speak it.
+    /// Connections of clients that must speak TLS and sent other bytes.
     package var connectionsInClear: Int { traffic.inClear.load(ordering: .relaxed) }
 
     private let traffic = LinkTraffic()
@@ -80,7 +80,7 @@ package final class FaultProxy: Sendable {
                 )
                 try loop.run()
             } catch {
-                // The listener goes with this thread, so that the test sees refused connections instead of silence.
+                // The listener closes with this thread, so that the test sees refused connections and not silence.
                 listener.close()
             }
         }
@@ -88,15 +88,15 @@ package final class FaultProxy: Sendable {
 
     deinit { commands.post(.stop) }
 
-    /// From now on, until something else is set. Connections whose bytes vanished are cut when their conditions change: they could only go on with
-    /// a hole in them.
+    /// Sets the conditions until the next call. The proxy cuts connections that lost bytes when their conditions change, because their
+    /// streams have a hole.
     package func set(_ conditions: LinkConditions, for connections: Connections = .all) { commands.post(.set(conditions, connections)) }
 
     /// Resets every connection; new ones are accepted as the conditions say.
     package func cut() { commands.post(.cut) }
 
-    /// Half-open connections: this side of each is reset, the other is told nothing, and what it sends vanishes until it leaves or the conditions
-    /// change.
+    /// Makes half-open connections. The proxy resets this side of each and does not notify the other side, whose bytes vanish until it
+    /// leaves or the conditions change.
     package func lose(_ side: Side) { commands.post(.lose(side)) }
 
     /// New connections go there; existing ones stay where they are.
@@ -105,7 +105,7 @@ package final class FaultProxy: Sendable {
         commands.post(.redirect(try SocketAddress.resolve(host: host, port: port)[0]))
     }
 
-    /// Ends everything and waits until it has ended.
+    /// Ends the proxy and waits for its thread.
     package func stop() {
         commands.post(.stop)
         thread.join()

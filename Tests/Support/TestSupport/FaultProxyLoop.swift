@@ -89,12 +89,12 @@ final class FaultProxyLoop {
 
     private func acceptAll() throws {
         while let client = try listener.accept() {
-            // What was said before a client connected holds for that client, also where it came while others were accepted.
+            // Conditions that were set before a client connected apply to that client, even if it came while the proxy accepted others.
             obeyAll()
             if isStopped { return }
             if conditions.refusesNew { continue }
             lastPair += 1
-            // The server does not even learn of a client whose bytes vanish. One that cannot be connected to resets its client.
+            // The server does not learn of a client whose bytes vanish. If the proxy cannot connect to the server, it resets the client.
             let vanishes = conditions.toServer.flow == .vanishing
             let upstream = vanishes ? nil : try? TCPSocket.beginConnecting(to: server)
             let pair = ProxiedPair(key: lastPair << 1, client: client, server: upstream, conditions: conditions, opening: opening)
@@ -148,7 +148,7 @@ final class FaultProxyLoop {
         if pair.watch?.isInClear == true { traffic.noteInClear() }
     }
 
-    /// A side was reset. The other is, too, unless the reset vanishes like everything else.
+    /// One side was reset. The proxy resets the other too, unless the reset vanishes like everything else.
     private func broken(_ end: ProxiedPair.End, _ passage: Passage, of pair: ProxiedPair) {
         if passage.way.flow == .vanishing { lose(end, of: pair) } else { drop(pair) }
     }
@@ -167,7 +167,7 @@ extension FaultProxyLoop {
         }
     }
 
-    /// Does for a connection what can be done now, and sees to it that what cannot will be done.
+    /// Does all work of a connection that is possible now, and schedules the rest.
     private func settle(_ pair: ProxiedPair) {
         if pair.isConnected {
             let now = ContinuousClock.now
@@ -189,7 +189,7 @@ extension FaultProxyLoop {
         }
     }
 
-    /// - Parameter key: of the end that is written to; the passage's own entry in the diary has the other's.
+    /// - Parameter key: The key of the end that the proxy writes to. The passage's entry in the diary has the key of the other end.
     private func write(_ passage: Passage, to end: ProxiedPair.End, of pair: ProxiedPair, key: UInt64, now: ContinuousClock.Instant) throws
     {
         if passage.way.flow == .vanishing {
@@ -211,7 +211,7 @@ extension FaultProxyLoop {
 
     private func watch(_ end: ProxiedPair.End, _ key: UInt64, _ interest: Poller.Interest) throws {
         guard end.interest ?? [] != interest else { return }
-        // A socket that nothing is wanted from is taken out: it would be told about again and again that its connection is over.
+        // Removes a socket without interest from the poller, which would otherwise report the end of its connection again and again.
         if interest.isEmpty {
             try poller.remove(end.socket.descriptor)
             end.interest = nil
@@ -224,7 +224,7 @@ extension FaultProxyLoop {
         }
     }
 
-    /// - Returns: whether the connection is no more.
+    /// - Returns: whether the connection has ended.
     private func end(_ pair: ProxiedPair, _ ending: LinkConditions.Ending) -> Bool {
         switch ending {
         case .reset: drop(pair)
@@ -236,7 +236,7 @@ extension FaultProxyLoop {
         return true
     }
 
-    /// Resets one side without telling the other.
+    /// Resets one side and does not notify the other.
     private func lose(_ end: ProxiedPair.End?, of pair: ProxiedPair) {
         if let end, !end.isGone { leave(end, reset: true) }
         pair.fallSilent()
@@ -254,7 +254,7 @@ extension FaultProxyLoop {
     }
 
     private func leave(_ end: ProxiedPair.End, reset: Bool) {
-        // The peer may have gone already: then there is nothing left to reset.
+        // The peer may have gone already. Then there is nothing left to reset.
         if end.interest != nil { try? poller.remove(end.socket.descriptor) }
         if reset { try? end.socket.resetOnClose() }
         end.socket.close()

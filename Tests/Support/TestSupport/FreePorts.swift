@@ -2,12 +2,12 @@ import Synchronization
 import SystemIO
 
 package enum FreePorts {
-    /// Nobody listens there: tcpmux (RFC 1078), long out of use. A port that was listened on and closed is no substitute: the kernel may
-    /// give it to the next listener at once.
+    /// A port without a listener: tcpmux (RFC 1078), which is out of use. A port that was just closed does not serve, because the kernel
+    /// may give it to the next listener at once.
     package static let closed = 1
 
-    /// Different ports on 127.0.0.1 that nobody listens on, that the kernel gives to nobody who does not name them, and that no other call
-    /// gets, in this process or in another test run.
+    /// Different ports on 127.0.0.1 without a listener. The kernel does not assign them by itself, and no other call gets them, in this
+    /// process or in another test run.
     package static func choose(_ count: Int) throws -> [Int] {
         try claims.withLock { claims in
             var ports: [Int] = []
@@ -20,11 +20,11 @@ package enum FreePorts {
 
     private static let claims = Mutex(Claims())
 
-    /// A process claims a block by listening on its first port until it ends; the others are given out once each. A port that was only
-    /// looked at would be free again until its program starts, and another test could be given the same.
+    /// A process claims a block by listening on its first port until it ends, and gives out the others once each. Without this claim a port
+    /// would be free until its program starts, and another test could get the same one.
     private struct Claims {
         private static let blockSize = 64
-        /// Below the range from which Linux gives ports to those who ask for none (32768 and up), and above what `deploy/scripts` claim.
+        /// Below the range of Linux's ephemeral ports (32768 and up), and above the ports of `deploy/scripts`.
         private static let firstPorts = stride(from: 30_000, to: 32_768 - blockSize, by: blockSize)
 
         private var held: [TCPListener] = []

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Closed at first; whoever waits goes on when it opens, and nobody waits after.
+/// A gate that is closed at first. Tasks that wait continue when it opens, and later tasks do not wait.
 package final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -14,7 +14,7 @@ package final class Gate: Sendable {
 
     package var isOpen: Bool { state.withLock { $0.isOpen } }
 
-    /// From any thread; once is enough.
+    /// Opens the gate, from any thread. One call is enough.
     package func open() {
         let waiters = state.withLock { state in
             state.isOpen = true

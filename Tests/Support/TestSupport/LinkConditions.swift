@@ -1,30 +1,30 @@
-/// What a link does to what goes through it, in each direction, and to those who want to connect.
+/// The faults of a link in each direction, and for new connections.
 package struct LinkConditions: Sendable, Equatable {
     /// One direction.
     package struct Way: Sendable, Equatable {
         package enum Flow: Sendable, Equatable {
             /// Bytes go through.
             case flowing
-            /// Nothing is read any more: the sender's buffers fill up, nothing is lost. Flowing again goes on where it stopped.
+            /// The proxy reads nothing, so the sender's buffers fill up and no byte is lost. Flowing continues where it stopped.
             case stalled
-            /// Bytes are read and vanish.
+            /// The proxy reads bytes and drops them.
             case vanishing
         }
 
         package var flow = Flow.flowing
-        /// Every byte arrives so much later. Rounded up to milliseconds, in which the proxy counts.
+        /// The delay of every byte, rounded up to milliseconds.
         package var latency = Duration.zero
-        /// And up to so much later still, drawn for what is read at once; the order of the bytes stays.
+        /// The largest extra delay, drawn for each read. The order of the bytes stays.
         package var jitter = Duration.zero
-        /// Of one connection; nil: as many as can be.
+        /// The rate of one connection; nil: no limit.
         package var bytesPerSecond: Int?
-        /// At most so many bytes are written at a time; nil: as many as there are.
+        /// The largest number of bytes in one write; nil: no limit.
         package var sliceBytes: Int?
-        /// Between two writes. Without it, the receiver may find several slices at once.
+        /// The pause between two writes. Without it the receiver may find several slices at once.
         package var slicePause = Duration.zero
-        /// After so many bytes, counted from when this was set or the connection was made, the connection ends: exactly so many arrive.
+        /// The connection ends after exactly this number of bytes, counted from the call or from the start of the connection.
         package var limit: Limit?
-        /// After so many bytes, counted likewise, the next one arrives as another one, once for each connection.
+        /// After this number of bytes, counted in the same way, the next byte arrives changed, once for each connection.
         package var garbled: Int?
 
         package init() {}
@@ -46,7 +46,7 @@ package struct LinkConditions: Sendable, Equatable {
         case reset
         /// Both sides read the end of the stream.
         case close
-        /// Both sides are told nothing, and hear nothing any more.
+        /// The proxy notifies neither side and passes no more bytes.
         case silence
     }
 
@@ -95,7 +95,7 @@ extension LinkConditions.Way {
 
     package static func garbled(after bytes: Int) -> Self { Self { $0.garbled = bytes } }
 
-    /// Nothing stands in the way of a byte: it is written as soon as it is read.
+    /// The proxy writes every byte as soon as it has read it.
     var isClear: Bool {
         flow == .flowing && latency == .zero && jitter == .zero && bytesPerSecond == nil && sliceBytes == nil && limit == nil
             && garbled == nil
@@ -105,14 +105,13 @@ extension LinkConditions.Way {
 extension LinkConditions {
     /// Everything goes through.
     package static let forwarding = LinkConditions()
-    /// Nothing is read any more: the peers' buffers fill up, nothing is lost. Forwarding again goes on where it stopped.
+    /// The proxy reads nothing, so the peers' buffers fill up and no byte is lost. Forwarding continues where it stopped.
     package static let paused = LinkConditions(bothWays: .stalled)
-    /// Bytes of both directions are read and vanish; new connections are accepted and answered by silence: a network that is gone without
-    /// saying so.
+    /// The proxy drops the bytes of both directions, and accepts new connections without an answer, like a network that vanished silently.
     package static let blackHole = LinkConditions(bothWays: .vanishing)
-    /// The server hears the client; the client hears nothing any more.
+    /// The server gets the client's bytes; the client gets nothing.
     package static let deafClient = LinkConditions(toClient: .vanishing)
-    /// The client hears the server; the server hears nothing any more.
+    /// The client gets the server's bytes; the server gets nothing.
     package static let deafServer = LinkConditions(toServer: .vanishing)
     /// New connections are closed at once; existing ones are forwarded.
     package static let refusing = {

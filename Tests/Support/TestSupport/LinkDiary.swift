@@ -1,4 +1,4 @@
-/// When which connection's next write is due, soonest first.
+/// The times of the next writes of all connections, soonest first.
 struct LinkDiary {
     typealias Entry = (due: ContinuousClock.Instant, key: UInt64)
 

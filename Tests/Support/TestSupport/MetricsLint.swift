@@ -1,4 +1,4 @@
-/// What `promtool check metrics` (Prometheus 2.42) complains of in a page of metrics, without promtool.
+/// The rules of `promtool check metrics` (Prometheus 2.42) for a page of metrics, without promtool.
 package struct MetricsLint {
     private struct Family {
         var help = ""
@@ -66,7 +66,7 @@ package struct MetricsLint {
     // MARK: Rules
 
     private static let abbreviations = ["s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d"]
-    /// With the base unit that Prometheus wants instead; a prefix makes any of the base units another one.
+    /// Units, each with the base unit that Prometheus wants instead. A prefix makes another unit of a base unit.
     private static let otherUnits = [
         "minutes": "seconds", "hours": "seconds", "days": "seconds", "weeks": "seconds", "bits": "bytes", "kelvins": "kelvin",
     ]
@@ -94,6 +94,6 @@ package struct MetricsLint {
 }
 
 extension String {
-    /// As a whole word behind an underscore.
+    /// Matches a whole word after an underscore.
     fileprivate func holds(_ word: String) -> Bool { contains("_\(word)_") || hasSuffix("_\(word)") }
 }

@@ -1,6 +1,6 @@
 import SystemIO
 
-/// Runs what computes for long on a thread of its own: tests share Swift's few threads, and those that wait for a server would wait for it.
+/// Runs a long computation on its own thread. Tests share Swift's few threads, and it would delay tests that wait for a server.
 package func onOwnThread<R: Sendable>(_ work: @escaping @Sendable () throws -> R) async throws -> R {
     try await withCheckedThrowingContinuation { continuation in
         do throws(SystemError) {

@@ -1,8 +1,9 @@
 import SystemIO
 
-/// One direction of one connection: what was read from its source and not written to its sink yet, and when it may be.
+/// One direction of one connection: the bytes that the proxy has read from the source and not yet written to the sink, and the times of
+/// their writes.
 final class Passage {
-    /// Read at once.
+    /// The bytes of one read.
     private struct Chunk {
         let bytes: [UInt8]
         let due: ContinuousClock.Instant
@@ -22,23 +23,23 @@ final class Passage {
     private(set) var way: LinkConditions.Way
     /// The source will send no more.
     var hasEnded = false
-    /// And the sink has been told.
+    /// And the sink has got the end of stream.
     var hasToldEnd = false
-    /// Nothing came of what was written last; a poller will say when it can go on.
+    /// The sink did not take the last write. The poller reports when it takes more.
     private(set) var isBlocked = false
-    /// For when this passage's next write has been put into the diary.
+    /// The time of this passage's next write in the diary.
     var alarm: ContinuousClock.Instant?
 
     private var chunks: [Chunk] = []
     private var head = 0
-    /// Of the first chunk, what was written.
+    /// The number of bytes of the first chunk that were written.
     private var written = 0
     private var queued = 0
     private var lastDue = ContinuousClock.now
     private var nextWrite = ContinuousClock.now
     /// How many bytes may still pass.
     private var remaining: Int?
-    /// How many bytes come before the one that arrives as another one.
+    /// How many bytes come before the changed one.
     private var untilGarbled: Int?
 
     init(_ way: LinkConditions.Way) {
@@ -49,17 +50,17 @@ final class Passage {
 
     var isEmpty: Bool { queued == 0 }
 
-    /// How the connection is to end, once what may pass has passed.
+    /// How the connection ends after the bytes that may pass.
     var ending: LinkConditions.Ending? { remaining == 0 && isEmpty ? way.limit?.ending : nil }
 
     var wantsBytes: Bool {
         guard way.flow != .stalled, !hasEnded, remaining != 0 else { return false }
         if way.isClear { return isEmpty }
-        // Enough for tens of MB/s over a slow way; otherwise the sender is to feel what the sink does.
+        // Enough for tens of MB/s over a slow link. Beyond it the sender must notice a slow sink.
         return queued < (way.latency + way.jitter > .zero ? 1 << 20 : 64 << 10)
     }
 
-    /// What waited for its time is due at once.
+    /// Makes all waiting bytes due at once.
     func set(_ next: LinkConditions.Way) {
         way = next
         remaining = next.limit?.bytes
@@ -90,7 +91,7 @@ final class Passage {
             untilGarbled = place - bytes.count
             return
         }
-        // So that PostgreSQL's first byte, S for "let us speak TLS", becomes N for "I speak none": who lies in the middle would try that.
+        // Turns PostgreSQL's first byte S (TLS) into N (no TLS), as an attacker in the middle would.
         bytes[place] ^= UInt8(ascii: "S") ^ UInt8(ascii: "N")
         untilGarbled = nil
     }
@@ -123,7 +124,7 @@ final class Passage {
         return .empty
     }
 
-    /// In one write: ten milliseconds' worth where a rate is set.
+    /// The size of one write: with a rate, the bytes of ten milliseconds.
     private var mostBytes: Int { min(way.sliceBytes.map { max(1, $0) } ?? .max, way.bytesPerSecond.map { max(1, $0 / 100) } ?? .max) }
 
     private func advance(_ count: Int, now: ContinuousClock.Instant) {
@@ -140,13 +141,13 @@ final class Passage {
             }
         }
         if let rate = way.bytesPerSecond {
-            // What a late wake-up missed is made good, up to a tenth of a second.
+            // Makes up for a late wake-up, by at most a tenth of a second.
             nextWrite = max(nextWrite, now - .milliseconds(100)) + .seconds(1) * (Double(count) / Double(max(1, rate)))
         }
         if way.sliceBytes != nil, way.slicePause > .zero { nextWrite = max(nextWrite, now + way.slicePause) }
     }
 
-    /// - Returns: whether there was anything.
+    /// - Returns: whether there were any bytes.
     func discard() -> Bool {
         defer {
             chunks.removeAll()
@@ -156,7 +157,7 @@ final class Passage {
     }
 }
 
-/// What jitter draws from: the same seed, the same draws (SplitMix64).
+/// The random numbers of jitter; the same seed gives the same numbers (SplitMix64).
 struct LinkDraws: RandomNumberGenerator {
     private var state: UInt64
 

@@ -60,7 +60,7 @@ package final class PrivateBroker: Sendable {
             "RABBITMQ_PID_FILE": "\(folder)/pid",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none",
         ]
-        // Its own port mapper first: one that the broker starts would outlive it.
+        // Start its own port mapper first, because one that the broker starts would outlive it.
         mapper = try ChildProcess(
             ServerPrograms.chosen.portMapper(["-address", "127.0.0.1", "-port", "\(ports[3])"]), environment, log: "\(folder)/epmd.log")
         do {
@@ -81,15 +81,15 @@ package final class PrivateBroker: Sendable {
         return output
     }
 
-    /// SIGSTOP: the broker's sockets stay open, nothing answers.
+    /// Sends SIGSTOP: the broker's sockets stay open, and nothing answers.
     package func freeze() throws { try signal(SIGSTOP) }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     package func thaw() throws { try signal(SIGCONT) }
 
-    /// Ends what was started, whatever state it is in, and removes its folder.
+    /// Ends its processes in any state and removes its folder.
     package func stop() async {
-        // The virtual machine is a child of the script that was started: without it the script ends too.
+        // The virtual machine is a child of the started script, which ends with it.
         try? signal(SIGKILL)
         await server.end()
         await mapper.end()

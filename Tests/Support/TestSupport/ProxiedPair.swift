@@ -1,12 +1,12 @@
 import SystemIO
 
-/// A client's connection and the server's that belongs to it.
+/// A client's connection and the matching connection to the server.
 final class ProxiedPair {
     final class End {
         let socket: TCPSocket
-        /// What the poller was told; nil: it does not know this socket.
+        /// The interest that the poller has; nil: the poller does not know this socket.
         var interest: Poller.Interest?
-        /// Nothing more comes from it or goes to it.
+        /// No more bytes come from it or go to it.
         var isGone = false
 
         init(_ socket: TCPSocket) { self.socket = socket }
@@ -15,14 +15,14 @@ final class ProxiedPair {
     /// Even: the poller's key of the client's socket. The server's is one more.
     let key: UInt64
     let client: End
-    /// Nil where a client's wish to connect vanished like everything else.
+    /// Nil if the client's connect vanished like everything else.
     let server: End?
     let toServer: Passage
     let toClient: Passage
-    /// Not while the server's socket is being connected.
+    /// False while the server's socket connects.
     var isConnected: Bool
     var hasLostBytes: Bool
-    /// Where the client must speak TLS.
+    /// Set if the client must speak TLS.
     var watch: TLSWatch?
 
     init(key: UInt64, client: TCPSocket, server: TCPSocket?, conditions: LinkConditions, opening: FaultProxy.Opening?) {
@@ -42,7 +42,7 @@ final class ProxiedPair {
         return [client, (server, key | 1, toClient, toServer)]
     }
 
-    /// Both sides have said that they are done, and were told so of each other; or the only one that is left has.
+    /// Both sides have ended their streams and got the other's end, or the only side that is left has.
     var hasNothingToSay: Bool {
         if server == nil || server?.isGone == true { return toServer.hasEnded }
         if client.isGone { return toClient.hasEnded }
@@ -54,7 +54,7 @@ final class ProxiedPair {
         toClient.set(conditions.toClient)
     }
 
-    /// Neither side hears anything more from here, and neither is told.
+    /// The proxy sends neither side any more bytes and notifies neither.
     func fallSilent() {
         hasLostBytes = true
         set(.blackHole)

@@ -1,10 +1,10 @@
 package import NIOCore
 import NIOPosix
 
-/// A TCP connection to a service, for clients that no HTTP library would be.
+/// A TCP connection to a service, for clients that break HTTP.
 package struct RawConnection {
     private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
-    /// For another task to send with.
+    /// The socket, so that another task can send.
     package let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
     package private(set) var received = ""
 
@@ -45,7 +45,7 @@ package struct RawConnection {
         return received
     }
 
-    /// Everything until the service closes the connection.
+    /// All bytes until the service closes the connection.
     package mutating func readToEnd() async -> String {
         while await readMore() {}
         return received

@@ -1,6 +1,6 @@
 import Foundation
 
-/// One program and what it is told.
+/// One program and its arguments.
 package struct ServerCommand: Sendable {
     package let executable: String
     package let arguments: [String]
@@ -11,18 +11,18 @@ package struct ServerCommand: Sendable {
     }
 }
 
-/// How the programs of RabbitMQ and PostgreSQL are run: those of this machine, or those in the root folder of another Debian. `chroot` and
-/// `setpriv` become the program that they are told, so the process id is the server's.
+/// How to run the programs of RabbitMQ and PostgreSQL: those of this machine, or those in the root folder of another Debian. `chroot` and
+/// `setpriv` become the program that they start, so the process id is the server's.
 package struct ServerPrograms: Sendable {
-    /// What `deploy/test` and `deploy/chaos` chose (`deploy/scripts/debian-servers.sh`, which also makes every path mean the same inside).
+    /// The choice of `deploy/test` and `deploy/chaos` (`deploy/scripts/debian-servers.sh`, which also makes every path the same inside).
     package static let chosen = ServerPrograms(root: ProcessInfo.processInfo.environment["PUSH_SERVERS_ROOT"])
 
     private let root: String?
 
-    /// - Parameter root: nil for those of this machine.
+    /// - Parameter root: nil for the programs of this machine.
     package init(root: String?) { self.root = root }
 
-    /// One of RabbitMQ's. Those in the path are scripts that insist on being the service's user.
+    /// One of RabbitMQ's programs. The ones in the path are scripts that require the service's user.
     package func rabbitMQ(_ program: String, _ arguments: [String] = []) -> ServerCommand {
         inRoot(["/usr/lib/rabbitmq/bin/\(program)"] + arguments)
     }
@@ -30,7 +30,8 @@ package struct ServerPrograms: Sendable {
     /// Erlang's port mapper, of the version that RabbitMQ runs on.
     package func portMapper(_ arguments: [String]) -> ServerCommand { inRoot(["/usr/bin/epmd"] + arguments) }
 
-    /// One of the newest PostgreSQL's; where we are root, as the account `postgres`, because PostgreSQL refuses to run as root.
+    /// One of the newest PostgreSQL's programs. If this process is root, it runs as the account `postgres`, because PostgreSQL refuses
+    /// root.
     package func postgres(_ program: String, _ arguments: [String]) throws -> ServerCommand {
         let folder = "/usr/lib/postgresql"
         let versions = try FileManager.default.contentsOfDirectory(atPath: (root ?? "") + folder).compactMap { Int($0) }
@@ -42,7 +43,7 @@ package struct ServerPrograms: Sendable {
             executable: "/usr/bin/setpriv", arguments: ["--reuid=postgres", "--regid=postgres", "--clear-groups"] + words)
     }
 
-    /// `chown`, by the numbers that the accounts have where the servers run.
+    /// `chown`, with the account numbers of the system where the servers run.
     package func chown(_ arguments: [String]) -> ServerCommand { inRoot(["/usr/bin/chown"] + arguments) }
 
     private static let chroot = "/usr/sbin/chroot"

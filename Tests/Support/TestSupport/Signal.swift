@@ -1,7 +1,6 @@
 import Synchronization
 
-/// Events out of the code under test, awaited one after another: nothing is polled, nothing is lost, and a wait ends when the test's time
-/// limit cancels it.
+/// Events from the code under test, which a test awaits one after another. No event is lost, and the test's time limit cancels a wait.
 package final class Signal<Value: Sendable>: Sendable {
     private struct State {
         var values: [Value] = []
@@ -13,7 +12,7 @@ package final class Signal<Value: Sendable>: Sendable {
 
     package init() {}
 
-    /// From any thread.
+    /// Sends a value, from any thread.
     package func send(_ value: Value) {
         let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
             guard !state.waiters.isEmpty else {
@@ -69,7 +68,7 @@ package final class Signal<Value: Sendable>: Sendable {
         }
     }
 
-    /// What was sent and nobody took yet.
+    /// The values that were sent and that no test has taken yet.
     package var waiting: [Value] { state.withLock { $0.values } }
 }
 

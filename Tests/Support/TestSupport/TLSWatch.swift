@@ -1,16 +1,16 @@
-/// Reads along what the clients of one connection send, as far as it takes to see that all of it is TLS (RFC 8446 section 5.1): records, one after
-/// another, of which the five bytes at the beginning of each are looked at.
+/// Checks that the client of one connection sends only TLS records (RFC 8446 section 5.1). It reads the five bytes at the beginning of each
+/// record.
 struct TLSWatch {
     private static let postgresRequest: [UInt8] = [0, 0, 0, 8, 4, 210, 22, 47]
-    /// The longest record that may be, encrypted (RFC 5246 section 6.2.3).
+    /// The longest allowed record, encrypted (RFC 5246 section 6.2.3).
     private static let longest = 16_384 + 2048
 
-    /// What must come next, word by word.
+    /// The exact bytes that must come next.
     private var opening: ArraySlice<UInt8>
     private var head: [UInt8] = []
     /// Bytes left of the record that has begun.
     private var rest = 0
-    /// Something was sent that is no TLS.
+    /// The client has sent bytes that are not TLS.
     private(set) var isInClear = false
 
     init(_ opening: FaultProxy.Opening) { self.opening = opening == .postgres ? Self.postgresRequest[...] : [] }

@@ -54,8 +54,11 @@ struct EventContractTests {
         return entry
     }
 
-    @Test(arguments: EventTopic.notifications + EventTopic.installations + [EventTopic.ping])
-    func itsExampleIsWhatIsWritten(_ topic: String) throws {
+    @Test(
+        "The example of each event equals what the service writes",
+        arguments: EventTopic.notifications + EventTopic.installations + [EventTopic.ping]
+    )
+    func writtenExamples(_ topic: String) throws {
         let file = Self.contracts.appending(path: "\(topic).v1.json")
         let bytes = try Self.event(topic).encoded()
         #expect(try Self.sorted(Data(contentsOf: file)) == Self.sorted(Data(bytes)))
@@ -66,7 +69,7 @@ struct EventContractTests {
         try JSONSerialization.data(withJSONObject: JSONSerialization.jsonObject(with: json), options: [.sortedKeys])
     }
 
-    @Test func thereIsNoExampleOfWhatIsNotTold() throws {
+    @Test("There is no example of an event that the service does not publish") func noOtherExamples() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.contracts.path)
         #expect(Set(names) == Set((EventTopic.notifications + EventTopic.installations + [EventTopic.ping]).map { "\($0).v1.json" }))
     }

@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("State changes are told on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(5)))
+@Suite("The service publishes state changes on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(5)))
 struct EventStreamTests {
     /// Binds a queue to what `key` says of everything, as a team would, and reads it.
     private static func listen<R: Sendable>(
@@ -60,7 +60,7 @@ struct EventStreamTests {
 
     private static func ids(_ events: [String: JSONValue]) -> Set<String?> { Set(events.values.map { $0.text("id") }) }
 
-    @Test func aNotificationsLife() async throws {
+    @Test("The events show a notification's life") func notificationLife() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""notifications""#, running)
@@ -82,7 +82,7 @@ struct EventStreamTests {
     }
 
     /// A replay takes back what it counted, and leaves a row of nothing.
-    @Test func whatWasTakenBackIsNoCount() async throws {
+    @Test("An event does not count what a replay took back") func takenBack() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""notifications""#, running)
@@ -106,7 +106,7 @@ struct EventStreamTests {
     }
 
     /// No dispatcher ever sees it.
-    @Test func whatEndsBeforeItIsPublishedIsToldAsAnOutcomeToo() async throws {
+    @Test("A delivery that ends before it is published has its outcome event, too") func unpublishedEnd() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             let users = ["ada", "grace", "linus"]
@@ -115,24 +115,24 @@ struct EventStreamTests {
             var ids: [String?] = []
             for user in users { ids.append(try await shop.send(#"{"user":"\#(user)"}"#).json.text("id")) }
             let (stopped, fenced, late) = (try #require(ids[0]), try #require(ids[1]), try #require(ids[2]))
-            let told = try await Self.listen("shop.*", running) { signal in
-                // Its end is told in spite of the hold.
+            let published = try await Self.listen("shop.*", running) { signal in
+                // The service publishes its end in spite of the hold.
                 _ = try await shop.delete("/v1/apps/shop/notifications/\(stopped)")
                 _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
                 try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = \(late)::text::uuid")
                 try await chief.liftHold(hold)
-                var told: [String: OutcomeEvent] = [:]
-                while told.count < users.count {
+                var published: [String: OutcomeEvent] = [:]
+                while published.count < users.count {
                     let message = try await signal.next()
-                    told[message.routingKey] = try OutcomeEvent(decoding: message.body)
+                    published[message.routingKey] = try OutcomeEvent(decoding: message.body)
                 }
-                return told
+                return published
             }
             for (key, id, reason, number) in [
                 ("shop.cancelled", stopped, "cancelled_before_publishing", 1), ("shop.fenced", fenced, "owner_changed", 2),
                 ("shop.expired", late, "expired_before_publishing", 3),
             ] {
-                let event = try #require(told[key], "\(told.keys)")
+                let event = try #require(published[key], "\(published.keys)")
                 #expect(event.source == "/push/token-service" && event.isFinal)
                 #expect(event.deliveries.map(\.notification.description) == [id])
                 #expect(event.deliveries.map(\.installation) == [installation(number)])
@@ -144,7 +144,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test func whatIsFannedOutCancelledSupersededOrReachesNobody() async throws {
+    @Test("The events show notifications that are fanned out, cancelled, superseded or without a device") func otherStates() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""notifications""#, running)
@@ -190,7 +190,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test func anInstallationsAndItsTokensLife() async throws {
+    @Test("The events show the life of an installation and of its tokens") func installationLife() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""installations""#, running)
@@ -214,7 +214,7 @@ struct EventStreamTests {
     }
 
     /// What comes from a queue that is still bound to everything is ours and no outcome.
-    @Test func theServiceDoesNotTakeItsOwnWordsForOutcomes() async throws {
+    @Test("The service does not take its own events for outcomes") func ownEvents() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "somebody", token: token(1))
@@ -226,23 +226,23 @@ struct EventStreamTests {
             try await Self.stream(#""installations""#, running)
             try await shop.register(installation(2), user: "somebody", token: token(2))
             // One, or two: that of the first installation too, if the feed had not got so far yet.
-            let told = ["1", "2"].map { #"push_token_service_events_published_total{log="installations",sink="broker"} \#($0)\#n"# }
-            _ = try await eventually { told.contains { running.metrics.render().contains($0) } ? true : nil }
+            let series = ["1", "2"].map { #"push_token_service_events_published_total{log="installations",sink="broker"} \#($0)\#n"# }
+            _ = try await eventually { series.contains { running.metrics.render().contains($0) } ? true : nil }
             try await Self.settleOne(running, shop)
             #expect(!running.metrics.render().contains("push_token_service_outcomes_undecodable_total 1"))
             #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
         }
     }
 
-    /// What is told before is read before.
+    /// The service reads reports in the order in which it gets them.
     private static func settleOne(_ running: RunningService, _ shop: APITestClient) async throws {
         let job = try await running.sendAndTake(#"{"installation":"\#(installation(1))"}"#, with: shop)
         try await running.report(.accepted, of: job, status: 200)
         _ = try await running.completed(job.notification, shop)
     }
 
-    /// A row with a lower number that is committed later is told too, and nothing is told before it could have been.
-    @Test func whatIsCommittedLateIsNotPassedOver() async throws {
+    /// The feed publishes a row with a lower number that is committed later, too, and publishes no row before it is committed.
+    @Test("The feed does not pass over a row that is committed late") func lateCommit() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""installations""#, running)
@@ -278,8 +278,8 @@ struct EventStreamTests {
         }
     }
 
-    /// Whoever takes over begins where the other one had got to, and what is told twice has the same id.
-    @Test func anotherProcessGoesOn() async throws {
+    /// The process that takes over begins where the other one had got to, and an event that is published twice has the same id.
+    @Test("Another process goes on where the first one stopped") func nextProcess() async throws {
         try await RunningService.run(.init(without: { $0 is EventFeed })) { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""installations""#, running)
@@ -299,7 +299,7 @@ struct EventStreamTests {
                         found.send(ids)
                     }
                     rounds.append(try await found.next())
-                    // It had told them and died before it wrote that down.
+                    // It had published them and died before it wrote that down.
                     try await running.execute("UPDATE event_feeds SET position = 0")
                 }
                 #expect(rounds[0] == rounds[1])
@@ -307,7 +307,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test func nothingIsWrittenDownWhereNobodyListens() async throws {
+    @Test("The service writes no events down if no consumer wants them") func noConsumer() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "somebody", token: token(1))

@@ -17,11 +17,13 @@ struct WebhookAddressTests {
     }
 
     /// What the resolver makes of a name decides, not how it is written.
-    @Test(arguments: [
-        "localhost", "127.0.0.1", "127.1", "0x7f.0.0.1", "2130706433", "017700000001", "0", "10.0.0.1", "169.254.169.254", "100.64.0.1",
-        "192.168.1.1", "172.16.0.1",
-    ])
-    func noNameLeadsInside(_ host: String) async throws {
+    @Test(
+        "No name leads to an internal address",
+        arguments: [
+            "localhost", "127.0.0.1", "127.1", "0x7f.0.0.1", "2130706433", "017700000001", "0", "10.0.0.1", "169.254.169.254", "100.64.0.1",
+            "192.168.1.1", "172.16.0.1",
+        ])
+    func internalNames(_ host: String) async throws {
         try await WebhookReceiver.run { receiver in
             let settings = try WebhookFailureTests.settings([:])
             let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
@@ -41,7 +43,7 @@ struct WebhookAddressTests {
     }
 
     /// One address inside among others is enough.
-    @Test func everyAddressOfANameIsChecked() async throws {
+    @Test("The service checks every address of a name") func everyAddress() async throws {
         let settings = try WebhookFailureTests.settings([:])
         let clients = WebhookClients(
             settings: settings, concurrency: 1, logger: Logger(label: "test"),
@@ -56,8 +58,8 @@ struct WebhookAddressTests {
         clients.close()
     }
 
-    /// Nobody asks for the name a second time: `.invalid` leads nowhere (RFC 6761), and still the checked address is reached.
-    @Test func theConnectionGoesToTheAddressThatWasChecked() async throws {
+    /// The service does not look the name up again: `.invalid` leads nowhere (RFC 6761), and still it reaches the checked address.
+    @Test("The connection goes to the address that was checked") func checkedAddress() async throws {
         try await WebhookReceiver.run { receiver in
             let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
             let clients = WebhookClients(
@@ -72,7 +74,7 @@ struct WebhookAddressTests {
     }
 
     /// Nothing listens on the first two addresses; each was checked as the last one was.
-    @Test func whereAnAddressTakesNoConnectionTheNextOneIsTried() async throws {
+    @Test("If an address takes no connection, the service tries the next one") func nextAddress() async throws {
         try await WebhookReceiver.run { receiver in
             let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
             let asked = Mutex(0)
@@ -92,7 +94,7 @@ struct WebhookAddressTests {
         }
     }
 
-    @Test func whereNoAddressTakesAConnectionItFailsOnce() async throws {
+    @Test("If no address takes a connection, the attempt fails once") func noConnection() async throws {
         let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
         let clients = WebhookClients(
             settings: settings, concurrency: 1, logger: Logger(label: "test"),
@@ -107,7 +109,7 @@ struct WebhookAddressTests {
         #expect(error.hasPrefix("connection: "))
     }
 
-    @Test func redirectsAreNotFollowed() async throws {
+    @Test("The service does not follow redirects") func unfollowedRedirect() async throws {
         try await WebhookReceiver.run { target in
             let location = target.url
             try await WebhookReceiver.run({ _ in .status(302, headers: [("location", location)]) }) { receiver in
@@ -121,8 +123,8 @@ struct WebhookAddressTests {
         }
     }
 
-    /// The owner is told, and nothing else than this machine is allowed for development.
-    @Test func aRefusalIsVisible() async throws {
+    /// The owner sees the refusal, and the settings for development allow no other machine than this one.
+    @Test("A refusal is visible in the message and in the metrics") func visibleRefusal() async throws {
         try await RunningService.run(WebhookWorld.options()) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1/", events: ["*"])
             // As if its name had led elsewhere when it was made.
@@ -134,7 +136,7 @@ struct WebhookAddressTests {
     }
 
     /// By the rule of the sending side: when it is made, and when it is changed.
-    @Test(arguments: [false, true]) func aPrivateAddressIsRefusedAtOnce(isInsecure: Bool) async throws {
+    @Test("The service refuses a private address at once", arguments: [false, true]) func privateAddress(isInsecure: Bool) async throws {
         try await RunningService.run(isInsecure ? WebhookWorld.options() : .init()) { running in
             _ = try await running.client.makeApp()
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
@@ -157,7 +159,7 @@ struct WebhookAddressTests {
         }
     }
 
-    @Test func asProductionIsSetPlainHTTPIsRefusedAtOnce() async throws {
+    @Test("With the settings of production, the service refuses plain HTTP at once") func plainHTTP() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])

@@ -13,7 +13,7 @@ struct WebhookCommandTests {
         try await command.run()
     }
 
-    @Test func aWebhookIsMadeTriedChangedAndDeleted() async throws {
+    @Test("pushctl makes, tries, changes and deletes a webhook") func webhookLife() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 _ = try await running.client.makeApp()
@@ -43,7 +43,7 @@ struct WebhookCommandTests {
         }
     }
 
-    @Test func anAppsOwnAdministratorSeesNoOthersWebhooks() async throws {
+    @Test("An app's own administrator sees no webhooks of other apps") func otherApps() async throws {
         try await RunningService.run { running in
             for app in ["shop", "other"] { _ = try await running.client.makeApp(app) }
             let (shop, other) = (
@@ -66,7 +66,7 @@ struct WebhookCommandTests {
         }
     }
 
-    @Test func anAppHasSoManyAndNoMore() async throws {
+    @Test("An app has a limited number of webhooks") func webhookLimit() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])

@@ -22,10 +22,12 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test(arguments: [
-        WebhookReceiver.Reply.status(500), .status(429), .hangUp, .status(307, headers: [("location", "https://example.com/")]),
-    ])
-    func aMessageIsSentAgainUnderItsID(_ reply: WebhookReceiver.Reply) async throws {
+    @Test(
+        "The service sends a failed message again under its id",
+        arguments: [
+            WebhookReceiver.Reply.status(500), .status(429), .hangUp, .status(307, headers: [("location", "https://example.com/")]),
+        ])
+    func sentAgain(_ reply: WebhookReceiver.Reply) async throws {
         try await WebhookReceiver.run(Self.failing(2, reply)) { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -41,7 +43,7 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test func afterTheLastAttemptItIsGivenUpAndCanBeSentAgain() async throws {
+    @Test("After the last attempt the service gives a message up, and a client can have it sent again") func givenUp() async throws {
         try await WebhookReceiver.run(Self.failing(4, .status(503))) { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -61,7 +63,7 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test func whoAnswers410GetsNothingMoreUntilItIsEnabled() async throws {
+    @Test("A webhook that answers 410 gets nothing more until it is enabled") func goneReceiver() async throws {
         try await WebhookReceiver.run(Self.failing(1, .status(410))) { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -80,7 +82,7 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test func afterDaysOfFailureItIsDisabled() async throws {
+    @Test("After days of failure the service disables a webhook") func daysOfFailure() async throws {
         try await WebhookReceiver.run({ _ in .status(500) }) { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -93,7 +95,7 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test func oneForWhichTooMuchWaitsIsDisabled() async throws {
+    @Test("The service disables a webhook for which too many messages wait") func largeBacklog() async throws {
         try await RunningService.run(WebhookWorld.options(["WEBHOOK_BACKLOG_LIMIT": "10"])) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
             try await running.execute(
@@ -106,7 +108,7 @@ struct WebhookFailureTests {
     }
 
     /// Every one of its messages hangs, and the other webhook's come through all the same.
-    @Test func aSlowOneHoldsUpNobodyElse() async throws {
+    @Test("A slow webhook holds up no other") func slowReceiver() async throws {
         try await WebhookReceiver.run({ _ in .silence }) { slow in
             try await WebhookReceiver.run { quick in
                 try await RunningService.run(WebhookWorld.options(["WEBHOOK_TIMEOUT_SECONDS": "60"])) { running in
@@ -125,7 +127,7 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test func anAttemptEndsInTimeWhateverTheOtherSideDoes() async throws {
+    @Test("An attempt ends in time, whatever the receiver does") func silentReceiver() async throws {
         try await WebhookReceiver.run(Self.failing(1, .silence)) { receiver in
             try await RunningService.run(WebhookWorld.options(["WEBHOOK_TIMEOUT_SECONDS": "1"])) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -137,7 +139,7 @@ struct WebhookFailureTests {
         }
     }
 
-    @Test func anAnswersBodyIsNotReadToItsEnd() async throws {
+    @Test("The service does not read an answer's body to its end") func endlessAnswer() async throws {
         try await WebhookReceiver.run({ _ in .flood }) { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -146,8 +148,8 @@ struct WebhookFailureTests {
         }
     }
 
-    /// The process that had it died: whoever finds it when the lease is over sends it under the same id.
-    @Test func whatADeadProcessHadIsSentAgain() async throws {
+    /// The process that had it died: the process that finds it when the lease is over sends it under the same id.
+    @Test("Another process sends the messages of a dead process again") func deadProcess() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(.init(settings: WebhookWorld.options().settings, without: { $0 is WebhookDispatcher })) {
                 running in

@@ -10,7 +10,7 @@ import TokenService
 
 @Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(5)))
 struct WebhookRetryTests {
-    @Test func itMakesAWaitLongerAndNeverShorterAndNoAttemptsMore() throws {
+    @Test("Retry-After makes a wait longer, never shorter, and adds no attempts") func longerWait() throws {
         let settings = try WebhookFailureTests.settings(["WEBHOOK_RETRY_SECONDS": "100,200"])
         #expect((100...120).contains(try #require(settings.delay(after: 1)) / .seconds(1)))
         #expect((100...120).contains(try #require(settings.delay(after: 1, retryAfter: .seconds(5))) / .seconds(1)))
@@ -18,7 +18,7 @@ struct WebhookRetryTests {
         #expect(settings.delay(after: 3, retryAfter: .seconds(1000)) == nil)
     }
 
-    @Test(arguments: [429, 503]) func whoAsksToBeLeftAloneIs(status: Int) async throws {
+    @Test("The service leaves a receiver alone that asks for it", arguments: [429, 503]) func patientRetry(status: Int) async throws {
         try await WebhookReceiver.run({ _ in .status(status, headers: [("retry-after", "1800")]) }) { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
@@ -33,7 +33,7 @@ struct WebhookRetryTests {
         }
     }
 
-    @Test func aSecretIsShownWhenItIsMadeAndNeverAgain() async throws {
+    @Test("The service shows a secret when it makes it and never again") func shownOnce() async throws {
         try await RunningService.run(WebhookWorld.options()) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
             let rotated = try await world.admin.post("\(world.path)/rotate", #"{"overlap_seconds":3600}"#)
@@ -55,7 +55,7 @@ struct WebhookRetryTests {
     }
 
     /// Whatever holds one may be put into a log line as a whole.
-    @Test func aSecretDoesNotShowInWhatHoldsIt() {
+    @Test("A value that holds a secret does not show it") func hiddenSecret() {
         let secret = WebhookSecret.generate()
         let message = WebhookMessage.Claimed(
             webhook: .random(), id: .random(), body: [], attempts: 1, url: "https://example.com/", secrets: [secret])

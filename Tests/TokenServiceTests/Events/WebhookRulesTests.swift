@@ -5,13 +5,15 @@ import TokenService
 
 @Suite("What webhooks may be")
 struct WebhookRulesTests {
-    @Test(arguments: [
-        "0.0.0.0", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255", "127.0.0.1", "127.255.255.254",
-        "168.63.129.16", "169.254.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1",
-        "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255",
-        "240.0.0.1", "255.255.255.255",
-    ])
-    func anIPv4AddressOfASpecialKindIsRefused(_ text: String) throws {
+    @Test(
+        "The rules refuse an IPv4 address of a special kind",
+        arguments: [
+            "0.0.0.0", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255", "127.0.0.1", "127.255.255.254",
+            "168.63.129.16", "169.254.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1",
+            "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255",
+            "240.0.0.1", "255.255.255.255",
+        ])
+    func specialIPv4(_ text: String) throws {
         let address = try #require(Self.ipv4(text))
         #expect(!AddressRules(allowsLoopback: false).allows(address))
         #expect(AddressRules(allowsLoopback: true).allows(address) == text.hasPrefix("127."))
@@ -26,16 +28,18 @@ struct WebhookRulesTests {
         }
     }
 
-    @Test(arguments: [
-        "1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.0.0.1", "128.0.0.1", "169.253.0.1", "169.255.0.1",
-        "172.15.255.255", "172.32.0.0", "192.0.1.1", "192.167.0.1", "192.169.0.1", "198.17.0.1", "198.20.0.1", "223.255.255.255",
-        "168.63.129.17",
-    ])
-    func anyOtherIsAllowed(_ text: String) throws {
+    @Test(
+        "The rules allow any other IPv4 address",
+        arguments: [
+            "1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.0.0.1", "128.0.0.1", "169.253.0.1", "169.255.0.1",
+            "172.15.255.255", "172.32.0.0", "192.0.1.1", "192.167.0.1", "192.169.0.1", "198.17.0.1", "198.20.0.1", "223.255.255.255",
+            "168.63.129.17",
+        ])
+    func ordinaryIPv4(_ text: String) throws {
         #expect(AddressRules(allowsLoopback: false).allows(try #require(Self.ipv4(text))))
     }
 
-    @Test func onlyGlobalUnicastIPv6IsAllowed() {
+    @Test("The rules allow only IPv6 addresses of global unicast") func globalIPv6() {
         let rules = AddressRules(allowsLoopback: false)
         func address(_ head: UInt8...) -> [UInt8] { head + [UInt8](repeating: 0, count: 15 - head.count) + [1] }
         for refused in [
@@ -51,31 +55,36 @@ struct WebhookRulesTests {
         #expect(!rules.allows([]) && !rules.allows([8, 8, 8]))
     }
 
-    @Test(arguments: [
-        ("https://hooks.example.com", "https://hooks.example.com/", 443),
-        ("HTTPS://Hooks.Example.COM:8443/a/b?c=d%20e", "https://hooks.example.com:8443/a/b?c=d%20e", 8443),
-        ("https://1.1.1.1/x", "https://1.1.1.1/x", 443),
-    ])
-    func aURLIsPutTogetherFromItsParts(_ given: String, _ text: String, _ port: Int) throws {
+    @Test(
+        "The service puts a URL together from its parts",
+        arguments: [
+            ("https://hooks.example.com", "https://hooks.example.com/", 443),
+            ("HTTPS://Hooks.Example.COM:8443/a/b?c=d%20e", "https://hooks.example.com:8443/a/b?c=d%20e", 8443),
+            ("https://1.1.1.1/x", "https://1.1.1.1/x", 443),
+        ])
+    func urlParts(_ given: String, _ text: String, _ port: Int) throws {
         let url = try #require(WebhookURL(given, allowsHTTP: false))
         #expect(url.text == text)
         #expect(url.port == port)
         #expect(WebhookURL(url.text, allowsHTTP: false) == url)
     }
 
-    @Test(arguments: [
-        "http://hooks.example.com/", "ftp://hooks.example.com/", "hooks.example.com", "https://", "https:///x", "https://user@example.com/",
-        "https://user:pass@example.com/", "https://example.com/#part", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
-        "https://ex ample.com/",
-        "https://example.com\\@10.0.0.1/", "https://exämple.com/", "https://example.com:0/", "https://example.com:65536/",
-        "https://a_b.com/",
-        "https://example.com/\r\nx: y", "file:///etc/passwd",
-    ])
-    func anythingElseIsNoURLOfAWebhook(_ text: String) {
+    @Test(
+        "Anything else is no URL of a webhook",
+        arguments: [
+            "http://hooks.example.com/", "ftp://hooks.example.com/", "hooks.example.com", "https://", "https:///x",
+            "https://user@example.com/",
+            "https://user:pass@example.com/", "https://example.com/#part", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
+            "https://ex ample.com/",
+            "https://example.com\\@10.0.0.1/", "https://exämple.com/", "https://example.com:0/", "https://example.com:65536/",
+            "https://a_b.com/",
+            "https://example.com/\r\nx: y", "file:///etc/passwd",
+        ])
+    func invalidURLs(_ text: String) {
         #expect(WebhookURL(text, allowsHTTP: false) == nil)
     }
 
-    @Test func filtersAdmitOneEventOneKindOrAll() {
+    @Test("A filter admits one event, one kind or all") func eventFilters() {
         #expect(WebhookFilter("notification.completed")?.admits("notification.completed") == true)
         #expect(WebhookFilter("notification.completed")?.admits("notification.accepted") == false)
         #expect(WebhookFilter("token.*")?.admits("token.retired") == true)
@@ -89,7 +98,7 @@ struct WebhookRulesTests {
     }
 
     /// The example that the reference libraries of Standard Webhooks are tested with.
-    @Test func aMessageIsSignedAsStandardWebhooksSays() {
+    @Test("The service signs a message as Standard Webhooks says") func signedMessage() {
         let secret = WebhookSecret(
             bytes: [
                 0x31, 0xf2, 0x90, 0xf6, 0xbf, 0x06, 0x29, 0x8a, 0xab, 0x4f, 0x08, 0xd4, 0x3c, 0x3f, 0x08, 0x2c, 0xf6, 0x48, 0xa3, 0x62,
@@ -103,7 +112,7 @@ struct WebhookRulesTests {
         #expect(signature == "\(one) \(one)")
     }
 
-    @Test func anEventWithManyDeliveriesBecomesParts() throws {
+    @Test("The service splits an event with many deliveries into parts") func eventParts() throws {
         let deliveries = (0..<250).map { number in
             OutcomeEvent.Delivery(
                 id: PushID(high: 7, low: 0x8000_0000_0000_0000 | UInt64(number)), notification: .random(), installation: .random(),

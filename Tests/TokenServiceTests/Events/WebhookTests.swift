@@ -21,7 +21,7 @@ struct WebhookTests {
         #expect(try received.json.text("id") == received.id)
     }
 
-    @Test func aNotificationAndItsOutcomesAreTold() async throws {
+    @Test("A webhook gets the events of a notification and of its outcomes") func notificationEvents() async throws {
         let scratch = try Scratch()
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
@@ -59,7 +59,7 @@ struct WebhookTests {
         }
     }
 
-    @Test func onlyWhatWasAskedForIsSent() async throws {
+    @Test("A webhook gets only the events that it asked for") func wantedEvents() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["token.removed"])
@@ -77,7 +77,7 @@ struct WebhookTests {
         }
     }
 
-    @Test func twoSecretsAreSignedWithDuringARotation() async throws {
+    @Test("During a rotation the service signs with two secrets") func twoSecrets() async throws {
         let scratch = try Scratch()
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
@@ -98,7 +98,7 @@ struct WebhookTests {
     }
 
     /// With a certificate for its name; and without one, or for another name, nothing is said.
-    @Test func theirCertificateIsChecked() async throws {
+    @Test("The service checks the receiver's certificate") func checkedCertificate() async throws {
         let scratch = try Scratch()
         let good = try scratch.makeCertificate("good", for: "DNS:localhost")
         let bad = try scratch.makeCertificate("bad", for: "DNS:elsewhere")
@@ -121,7 +121,7 @@ struct WebhookTests {
 
     /// A process that takes a message has it alone; every message arrives. An attempt that fails on a busy machine is repeated, so this counts
     /// what the receiver answered and what the processes made of it, not attempts alone.
-    @Test func twoProcessesShareTheWork() async throws {
+    @Test("Two processes share the work") func sharedWork() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 try await running.another(WebhookWorld.options()) { other in
@@ -154,7 +154,7 @@ struct WebhookTests {
         return running.metrics.render().split(separator: "\n").first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.count)) } ?? 0
     }
 
-    @Test func messagesAreListedAndSentAgainUnderTheirIDs() async throws {
+    @Test("The service lists messages and sends them again under their ids") func listedMessages() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])

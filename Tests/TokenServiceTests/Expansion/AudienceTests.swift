@@ -8,7 +8,7 @@ import TokenService
 
 @Suite("Whom a notification is for", .serialized, .timeLimit(.minutes(5)))
 struct AudienceTests {
-    /// Installation n has token n. 1 and 2 are ada's, 3 is grace's, 4 nobody's.
+    /// Installation n has token n. 1 and 2 are ada's, 3 is grace's, 4 has no user.
     private static func people(_ running: RunningService) async throws -> APITestClient {
         let shop = try await running.client.makeApp()
         try await shop.register(installation(1), user: "ada", token: token(1))
@@ -32,7 +32,7 @@ struct AudienceTests {
         (#"{"all":true}"#, [1, 2, 3, 4]),
     ]
 
-    @Test func everyTargetFindsThoseWhoAreMeantAndNobodyElse() async throws {
+    @Test("Every target finds the devices that are meant and no others") func everyTarget() async throws {
         try await RunningService.run { running in
             let shop = try await Self.people(running)
             for target in Self.targets {
@@ -55,8 +55,8 @@ struct AudienceTests {
         }
     }
 
-    @Test(arguments: [#"{"users":["nobody"]}"#, #"{"tags":"no-such-tag"}"#])
-    func anAudienceOfNobodyIsToldAfterTheFanOut(to: String) async throws {
+    @Test("The state says after the fan-out that the audience is empty", arguments: [#"{"users":["nobody"]}"#, #"{"tags":"no-such-tag"}"#])
+    func emptyAudience(to: String) async throws {
         try await RunningService.run { running in
             let shop = try await Self.people(running)
             let id = try #require(try await shop.send(to).json.text("id"))
@@ -69,8 +69,11 @@ struct AudienceTests {
     }
 
     /// Promise 3: what names an installation means its owner as it was accepted.
-    @Test(arguments: [#"{"installations":["\#(installation(1))"]}"#, #"{"tokens":["\#(token(1))"]}"#])
-    func whoSignsInAfterwardsIsNotMeant(to: String) async throws {
+    @Test(
+        "A target does not mean a user who signs in afterwards",
+        arguments: [#"{"installations":["\#(installation(1))"]}"#, #"{"tokens":["\#(token(1))"]}"#]
+    )
+    func laterUser(to: String) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await Self.people(running)
             let sent = try await shop.send(to, more: #","not_before":"\#(RFC3339.text(milliseconds: UnixClock.now() + 600_000))""#)
@@ -88,7 +91,7 @@ struct AudienceTests {
         }
     }
 
-    @Test func eachLocaleGetsItsVariantAndEachDeliveryItsOwnId() async throws {
+    @Test("Each locale gets its variant, and each delivery its own id") func localeVariants() async throws {
         try await RunningService.run { running in
             let shop = try await Self.people(running)
             try await running.execute("UPDATE installations SET locale = 'de-AT' WHERE id = \(installation(1))")

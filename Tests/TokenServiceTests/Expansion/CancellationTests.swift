@@ -27,7 +27,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func whatWaitsInTheBrokerIsStoppedByTheControlStream() async throws {
+    @Test("The control stream stops a delivery that waits in the broker") func waitingInBroker() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -51,7 +51,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func whatIsCompletedIsLeftAlone() async throws {
+    @Test("A cancellation leaves a completed notification alone") func completedNotification() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -67,7 +67,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func whatCameToItsEndAfterAFanOutIsLeftAlone() async throws {
+    @Test("A cancellation leaves a notification alone that ended after its fan-out") func endedFanOut() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let id = try #require(try await shop.send(#"{"users":["nobody"]}"#).json.text("id"))
@@ -82,7 +82,7 @@ struct CancellationTests {
     }
 
     @Test("A fan-out that has read a page commits none of it once the notification is stopped, and nothing of it waits")
-    func stoppedBetweenReadingAndCommitting() async throws {
+    func stoppedBeforeCommit() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(3, app: try await running.app())
@@ -111,7 +111,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func whatIsScheduledNeverBegins() async throws {
+    @Test("A scheduled notification that is cancelled never begins") func scheduledNotification() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -127,7 +127,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func jobsThatAreDueLaterGetTheirOutcomeAtOnce() async throws {
+    @Test("Jobs that are due later get their outcome at once") func laterJobs() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -153,7 +153,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func aNewerNotificationWithTheSameKeyStopsTheOlder() async throws {
+    @Test("A newer notification with the same key stops the older one") func newerNotification() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -174,9 +174,8 @@ struct CancellationTests {
         }
     }
 
-    @Test("A newer one that comes in the middle of a relay's round goes after the word that stops the older") func newerInTheMiddle()
-        async throws
-    {
+    @Test("A newer one that comes in the middle of a relay's round goes after the message that stops the older")
+    func newerMeanwhile() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

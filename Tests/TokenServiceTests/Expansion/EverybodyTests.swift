@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenService
 
-/// Most pages of everybody are read in columns. Quiet hours of anybody, though it be nobody here, have them read row by row.
-@Suite("Everybody, read in columns", .serialized, .timeLimit(.minutes(5)))
+/// The store reads most pages of a notification to all in columns. If any user of the app has quiet hours, it reads them row by row.
+@Suite("A notification to all, read in columns", .serialized, .timeLimit(.minutes(5)))
 struct EverybodyTests {
-    /// 250 installations with all that may make a difference, and everybody's notification.
+    /// 250 installations with all that may make a difference, and a notification to all of them.
     private static func people(_ running: RunningService, more: String = "") async throws -> PushID {
         let shop = try await running.client.makeApp()
         let app = try await running.app()
@@ -76,7 +76,7 @@ struct EverybodyTests {
             #expect(columns.map(\.read) == rows.map(\.read))
             #expect(columns.count == (250 + size - 1) / size + 1)
             let (ours, theirs) = (columns.flatMap(\.jobs), rows.flatMap(\.jobs))
-            // Of one installation the order of its tokens is nobody's promise; ids go by place.
+            // The order of one installation's tokens is not promised; ids go by place.
             for (left, right) in zip(ours, theirs) {
                 #expect(left.job.number == right.job.number && left.job.dueAt == right.job.dueAt)
                 #expect(left.job.members.sorted() == right.job.members.sorted())

@@ -49,7 +49,7 @@ struct FanOutOrderTests {
         try #require(try await shop.send(way.rawValue, more: way.more).json.text("id").flatMap { PushID($0) })
     }
 
-    @Test("Everybody is met once, though rows move and everybody registers anew between any two pages", arguments: Way.allCases)
+    @Test("A fan-out meets each installation once, though rows move and all register anew between any two pages", arguments: Way.allCases)
     func refreshed(way: Way) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
@@ -69,13 +69,13 @@ struct FanOutOrderTests {
         }
     }
 
-    @Test("Who is erased and comes back keeps the place, and is met once; a device that is new comes last") func erased() async throws {
+    @Test("A user who is erased and comes back keeps the place and is met once; a new device comes last") func erased() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await register(Self.audience, shop)
             let id = try await send(.inColumns, shop)
             #expect(try await page(id, running) == [token(8), token(7)])
-            // One that was met and one that was not, both with tokens that nobody had.
+            // One that was met and one that was not, both with tokens that no installation had.
             for number in [8, 1] {
                 #expect(try await running.client.erase("user-\(number)").status == 200)
                 try await shop.register(installation(number), user: "user-\(number)", token: token(100 + number))

@@ -10,7 +10,7 @@ import TokenService
 @Suite("A fan-out through a large audience", .serialized, .timeLimit(.minutes(5)))
 struct FanOutTests {
     /// Promise 1 for large audiences: the first process makes a page and dies before it publishes; the second goes on.
-    @Test func anotherProcessGoesOnFromTheCheckpoint() async throws {
+    @Test("Another process goes on from the checkpoint") func fromCheckpoint() async throws {
         // Two pages and a bit.
         let count = 2 * AudienceStore.installationsOfPage + 50
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
@@ -51,7 +51,7 @@ struct FanOutTests {
         }
     }
 
-    @Test func twoProcessesNeverMakeTheSamePage() async throws {
+    @Test("Two processes never make the same page") func twoProcesses() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(3, app: try await running.app())
@@ -72,14 +72,14 @@ struct FanOutTests {
         }
     }
 
-    @Test func countersAreExactHoweverOftenAnOutcomeIsTold() async throws {
+    @Test("Counters are exact however often an outcome is reported") func exactCounters() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(250, app: try await running.app())
             let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
             let jobs = try await running.jobs(.bulk) { signal in try await signal.next(3).map { try PushJob(decoding: $0.body) } }
-            // Again only when it was applied, and before the others: told together it would count once, and last the database would refuse it.
-            var told: Int64 = 0
+            // Again only when it was applied, and before the others: together it would count once, and last the database would refuse it.
+            var reported: Int64 = 0
             for job in jobs {
                 for round in 1...2 {
                     var (good, bad) = (job, job)
@@ -90,14 +90,14 @@ struct FanOutTests {
                     try await running.report(
                         .tokenGone, of: bad, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
                     try await running.report(.accepted, of: good, status: 200)
-                    if round == 1 { told += Int64(job.deliveries.count) }
-                    let pending = 250 - told
+                    if round == 1 { reported += Int64(job.deliveries.count) }
+                    let pending = 250 - reported
                     _ = try await eventually {
                         try await running.number("pending", "SELECT min(pending) AS pending FROM notifications") == pending ? true : nil
                     }
                 }
             }
-            // The queue keeps its order: when this one's outcome is applied, all that was told before is.
+            // The queue keeps its order: when this one's outcome is applied, all earlier reports are.
             let last = try await running.sendAndTake(#"{"installation":"\#(jobs[1].deliveries[1].installation)"}"#, with: shop)
             try await running.report(.accepted, of: last, status: 200)
             _ = try await running.completed(last.notification, shop)
@@ -116,7 +116,7 @@ struct FanOutTests {
     }
 
     /// Promise 3 for what a dead process left unpublished.
-    @Test func aJobThatWasLeftOverIsResolvedAnew() async throws {
+    @Test("The relay resolves a left-over job anew") func leftOverJob() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             for number in 1...4 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -144,7 +144,7 @@ struct FanOutTests {
     }
 
     /// Promise 1: the token's second place is not a second delivery, and does not stop fan-out.
-    @Test func aTokenThatMovesAheadOfTheFanOutGetsOneDelivery() async throws {
+    @Test("A token that moves ahead of the fan-out gets one delivery") func movingToken() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let count = AudienceStore.entriesOfPage + 1
@@ -166,8 +166,8 @@ struct FanOutTests {
     }
 
     /// Promise 2: a process died between the outcomes and writing down that it had published.
-    @Test(arguments: ["all", "failures"])
-    func whatHasItsOutcomeIsNotPublishedAgain(receipts: String) async throws {
+    @Test("The relay does not publish a delivery again that has its outcome", arguments: ["all", "failures"])
+    func settledDelivery(receipts: String) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -191,7 +191,7 @@ struct FanOutTests {
         }
     }
 
-    @Test func whoLostItsTagMeanwhileIsToldToHaveLeftTheAudience() async throws {
+    @Test("The outcome says that a device without its tag has left the audience") func lostTag() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 {
@@ -205,8 +205,8 @@ struct FanOutTests {
                 let job = try await other.jobs(.bulk) { signal in try PushJob(decoding: try await signal.next().body) }
                 #expect(job.deliveries.map(\.installation) == [installation(1)])
                 try await other.report(.accepted, of: job, status: 200)
-                let told = try await other.completed(id, shop).json["deliveries"]?.arrayValue ?? []
-                #expect(told.first { $0.text("state") == "fenced" }?.text("reason") == "left_audience", "\(told)")
+                let listed = try await other.completed(id, shop).json["deliveries"]?.arrayValue ?? []
+                #expect(listed.first { $0.text("state") == "fenced" }?.text("reason") == "left_audience", "\(listed)")
             }
             let why = try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada").json
             let ended = (why["steps"]?.arrayValue ?? []).compactMap { $0.text("why") }
@@ -214,7 +214,7 @@ struct FanOutTests {
         }
     }
 
-    @Test func whoHasQuietHoursButNotNowIsNotKeptWaiting() async throws {
+    @Test("A user whose quiet hours are at another time does not wait") func laterQuietHours() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -246,7 +246,7 @@ struct FanOutTests {
     }
 
     /// A zone that the database does not know counts as UTC.
-    @Test func aLocalTimeComesToEachZoneAtItsOwnMoment() async throws {
+    @Test("A local time comes to each zone at its own moment") func zoneMoments() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let zones = ["Europe/Berlin", "America/Los_Angeles", "Atlantis/Nowhere"]
@@ -282,7 +282,7 @@ struct FanOutTests {
     @Test(
         "A fan-out that is late makes nothing live longer than from its local moment, with quiet hours or without",
         arguments: [false, true])
-    func aLifetimeCountsFromTheLocalMoment(hasQuietHours: Bool) async throws {
+    func lateFanOut(hasQuietHours: Bool) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -79,7 +79,7 @@ struct LargeReceiptsTests {
     }
 
     @Test("An outcome looks its own job and receipt up, and not all of its notification", arguments: [false, true])
-    func outcomes(isFinal: Bool) async throws {
+    func appliedOutcomes(isFinal: Bool) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(Self.batch, app: try await running.app())

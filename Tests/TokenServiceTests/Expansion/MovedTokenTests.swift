@@ -59,8 +59,8 @@ struct MovedTokenTests {
 
     @Test(
         "Of what is counted alone, a token that moves ahead of fan-out gets no second push; one that moves ahead of it all gets its own",
-        arguments: Target.allCases) func movesAhead(target: Target) async throws
-    {
+        arguments: Target.allCases)
+    func movesAhead(target: Target) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await audience(running)
             let id = try await send(target.rawValue, shop, more: target.more)
@@ -75,9 +75,8 @@ struct MovedTokenTests {
         }
     }
 
-    @Test("Also while the page that met it is still being committed", arguments: Target.allCases) func movesAheadOfACommit(target: Target)
-        async throws
-    {
+    @Test("Also while the page that met it is still being committed", arguments: Target.allCases)
+    func aheadOfCommit(target: Target) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await audience(running)
             let id = try await send(target.rawValue, shop, more: target.more)

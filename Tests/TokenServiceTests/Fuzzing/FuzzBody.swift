@@ -52,7 +52,7 @@ enum FuzzBody {
         do throws(JSONError) {
             return try JSONValue.parse(bytes, maximumBytes: maximumBytes)
         } catch {
-            precondition(!error.description.isEmpty, "a fault is told in words")
+            precondition(!error.description.isEmpty, "a fault is described in words")
             return nil
         }
     }

@@ -29,7 +29,7 @@ enum FuzzBroker {
             // The end of the connection is an error.
             while events.count < 10_000 { try connection.receive(into: &events) }
         } catch {
-            precondition(!error.description.isEmpty, "an end is told in words")
+            precondition(!error.description.isEmpty, "an end is described in words")
         }
     }
 

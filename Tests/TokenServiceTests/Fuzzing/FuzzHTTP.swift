@@ -9,8 +9,8 @@ import NIOHTTPTypesHTTP1
 
 /// HTTP/1.1 as the service reads it: the parser with our limits, and the connection's handler.
 ///
-/// However the bytes are cut, they are the same requests; and a request that was taken, written plainly, is that one request again: nobody
-/// could have read it as two, or as another one.
+/// However the bytes are cut, they are the same requests; and a request that was taken, written plainly, is that one request again: no
+/// reader could have read it as two, or as another one.
 enum FuzzHTTP {
     /// - Parameter bytes: The first one says how large the pieces are.
     static func run(_ bytes: [UInt8]) {
@@ -19,7 +19,7 @@ enum FuzzHTTP {
         let whole = read(stream, pieces: max(1, stream.count))
         let cut = read(stream, pieces: Int(first & 0x3f) + 1)
         precondition(whole.requests == cut.requests, "pieces make other requests: \(whole.requests) \(cut.requests)")
-        // Nobody reads what follows the last request, nor whether it was one.
+        // The handler does not read what follows the last request, nor whether it was one.
         precondition(
             whole.isRefused == cut.isRefused || whole.isOver,
             "pieces decide whether it is refused: \(whole.isRefused) \(String(decoding: stream, as: UTF8.self))")
@@ -39,7 +39,7 @@ enum FuzzHTTP {
             preconditionFailure("no pipeline: \(error)")
         }
         for start in stride(from: 0, to: stream.count, by: pieces) where channel.isActive {
-            // What is wrong is told to the recorder.
+            // The recorder gets the errors.
             do { try channel.writeInbound(ByteBuffer(bytes: stream[start..<min(start + pieces, stream.count)])) } catch {}
         }
         do { _ = try channel.finish(acceptAlreadyClosed: true) } catch {}

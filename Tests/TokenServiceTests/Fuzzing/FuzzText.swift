@@ -31,7 +31,7 @@ enum FuzzText {
         for count in [4, 16] where bytes.count >= count {
             let address = Array(bytes.prefix(count))
             guard rules.allows(address) else { continue }
-            // Told differently than the rules are: by what is certainly inside.
+            // Expressed differently than the rules are: by what is certainly inside.
             if count == 4 { precondition(![0, 10, 127].contains(address[0]) && address[0] < 224) }
             if count == 16 { precondition(address[0] & 0xe0 == 0x20) }
         }

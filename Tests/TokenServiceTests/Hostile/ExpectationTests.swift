@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// curl and others wait a second for this word before they send a large body.
-@Suite("A client that asks whether it may send its body is told", .serialized, .timeLimit(.minutes(5)))
+@Suite("The service answers a client that asks whether it may send its body", .serialized, .timeLimit(.minutes(5)))
 struct ExpectationTests {
     private static let registration = #"{"user":"ada","tokens":[]}"#
     private static let go = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -17,7 +17,7 @@ struct ExpectationTests {
     }
 
     @Test("Yes, and the answer follows the body; the connection goes on", arguments: [true, false])
-    func aBodyThatIsWanted(isChunked: Bool) async throws {
+    func wantedBody(isChunked: Bool) async throws {
         try await RunningService.run { running in
             let key = try await running.client.makeApp().key
             let length = Self.registration.utf8.count
@@ -46,7 +46,7 @@ struct ExpectationTests {
             ("/v1/apps/shop/notifications", "Content-Length: 2\r\nContent-Encoding: gzip\r\n", false, 415),
             ("/v1/apps/shop/notifications", "Transfer-Encoding: chunked\r\nContent-Encoding: br\r\n", false, 415),
         ])
-    func aBodyThatIsNot(path: String, fields: String, isStranger: Bool, status: Int) async throws {
+    func refusedBody(path: String, fields: String, isStranger: Bool, status: Int) async throws {
         try await RunningService.run { running in
             let key = try await running.client.makeApp().key
             let answer = try await RawConnection.open(running.client.port) { connection in
@@ -64,7 +64,7 @@ struct ExpectationTests {
     }
 
     @Test("Not when the body has come already, nor in HTTP/1.0")
-    func aBodyThatIsThere() async throws {
+    func arrivedBody() async throws {
         try await RunningService.run { running in
             let key = try await running.client.makeApp().key
             for version in ["1.1", "1.0"] {
@@ -79,8 +79,8 @@ struct ExpectationTests {
         }
     }
 
-    @Test("In HTTP/1.0 nobody is told: the body is waited for")
-    func olderThanTheWord() async throws {
+    @Test("In HTTP/1.0 the service says nothing and waits for the body")
+    func olderVersion() async throws {
         try await RunningService.run(RunningService.Options(settings: ["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
             let key = try await running.client.makeApp().key
             let statuses = try await RawConnection.open(running.client.port) { connection in
@@ -93,8 +93,8 @@ struct ExpectationTests {
     }
 
     /// Its answer begins before its lines are read.
-    @Test("An import is told too, once")
-    func anImport() async throws {
+    @Test("An import gets the answer, too, once")
+    func importedBody() async throws {
         try await RunningService.run { running in
             let key = try await running.client.makeApp().key
             let line = #"{"id":"\#(installation(1))","user":"ada","tokens":[]}"# + "\n"
@@ -116,9 +116,9 @@ struct ExpectationTests {
     /// It neither sends the body that it announced nor goes: the answer's `close` is done all the same (RFC 9112 section 9.6), first towards the
     /// client, then for good. Its limits are an hour here.
     @Test(
-        "A connection that was told to close is closed",
+        "The service closes a connection that it announced to close",
         arguments: ["Expect: 100-continue\r\nContent-Length: 99999999\r\n", "Connection: close\r\n"])
-    func whoStaysIsLeft(fields: String) async throws {
+    func stayingClient(fields: String) async throws {
         let hour = ["HTTP_BODY_TIMEOUT_SECONDS": "3600", "HTTP_IDLE_TIMEOUT_SECONDS": "3600"]
         try await RunningService.run(RunningService.Options(settings: hour)) { running in
             let answer = try await RawConnection.open(running.client.port) { connection in

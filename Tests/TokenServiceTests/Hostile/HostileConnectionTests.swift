@@ -14,7 +14,8 @@ struct HostileConnectionTests {
     }
 
     /// Bytes come all the time, but no body with them.
-    @Test(arguments: ["2;", "7fffffffffffffff", "0\r\nX: "]) func aChunkThatNeverBeginsIsCut(start: String) async throws {
+    @Test("The service cuts a connection whose chunk never begins", arguments: ["2;", "7fffffffffffffff", "0\r\nX: "])
+    func unbegunChunk(start: String) async throws {
         try await RunningService.run { usual in
             // At a process that does not cut the client's own connection while the machine is busy.
             let shop = try await usual.client.makeApp()
@@ -43,7 +44,7 @@ struct HostileConnectionTests {
         }
     }
 
-    @Test func chunksWithoutEndAreA413() async throws {
+    @Test("The service answers chunks without end with 413") func endlessChunks() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let piece = "4000\r\n" + String(repeating: " ", count: 0x4000) + "\r\n"
@@ -57,7 +58,7 @@ struct HostileConnectionTests {
         }
     }
 
-    @Test func whoStopsInTheMiddleIsAnsweredOrClosed() async throws {
+    @Test("The service answers or closes a connection whose client stops in the middle") func halfRequest() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for (text, expected) in [
@@ -78,7 +79,7 @@ struct HostileConnectionTests {
     }
 
     /// Each gets an answer, in order, however many wait behind it; who takes none is cut off (`ConnectionTests`).
-    @Test func aFloodOfPipelinedRequestsIsAnsweredOneByOne() async throws {
+    @Test("The service answers a flood of pipelined requests one by one") func pipelinedFlood() async throws {
         try await RunningService.run { running in
             let count = 3000
             let statuses = try await RawConnection.open(running.client.port) { connection in
@@ -95,7 +96,7 @@ struct HostileConnectionTests {
         }
     }
 
-    @Test func manyThatSaySimplyNothingAreAllClosed() async throws {
+    @Test("The service closes every one of many connections that send nothing") func silentConnections() async throws {
         try await RunningService.run(Self.short) { running in
             let port = running.client.port
             try await withThrowingTaskGroup(of: String.self) { group in

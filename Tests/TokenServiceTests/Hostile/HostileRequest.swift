@@ -61,7 +61,7 @@ struct HostileRequest: Sendable {
             HostileRequest("what follows a body", post("Content-Length: 2\r\n", "{}xyz"), .ended(400)),
             HostileRequest("a request in a body", post("Content-Length: \(follower.utf8.count)\r\n", follower), .answered(400)),
             HostileRequest(
-                "a request in a body that nobody reads", post("Content-Length: \(follower.utf8.count)\r\n", follower).without(keyLine),
+                "a request in an unread body", post("Content-Length: \(follower.utf8.count)\r\n", follower).without(keyLine),
                 .answered(401)),
         ]
         + ["+2", "-2", "2x", "0x2", "2 2", "2,", "2, 2", "", "1e1", "18446744073709551618", "999999999999999999999999"].map {
@@ -106,7 +106,7 @@ struct HostileRequest: Sendable {
             HostileRequest("absolute form: whom it names decides nothing", get("", target: "http://evil.example/healthz"), .answered(200)),
             HostileRequest("absolute form on a route with a scope", get("", target: "http://evil.example/v1/admin/keys"), .answered(401)),
             HostileRequest("authority form", get("", target: "evil.example:80"), .ended(400)),
-            HostileRequest("a connection to somebody else", get("", target: "evil.example:80", method: "CONNECT"), .ended(404)),
+            HostileRequest("a connection to another host", get("", target: "evil.example:80", method: "CONNECT"), .ended(404)),
             HostileRequest("OPTIONS of everything", get("", target: "*", method: "OPTIONS"), .answered(204)),
             HostileRequest("TRACE is not echoed", get("X-Secret: sesame\r\n", method: "TRACE"), .answered(405)),
             HostileRequest("an unknown method", get("", method: "XYZ"), .ended(400)),

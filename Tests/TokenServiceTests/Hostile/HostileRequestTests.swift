@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Hostile bytes end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(5)))
 struct HostileRequestTests {
-    @Test(arguments: HostileRequest.Group.allCases)
-    func nothingIsReadInTwoWaysAndNoRequestIsInvented(group: HostileRequest.Group) async throws {
+    @Test("The service reads nothing in two ways and invents no request", arguments: HostileRequest.Group.allCases)
+    func ambiguousBytes(group: HostileRequest.Group) async throws {
         try await RunningService.run { running in
             let key = try #require(try await running.client.makeApp().key)
             for hostile in group.requests {
@@ -36,9 +36,8 @@ struct HostileRequestTests {
     }
 
     /// A body there would be read as the beginning of the next answer.
-    @Test(arguments: ["/v1/admin/apps", "/healthz", "/docs", "/openapi.json", "/none"]) func anAnswerToHEADHasNoBody(path: String)
-        async throws
-    {
+    @Test("An answer to HEAD has no body", arguments: ["/v1/admin/apps", "/healthz", "/docs", "/openapi.json", "/none"])
+    func answerToHEAD(path: String) async throws {
         try await RunningService.run { running in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send("HEAD \(path) HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
@@ -48,7 +47,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test func whatIsPackedIsNotUnpacked() async throws {
+    @Test("The service does not unpack a packed body") func packedBody() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let bomb = "\u{1f}packed"
@@ -64,14 +63,18 @@ struct HostileRequestTests {
         }
     }
 
-    @Test(arguments: [
-        "\u{feff}{}", "{\"user\":NaN}", "{\"user\":Infinity}", "{\"user\":01}", "{\"user\":1e999999999}", "{\"user\":'a'}", "{user:null}",
-        "{\"user\":null,}", "{\"user\":null}{}", "{\"user\":null} x", "{\"user\":\"\\ud800\"}", "{\"user\":\"\\udc00\\ud800\"}",
-        "{\"user\":\"a\u{1}\"}", "{\"user\":null,\"user\":null}", "{\"us\\u0065r\":null,\"user\":null}", "/* a */{}", "\u{0}", "\u{c}{}",
-        String(repeating: "{\"a\":", count: 5000), String(repeating: "[", count: 60_000),
-        "{\"user\":" + String(repeating: "9", count: 60_000) + "}",
-    ])
-    func whatIsNotPlainlyJSONIsA400(body: String) async throws {
+    @Test(
+        "The service answers a body that is not plainly JSON with 400",
+        arguments: [
+            "\u{feff}{}", "{\"user\":NaN}", "{\"user\":Infinity}", "{\"user\":01}", "{\"user\":1e999999999}", "{\"user\":'a'}",
+            "{user:null}",
+            "{\"user\":null,}", "{\"user\":null}{}", "{\"user\":null} x", "{\"user\":\"\\ud800\"}", "{\"user\":\"\\udc00\\ud800\"}",
+            "{\"user\":\"a\u{1}\"}", "{\"user\":null,\"user\":null}", "{\"us\\u0065r\":null,\"user\":null}", "/* a */{}", "\u{0}",
+            "\u{c}{}",
+            String(repeating: "{\"a\":", count: 5000), String(repeating: "[", count: 60_000),
+            "{\"user\":" + String(repeating: "9", count: 60_000) + "}",
+        ])
+    func notPlainlyJSON(body: String) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let answer = try await shop.put("/v1/apps/shop/installations/\(installation(1))", body)
@@ -80,8 +83,11 @@ struct HostileRequestTests {
         }
     }
 
-    @Test(arguments: [[0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xff], [0xe2, 0x82]] as [[UInt8]])
-    func bytesThatAreNoUTF8AreA400(bytes: [UInt8]) async throws {
+    @Test(
+        "The service answers bytes that are not UTF-8 with 400",
+        arguments: [[0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xff], [0xe2, 0x82]] as [[UInt8]]
+    )
+    func invalidUTF8(bytes: [UInt8]) async throws {
         try await RunningService.run { running in
             let key = try #require(try await running.client.makeApp().key)
             let body = Array(#"{"user":""#.utf8) + bytes + Array(#"","tokens":[]}"#.utf8)

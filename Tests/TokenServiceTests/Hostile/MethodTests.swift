@@ -31,7 +31,7 @@ struct MethodTests {
             + (isLast ? "Connection: close\r\n" : "") + "\r\n"
     }
 
-    @Test func aMethodThatAPathDoesNotTakeIsA405ThatNamesThoseThatItTakes() async throws {
+    @Test("A path answers a method that it does not take with 405 and the methods that it takes") func refusedMethods() async throws {
         try await RunningService.run { running in
             for (path, taken) in Self.taken {
                 let allow = "Allow: " + taken.sorted().joined(separator: ", ") + "\r\n"
@@ -53,7 +53,7 @@ struct MethodTests {
         }
     }
 
-    @Test func optionsTellsTheMethodsOfAPathAndNothingOfTheServer() async throws {
+    @Test("OPTIONS lists the methods of a path and says nothing of the server") func optionsOfPath() async throws {
         try await RunningService.run { running in
             for (path, taken) in Self.taken {
                 let answer = try await RawConnection.open(running.client.port) { connection in
@@ -83,7 +83,7 @@ struct MethodTests {
         }
     }
 
-    @Test func headIsGetWithoutContent() async throws {
+    @Test("HEAD is GET without content") func headWithoutContent() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let shop = try await running.client.makeKey(app: "shop", scopes: ["devices", "send", "read", "admin"])

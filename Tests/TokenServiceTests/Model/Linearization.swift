@@ -83,7 +83,7 @@ struct Linearization {
             return results.compactMap { result in
                 var model = result
                 let done = model.underway.removeValue(forKey: index) ?? .init()
-                return step.answer.tells(done) ? model : nil
+                return step.answer.reports(done) ? model : nil
             }
         case .outcome(let outcome) where erased.contains(outcome.delivery.user):
             var model = before
@@ -130,7 +130,7 @@ extension Linearization.Step {
 }
 
 extension RegistryAnswer {
-    fileprivate func tells(_ done: RegistryModel.Underway) -> Bool {
+    fileprivate func reports(_ done: RegistryModel.Underway) -> Bool {
         switch self {
         case .erased(let installations, let tokens): done.installations == installations && done.tokens == tokens
         case .restored(let restored, let superseded): done.restored == restored && done.superseded == superseded

@@ -76,11 +76,11 @@ struct OperationGenerator {
         var isStamped: Bool
         var isContradicted: Bool
 
-        /// Mostly one of the latest: of old ones the token has long been somebody else's.
+        /// Mostly one of the latest: of old ones the token has long had another holder.
         func place(in open: [OpenDelivery]) -> Int { max(0, open.count - 1 - (pick % 4 == 0 ? pick : pick % 4) % open.count) }
     }
 
-    /// Mostly somebody who is signed in somewhere, so that something is sent.
+    /// Mostly a user who is signed in somewhere, so that something is sent.
     private func addressee(_ fate: Fate, _ model: RegistryModel) -> Int {
         let owners = model.installations.compactMap { $0?.owner }
         return owners.isEmpty || fate.pick % 5 == 0 ? fate.pick % RegistryModel.users.count : owners[fate.pick % owners.count]
@@ -89,9 +89,9 @@ struct OperationGenerator {
     private mutating func fate() -> Fate {
         let classes = OutcomeClass.allCases
         let any = classes[below(classes.count)]
-        let telling = below(10)
+        let kind = below(10)
         return Fate(
-            pick: below(1_000_000), outcome: telling < 3 ? .tokenGone : telling < 7 ? .tokenRejected : any, moment: below(6),
+            pick: below(1_000_000), outcome: kind < 3 ? .tokenGone : kind < 7 ? .tokenRejected : any, moment: below(6),
             isStamped: !one(in: 4), isContradicted: one(in: 4))
     }
 

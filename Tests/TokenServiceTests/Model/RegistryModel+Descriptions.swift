@@ -66,7 +66,7 @@ extension RegistryAnswer: CustomStringConvertible {
         case .refused: "refused"
         case .missing: "missing"
         case .signedOut(let installation, let did, let epoch, let fence):
-            "\(did ? "signed out" : "nobody there") \(installation.map { "i\($0)" } ?? "nowhere") epoch \(epoch) fence \(fence)"
+            "\(did ? "signed out" : "no user there") \(installation.map { "i\($0)" } ?? "nowhere") epoch \(epoch) fence \(fence)"
         case .signedOutEverywhere(let count, let fence): "signed out \(count) fence \(fence)"
         case .deregistered: "deregistered"
         case .sent(let deliveries): "sent \(deliveries.map { "\($0.token)@i\($0.installation) epoch \($0.epoch)" }.sorted())"
@@ -81,4 +81,4 @@ extension RegistryAnswer.TokenState: CustomStringConvertible {
     var description: String { "\(name) \(retired ?? "active")" }
 }
 
-private func userName(_ user: Int?) -> String { user.map { RegistryModel.users[$0] } ?? "nobody" }
+private func userName(_ user: Int?) -> String { user.map { RegistryModel.users[$0] } ?? "no user" }

@@ -28,7 +28,7 @@ extension RegistryModel {
     }
 
     /// Looks for what the user was the last to be signed in to.
-    /// - Parameter isLast: Of so many pages of the history; an earlier one may not tell of all.
+    /// - Parameter isLast: Of so many pages of the history; an earlier one may not name all.
     func lookingForLeft(by user: Int, step: Int, isLast: Bool) -> [RegistryModel] {
         let found = installations.indices.filter { wasLeft($0, by: user) }
         let certain = isLast ? found.filter { named[$0].last == Named(user: user) } : []

@@ -7,7 +7,7 @@ extension RegistryModel {
 
     /// Ends a round: its moment is replaced by what the service's clock said, its new rows by their numbers.
     /// - Parameter erased: Users whom it erased.
-    /// - Returns: more than one where what races with an erasure is told of or not.
+    /// - Returns: more than one where the history may or may not name what races with an erasure.
     func settled(_ state: RegistryState, erased: Set<Int>) -> [RegistryModel] {
         var settled = self
         for index in settled.tokens.indices {

@@ -74,7 +74,7 @@ extension RegistryModel {
             let name = TokenName(index: index)
             let isKept = named?.contains(name) == true
             let isReplaced = replaces == name.number
-            // The device's token in the environment that somebody else stated for it.
+            // The device's token in the environment that another device stated for it.
             let isTakenOver = !isKept && token.installation != installation && name.elsewhere.map { named?.contains($0) == true } == true
             if token.installation != installation, isKept || isReplaced || isTakenOver {
                 if owner(of: token.installation) == user {

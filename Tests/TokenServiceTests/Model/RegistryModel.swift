@@ -14,7 +14,7 @@ struct RegistryModel: Hashable, Sendable {
         var epoch: Int64 = 1
         /// False once it was deregistered: only its epoch lives on.
         var isRegistered = true
-        /// Which operation told its profile last.
+        /// Which operation stated its profile last.
         var locale: String?
         /// Erased, and not registered since.
         var isShell = false
@@ -34,13 +34,13 @@ struct RegistryModel: Hashable, Sendable {
         var row: Int64 = 0
     }
 
-    /// A user whom an installation's history names. No API shows it; the last one decides whose an installation is that nobody is signed
+    /// A user whom an installation's history names. No API shows it; the last one decides whose an installation is that no user is signed
     /// in to.
     struct Named: Hashable, Sendable {
         var user: Int
         /// Since this round: an erasure that is under way may have begun before.
         var isRecent = false
-        /// Erased in this round: the history may tell of it until the round is over.
+        /// Erased in this round: the history may name it until the round is over.
         var isFading = false
     }
 

@@ -11,8 +11,8 @@ struct RegistryModelTests {
     private static let rounds = 400
 
     /// Four apps at once, so that they also share whatever the service shares between requests: connections, commits, the broker. And one
-    /// alone: changes of one app that supersede nobody are read by statements of their own.
-    @Test(arguments: [[RegistryModel.Policy.multi, .single, .multi, .single], [.multi]])
+    /// alone: changes of one app that supersede no installation are read by statements of their own.
+    @Test("Every round has an order that explains it", arguments: [[RegistryModel.Policy.multi, .single, .multi, .single], [.multi]])
     func everyRoundHasAnOrderThatExplainsIt(policies: [RegistryModel.Policy]) async throws {
         let seed = Self.environment("PUSH_MODEL_SEED") ?? UInt64.random(in: 0..<1_000_000_000)
         try await RunningService.run(.init(settings: ["POSTGRES_POOL_SIZE": "8"])) { running in

@@ -29,7 +29,7 @@ enum RegistryOperation: Sendable {
     /// PATCH: what is nil stays as it is.
     struct Change: Sendable {
         var installation: Int
-        /// Set to nobody by `.some(nil)`.
+        /// `.some(nil)` signs the user out.
         var user: Int??
         var tokens: [TokenName]?
         var replaces: Int?
@@ -55,7 +55,7 @@ enum RegistryOperation: Sendable {
         var since: Since
         /// The moment is APNs' timestamp, or else the moment of sending.
         var isStamped: Bool
-        /// Tells a second, harmful end afterwards, which must change nothing.
+        /// Reports a second, harmful end afterwards, which must change nothing.
         var isContradicted: Bool
 
         var token: TokenName { delivery.token }
@@ -100,7 +100,7 @@ struct OpenDelivery: Sendable {
 /// What an operation answers with, as far as it is determined.
 enum RegistryAnswer: Hashable, Sendable {
     case registered(isNew: Bool, epoch: Int64, user: Int?, tokens: Set<TokenState>, fence: Fence)
-    /// 409: somebody else is signed in than was expected.
+    /// 409: another user is signed in than was expected.
     case refused
     /// 404: there is nothing to change.
     case missing

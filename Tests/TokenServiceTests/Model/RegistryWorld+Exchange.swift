@@ -163,7 +163,7 @@ extension RegistryWorld {
         return (.sent(targets), open)
     }
 
-    /// As a dispatcher tells it, and until it is applied, or the delivery is gone with its user.
+    /// As a dispatcher reports it, and until it is applied, or the delivery is gone with its user.
     private func report(_ outcome: RegistryOperation.Outcome, now: Int64) async throws {
         let later = now + 3_600_000
         let moment = if case .at(let moment) = outcome.since { moment } else { later }
@@ -181,17 +181,17 @@ extension RegistryWorld {
     }
 
     private func event(
-        _ outcome: RegistryOperation.Outcome, as told: OutcomeClass, timestamp: Int64?, sentAt: Int64
+        _ outcome: RegistryOperation.Outcome, as reported: OutcomeClass, timestamp: Int64?, sentAt: Int64
     ) -> OutcomeEvent {
         let delivery = OutcomeEvent.Delivery(
             id: outcome.delivery.id, notification: outcome.delivery.notification, installation: id(outcome.delivery.installation),
-            attempt: 1, ownerEpoch: outcome.delivery.epoch, status: told == .tokenGone ? 410 : 400,
-            reason: told == .tokenGone ? "Unregistered" : "BadDeviceToken", timestamp: timestamp, sentAt: sentAt)
+            attempt: 1, ownerEpoch: outcome.delivery.epoch, status: reported == .tokenGone ? 410 : 400,
+            reason: reported == .tokenGone ? "Unregistered" : "BadDeviceToken", timestamp: timestamp, sentAt: sentAt)
         return OutcomeEvent(
-            id: .random(), source: "/push/dispatcher/model", time: UnixClock.now(), app: app, outcome: told, isFinal: true,
+            id: .random(), source: "/push/dispatcher/model", time: UnixClock.now(), app: app, outcome: reported, isFinal: true,
             deliveries: [delivery])
     }
 
-    /// Every world has installations of its own, so that the control stream's fences can be told apart.
+    /// Every world has installations of its own, so that the control stream's fences can be distinguished.
     func id(_ number: Int) -> PushID { installation(self.number << 4 | number) }
 }

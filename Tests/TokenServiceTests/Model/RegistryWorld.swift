@@ -19,7 +19,7 @@ struct RegistryWorld {
     private var explanations: Set<RegistryModel>
     private var open: [OpenDelivery] = []
     /// Which tokens APNs is said to have given up, by the reason that they are retired for.
-    private var told: [String: Set<TokenName>] = [:]
+    private var reported: [String: Set<TokenName>] = [:]
     private var fencedBelow = [Int64](repeating: 0, count: RegistryModel.installationCount)
     /// How many calls were answered 503 and repeated.
     let repeated: Counter
@@ -172,11 +172,12 @@ extension RegistryWorld {
             fencedBelow[index] = installation.epoch
         }
         for case .outcome(let outcome) in operations {
-            if let reason = outcome.retires { told[reason, default: []].insert(outcome.token) }
+            if let reason = outcome.retires { reported[reason, default: []].insert(outcome.token) }
         }
         for (index, token) in state.model.tokens.enumerated() {
             guard let reason = token?.retired, reason == "gone" || reason == "rejected" else { continue }
-            #expect(told[reason]?.contains(TokenName(index: index)) == true, "nobody told it, in world \(app.text), round \(rounds)")
+            #expect(
+                reported[reason]?.contains(TokenName(index: index)) == true, "no outcome says so, in world \(app.text), round \(rounds)")
         }
         try await checkErasures(operations, history: history)
     }

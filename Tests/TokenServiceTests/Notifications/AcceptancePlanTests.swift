@@ -8,7 +8,7 @@ import Testing
 @Suite("What an acceptance reads", .timeLimit(.minutes(5)))
 struct AcceptancePlanTests {
     /// A new database, or a restored one: PostgreSQL knows of no table how its values are spread.
-    @Test func isItsUsersTokensAlsoWhereNobodyHasAnalyzedTheTables() async throws {
+    @Test("An acceptance reads its users' tokens, even if the tables were never analyzed") func tokensOfUsers() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             _ = try await running.client.makeApp()
             let app = try await running.app()
@@ -37,7 +37,8 @@ struct AcceptancePlanTests {
         }
     }
 
-    @Test func isTheirUsersQuietHoursAlsoWhereManyHaveSetThemSinceTheTableWasAnalyzed() async throws {
+    @Test("An acceptance reads its users' quiet hours, even if many users set theirs since the table was analyzed")
+    func quietHoursOfUsers() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             _ = try await running.client.makeApp()
             let app = try await running.app()

@@ -21,9 +21,8 @@ struct DeliveryListTests {
         return pages
     }
 
-    @Test("Every receipt once, page by page, by state, reason and installation; tokens in full for those who may") func filters()
-        async throws
-    {
+    @Test("Every receipt once, page by page, by state, reason and installation; tokens in full for those who may")
+    func filters() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...5 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -70,9 +69,8 @@ struct DeliveryListTests {
         }
     }
 
-    @Test("Of a large audience only what failed is listed, and the answer says so; the counters tell all") func failuresOnly()
-        async throws
-    {
+    @Test("Of a large audience only what failed is listed, and the answer says so; the counters count all")
+    func failuresOnly() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(3, app: try await running.app())
@@ -98,9 +96,8 @@ struct DeliveryListTests {
         }
     }
 
-    @Test("A rare state gives short pages, and loses nothing", arguments: ["all", "failures"]) func boundedWork(receipts: String)
-        async throws
-    {
+    @Test("A rare state gives short pages, and loses nothing", arguments: ["all", "failures"])
+    func boundedWork(receipts: String) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let id = try #require(
@@ -118,9 +115,8 @@ struct DeliveryListTests {
         }
     }
 
-    @Test("Deliveries that are under way are listed first, as far as they are listed, and each page has what follows") func underWay()
-        async throws
-    {
+    @Test("Deliveries that are under way are listed first, as far as they are listed, and each page has what follows")
+    func underWay() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(2 * PushJob.maximumDeliveries, app: try await running.app())

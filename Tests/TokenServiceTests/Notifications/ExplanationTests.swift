@@ -52,15 +52,15 @@ struct ExplanationTests {
             _ = try await running.completed(job.notification, shop)
             try await running.execute(
                 "UPDATE jobs SET published_at = n.completed_at + interval '40 milliseconds' FROM notifications n WHERE n.id = notification")
-            let told = try await Self.why(id, "ada", shop)
-            #expect(told.conclusion == "sent")
-            #expect(told.explanation.hasPrefix("Sent: APNs accepted it for 1 of 1 tokens of ada"))
-            #expect(told.steps == ["accepted", "addressed", "delivery_made", "published", "attempt", "ended", "completed"])
-            #expect(told.step("attempt")?["detail"]?.text("reason") == "TooManyRequests")
-            #expect(told.step("ended")?.text("why") == "APNs accepted it at attempt 2.")
-            #expect(told.step("ended")?["detail"]?.text("delivery") == job.deliveries[0].id.description)
-            #expect(told.json["is_cut_short"] == nil)
-            // Somebody else.
+            let answer = try await Self.why(id, "ada", shop)
+            #expect(answer.conclusion == "sent")
+            #expect(answer.explanation.hasPrefix("Sent: APNs accepted it for 1 of 1 tokens of ada"))
+            #expect(answer.steps == ["accepted", "addressed", "delivery_made", "published", "attempt", "ended", "completed"])
+            #expect(answer.step("attempt")?["detail"]?.text("reason") == "TooManyRequests")
+            #expect(answer.step("ended")?.text("why") == "APNs accepted it at attempt 2.")
+            #expect(answer.step("ended")?["detail"]?.text("delivery") == job.deliveries[0].id.description)
+            #expect(answer.json["is_cut_short"] == nil)
+            // Another user.
             let grace = try await Self.why(id, "grace", shop)
             #expect(grace.conclusion == "not_addressed" && grace.steps.contains("not_addressed"))
             #expect(try await shop.get("/v1/apps/shop/notifications/\(PushID.random())/why?user=ada").status == 404)
@@ -79,8 +79,8 @@ struct ExplanationTests {
             try await running.report(.accepted, of: job, status: 200)
             _ = try await running.completed(job.notification, shop)
             try await running.execute("UPDATE jobs SET published_at = NULL")
-            let told = try await Self.why(id, "ada", shop)
-            #expect(told.steps == ["accepted", "addressed", "delivery_made", "published", "ended", "completed"])
+            let answer = try await Self.why(id, "ada", shop)
+            #expect(answer.steps == ["accepted", "addressed", "delivery_made", "published", "ended", "completed"])
             // Of a large audience, without a receipt.
             let all = try await Self.send(#"{"all":true}"#, shop)
             try await running.execute(
@@ -134,8 +134,8 @@ struct ExplanationTests {
             (nil, "superseded", "so it may have arrived; it was not sent again, because a newer one took its place."),
             (nil, "timed_out", "It was sent and no answer came, so it may have arrived (timed_out)."),
             (500, "InternalServerError", "It was sent and no answer came, so it may have arrived (500 InternalServerError)."),
-        ] as [(Int?, String, String)]) func unanswered(status: Int?, reason: String, words: String) async throws
-    {
+        ] as [(Int?, String, String)])
+    func unanswered(status: Int?, reason: String, words: String) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -143,16 +143,15 @@ struct ExplanationTests {
             try await running.report(.unknown, of: job, final: false, reason: "timed_out", retryAt: UnixClock.now())
             try await running.report(.unknown, of: job, status: status, reason: reason)
             _ = try await running.completed(job.notification, shop)
-            let told = try await Self.why(job.notification.description, "ada", shop)
-            #expect(told.conclusion == "unknown")
-            #expect(told.step("ended")?.text("why")?.hasSuffix(words) == true, "\(told.steps)")
-            #expect(told.explanation.hasPrefix("Unknown: It was sent and no answer came"))
+            let answer = try await Self.why(job.notification.description, "ada", shop)
+            #expect(answer.conclusion == "unknown")
+            #expect(answer.step("ended")?.text("why")?.hasSuffix(words) == true, "\(answer.steps)")
+            #expect(answer.explanation.hasPrefix("Unknown: It was sent and no answer came"))
         }
     }
 
-    @Test("A logout between acceptance and sending: the fence and who it was for are told, the next user's name is not") func fenced()
-        async throws
-    {
+    @Test("A logout between acceptance and sending: the answer shows the fence and its user, not the next user's name")
+    func fenced() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -160,22 +159,22 @@ struct ExplanationTests {
             try await shop.register(installation(1), user: "grace", token: token(1))
             try await running.report(.fenced, of: job, reason: "owner_changed")
             _ = try await running.completed(job.notification, shop)
-            let told = try await eventually {
-                let told = try await Self.why(job.notification.description, "ada", shop)
-                return told.step("fenced")?.text("why")?.hasPrefix("The dispatchers know that") == true ? told : nil
+            let answer = try await eventually {
+                let answer = try await Self.why(job.notification.description, "ada", shop)
+                return answer.step("fenced")?.text("why")?.hasPrefix("The dispatchers know that") == true ? answer : nil
             }
-            #expect(told.conclusion == "not_sent")
-            #expect(told.explanation.contains("the user's time on this device was over"))
-            #expect(Set(told.steps).isSuperset(of: ["signed_out", "fenced", "ended"]))
-            #expect(told.step("ended")?["detail"]?.text("class") == "fenced")
-            #expect(!told.json.written.contains("grace"))
+            #expect(answer.conclusion == "not_sent")
+            #expect(answer.explanation.contains("the user's time on this device was over"))
+            #expect(Set(answer.steps).isSuperset(of: ["signed_out", "fenced", "ended"]))
+            #expect(answer.step("ended")?["detail"]?.text("class") == "fenced")
+            #expect(!answer.json.written.contains("grace"))
         }
     }
 
     @Test("Where nothing was made, the rule that left the device out is named") func absences() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
-            // Signed out before; without a token; signed in later; its token gone; nobody.
+            // Signed out before; without a token; signed in later; its token gone; no such user.
             try await shop.register(installation(1), user: "out", token: token(1))
             _ = try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout")
             _ = try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"mute","tokens":[]}"#)
@@ -189,16 +188,15 @@ struct ExplanationTests {
                 ("out", "signed_out_before"), ("mute", "no_token"), ("late", "signed_in_later"), ("gone", "no_token_then"),
                 ("nobody", "never_signed_in"),
             ] {
-                let told = try await Self.why(try #require(ids[user]), user, shop)
-                #expect(told.conclusion == "not_sent" && told.steps.contains(what), "\(user): \(told.steps)")
-                #expect(told.steps.last == "no_targets" || told.steps.contains("no_targets"), "\(user)")
+                let answer = try await Self.why(try #require(ids[user]), user, shop)
+                #expect(answer.conclusion == "not_sent" && answer.steps.contains(what), "\(user): \(answer.steps)")
+                #expect(answer.steps.last == "no_targets" || answer.steps.contains("no_targets"), "\(user)")
             }
         }
     }
 
-    @Test("A token that came too late is told from one that is only registered again; then nobody knows what was") func laterTokens()
-        async throws
-    {
+    @Test("The answer separates a token that came too late from one that is only registered again, of which no record is left")
+    func laterTokens() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             _ = try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"late","tokens":[]}"#)
@@ -222,9 +220,9 @@ struct ExplanationTests {
             try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["red"]"#)
             try await shop.register(installation(2), user: "grace", token: token(2))
             let tagged = try await Self.send(#"{"tags":"blue"}"#, shop)
-            let told = try await Self.why(tagged, "ada", shop)
-            #expect(told.conclusion == "not_addressed" && told.steps.contains("tags_do_not_match"))
-            #expect(told.explanation.contains("as they are now"))
+            let answer = try await Self.why(tagged, "ada", shop)
+            #expect(answer.conclusion == "not_addressed" && answer.steps.contains("tags_do_not_match"))
+            #expect(answer.explanation.contains("as they are now"))
             let other = try await Self.why(try await Self.send(#"{"installation":"\#(installation(2))"}"#, shop), "ada", shop)
             #expect(other.conclusion == "not_addressed" && other.steps.contains("not_named"))
             // Named while it was grace's, explained to ada who has it now.
@@ -245,16 +243,16 @@ struct ExplanationTests {
         }
     }
 
-    @Test("A newer notification with the same key: what stopped the older one is told") func superseded() async throws {
+    @Test("A newer notification with the same key: the answer says what stopped the older one") func superseded() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let key = #","supersede_key":"courier""#
             let older = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
             let newer = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
-            let told = try await Self.why(older, "ada", shop)
-            #expect(told.conclusion == "not_sent" && Set(told.steps).isSuperset(of: ["stopped_before", "superseded"]))
-            #expect(told.explanation.contains("newer notification with the same supersede key"))
+            let answer = try await Self.why(older, "ada", shop)
+            #expect(answer.conclusion == "not_sent" && Set(answer.steps).isSuperset(of: ["stopped_before", "superseded"]))
+            #expect(answer.explanation.contains("newer notification with the same supersede key"))
             #expect(try await Self.why(newer, "ada", shop).conclusion == "waiting")
             let listed = try await shop.get("/v1/apps/shop/notifications?state=cancelled").json["notifications"]
             #expect(listed?.arrayValue?.map { $0.text("cancel_reason") } == ["superseded"])
@@ -273,16 +271,15 @@ struct ExplanationTests {
                 """)
             let id = try await Self.send(#"{"user":"ada"}"#, shop)
             _ = try await eventually { try await running.count("SELECT count(*) FROM jobs") == 1 ? true : nil }
-            let told = try await Self.why(id, "ada", shop)
-            #expect(told.conclusion == "waiting" && told.steps.contains("waits") && told.steps.contains("not_published"))
-            #expect(told.step("waits")?.text("why")?.contains("quiet hours") == true)
-            #expect(told.step("waits")?["detail"]?.text("until") != nil)
+            let answer = try await Self.why(id, "ada", shop)
+            #expect(answer.conclusion == "waiting" && answer.steps.contains("waits") && answer.steps.contains("not_published"))
+            #expect(answer.step("waits")?.text("why")?.contains("quiet hours") == true)
+            #expect(answer.step("waits")?["detail"]?.text("until") != nil)
         }
     }
 
-    @Test("Of a large audience: what went well is known by its counter alone, what failed by its receipt") func largeAudience()
-        async throws
-    {
+    @Test("Of a large audience: what went well is known by its counter alone, what failed by its receipt")
+    func largeAudience() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for (number, user) in [(1, "ada"), (2, "grace"), (3, "linus")] {
@@ -314,9 +311,9 @@ struct ExplanationTests {
             // Signed in on a device that it reached, but only afterwards.
             try await shop.register(installation(1), user: "late", token: token(1))
             #expect(try await Self.why(id, "late", shop).conclusion != "sent")
-            // Whoever was there is still told of.
+            // The answer still knows the user who was there.
             #expect(try await Self.why(id, "ada", shop).conclusion == "sent")
-            // A reinstall takes the token along: what it got is the old installation's, and told once.
+            // A reinstall takes the token along: what it got is the old installation's, and shown once.
             try await shop.register(installation(4), user: "ada", token: token(1))
             let moved = try await Self.why(id, "ada", shop)
             #expect(moved.conclusion == "sent" && moved.steps.count { $0 == "delivery_made" } == 1)
@@ -338,8 +335,8 @@ struct ExplanationTests {
                 VALUES (\(id)::text::uuid, 0, 'bulk', '', now(),
                     int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
                 """)
-            let told = try await Self.why(id, "ada", shop)
-            #expect(!told.steps.contains("delivery_made"))
+            let answer = try await Self.why(id, "ada", shop)
+            #expect(!answer.steps.contains("delivery_made"))
         }
     }
 }

@@ -22,9 +22,8 @@ struct FanOutIndexTests {
         return Set(tokens)
     }
 
-    @Test("A rare tag is fanned out by its index, in whole; an expression that needs none, installation by installation") func rareTags()
-        async throws
-    {
+    @Test("A rare tag is fanned out by its index, in whole; an expression that needs none, installation by installation")
+    func rareTags() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let blog = try await running.client.makeApp("blog")
@@ -77,7 +76,7 @@ struct FanOutIndexTests {
             #expect(try await oldest() == nil)
             let sent = try await shop.send(#"{"all":true}"#)
             #expect(try await oldest() == sent.json.text("accepted_at").flatMap { RFC3339.milliseconds($0) })
-            // As if somebody had it.
+            // As if a process had it.
             try await running.execute("UPDATE fan_outs SET free_from = now() + interval '20 seconds' WHERE target = 'all'")
             #expect(try await oldest() != nil)
             try await running.execute("UPDATE fan_outs SET ended_at = now(), free_from = NULL WHERE target = 'all'")

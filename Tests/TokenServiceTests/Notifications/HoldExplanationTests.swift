@@ -16,9 +16,11 @@ struct HoldExplanationTests {
         return answer.json
     }
 
-    private static func held(_ told: JSONValue) -> [JSONValue] { (told["steps"]?.arrayValue ?? []).filter { $0.text("what") == "held" } }
+    private static func held(_ answer: JSONValue) -> [JSONValue] {
+        (answer["steps"]?.arrayValue ?? []).filter { $0.text("what") == "held" }
+    }
 
-    private static func named(_ told: JSONValue) -> Set<String> { Set(held(told).compactMap { $0["detail"]?.text("hold") }) }
+    private static func named(_ answer: JSONValue) -> Set<String> { Set(held(answer).compactMap { $0["detail"]?.text("hold") }) }
 
     @Test("Before it is published, as a job or a fan-out: by everything, the app, a lane, the notification; no longer once it is lifted")
     func beforePublishing() async throws {
@@ -73,17 +75,17 @@ struct HoldExplanationTests {
             for (user, reason) in [
                 ("ada", "cancelled_before_publishing"), ("grace", "owner_changed"), ("linus", "expired_before_publishing"),
             ] {
-                let told = try await Self.why(try #require(ids[user]), shop, user: user)
-                let steps = told["steps"]?.arrayValue ?? []
-                #expect(told.text("conclusion") == "not_sent", "\(told)")
-                #expect(steps.first { $0.text("what") == "ended" }?["detail"]?.text("reason") == reason, "\(told)")
-                #expect(!steps.contains { ["published", "not_published"].contains($0.text("what")) }, "\(told)")
+                let answer = try await Self.why(try #require(ids[user]), shop, user: user)
+                let steps = answer["steps"]?.arrayValue ?? []
+                #expect(answer.text("conclusion") == "not_sent", "\(answer)")
+                #expect(steps.first { $0.text("what") == "ended" }?["detail"]?.text("reason") == reason, "\(answer)")
+                #expect(!steps.contains { ["published", "not_published"].contains($0.text("what")) }, "\(answer)")
             }
         }
     }
 
-    @Test("In the dispatchers' queues: what put it back, and what keeps it there; neither of what is over") func inTheQueues() async throws
-    {
+    @Test("In the dispatchers' queues: what put it back, and what keeps it there; neither of what is over")
+    func inTheQueues() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -91,12 +93,12 @@ struct HoldExplanationTests {
             let id = job.notification.description
             let hold = try await chief.setHold(#"{"lane":"now","reason":"r"}"#)
             try await running.report(.held, of: job, final: false, reason: "lane_held")
-            let told = try await eventually {
-                let told = try await Self.why(id, shop)
-                return Self.held(told).count == 2 ? told : nil
+            let answer = try await eventually {
+                let answer = try await Self.why(id, shop)
+                return Self.held(answer).count == 2 ? answer : nil
             }
-            #expect(Self.named(told) == [hold] && told.text("conclusion") == "waiting")
-            #expect(Self.held(told).contains { $0["detail"]?.text("reason") == "lane_held" && $0["detail"]?.text("class") == "held" })
+            #expect(Self.named(answer) == [hold] && answer.text("conclusion") == "waiting")
+            #expect(Self.held(answer).contains { $0["detail"]?.text("reason") == "lane_held" && $0["detail"]?.text("class") == "held" })
             try await running.report(.accepted, of: job, status: 200, attempt: 2)
             _ = try await running.completed(job.notification, shop)
             let after = try await Self.why(id, shop)

@@ -11,9 +11,8 @@ struct IdempotentRepeatTests {
     private static let path = "/v1/apps/shop/notifications"
     private static let key = ["idempotency-key": "order-1"]
 
-    @Test("Also when its not_before has passed meanwhile; and only within its time, for its body and its caller") func afterItsTime()
-        async throws
-    {
+    @Test("Also when its not_before has passed meanwhile; and only within its time, for its body and its caller")
+    func afterItsTime() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let first = try await shop.send(
@@ -39,7 +38,7 @@ struct IdempotentRepeatTests {
         }
     }
 
-    @Test("Warnings included: what has become doubtful since is not told, what was then is") func warnings() async throws {
+    @Test("Warnings included: those of then, and none of what has become doubtful since") func warnings() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -97,9 +97,8 @@ struct NotificationListTests {
 
     private static func hour(_ number: Int) -> String { RFC3339.text(milliseconds: newYear + Int64(number) * 3_600_000) }
 
-    @Test("A user's are also those that reached a device while the user was signed in there, and no others") func byReceipts()
-        async throws
-    {
+    @Test("A user's are also those that reached a device while the user was signed in there, and no others")
+    func byReceipts() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -152,7 +151,7 @@ struct NotificationListTests {
             "INSERT INTO fan_outs (notification, lane, target, due_at, ended_at) SELECT id, 'bulk', 'all', now(), now() FROM notifications")
     }
 
-    @Test("What the list tells of one, its status tells too") func statusTellsAsMuch() async throws {
+    @Test("The status of a notification shows what the list shows of it") func statusOfListed() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             let due = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)

@@ -35,9 +35,8 @@ struct UploadTests {
 
     // MARK: Fan-out
 
-    @Test("A hundred thousand users are fanned out like an audience, and each device that one of them has is met once") func users()
-        async throws
-    {
+    @Test("A hundred thousand users are fanned out like an audience, and each device that one of them has is met once")
+    func manyUsers() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             // Two of them have the last place of a page of fan-out.
@@ -186,7 +185,7 @@ struct UploadTests {
 
     // MARK: Refusals
 
-    @Test("Only users and installations, and not too many; the ordinary request tells of the upload") func refusals() async throws {
+    @Test("Only users and installations, and not too many; the ordinary request names the upload") func refusals() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             #expect(try await Self.upload(Self.users(100_001), shop).problems == ["/to/users too_many"])

@@ -9,7 +9,7 @@ struct BatchSplitTests {
     }
 
     @Test(
-        "All others are written once, in their order, whoever is at fault",
+        "All others are written once, in their order, whichever items are at fault",
         arguments: [[0], [999], [500], [0, 1, 2], [3, 400, 999], Array(0..<40)] as [[Int]])
     func others(bad: [Int]) async {
         var written: [Int] = []

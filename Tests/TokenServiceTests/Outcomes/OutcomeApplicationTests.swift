@@ -102,7 +102,7 @@ struct OutcomeApplicationTests {
             #expect(status.text("state") == "completed" && status["counts"]?.number("accepted") == 1)
             let delivery = try #require(status["deliveries"]?[0])
             #expect(delivery.text("state") == "accepted" && delivery.number("attempts") == 2)
-            // An attempt that is told of after the end is not noted.
+            // An attempt that is reported after the end is not noted.
             #expect(delivery["last_attempt"]?.text("class") == (order == .endFirst ? nil : "throttled"))
         }
     }

@@ -67,9 +67,9 @@ struct RefusedOutcomeTests {
             let why = try await brake.shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada")
             #expect(String(decoding: why.bytes, as: UTF8.self).contains("APNs refused the notification itself (400 outcome_not_stored)"))
             try await running.counted("outcomes_refused_total", 1)
-            let told = lines.all.filter { $0.contains("PostgreSQL refuses an outcome") }
-            #expect(told.count == 1 && told[0].contains("SQLSTATE 23514, constraint no_poison"))
-            #expect(told.allSatisfy { $0.contains("\(brake.job.deliveries[5].id)") && !$0.contains("Poison") })
+            let logged = lines.all.filter { $0.contains("PostgreSQL refuses an outcome") }
+            #expect(logged.count == 1 && logged[0].contains("SQLSTATE 23514, constraint no_poison"))
+            #expect(logged.allSatisfy { $0.contains("\(brake.job.deliveries[5].id)") && !$0.contains("Poison") })
             #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
         }
     }

@@ -22,7 +22,7 @@ struct HistoryReadingTests {
         HistoryEntry(app: app.id, installation: installation(1), event: event, at: newYear + day * 86_400_000)
     }
 
-    @Test("Every entry is told once, newest or oldest first, page by page, with what APNs said") func pages() async throws {
+    @Test("The pages show every entry once, newest or oldest first, with what APNs said") func pages() async throws {
         try await Self.run { running, shop, app in
             var entries: [HistoryEntry] = (0..<25).map { (day: Int64) in
                 var entry = Self.entry(HistoryEntry.Event.allCases[Int(day) % HistoryEntry.Event.allCases.count], app: app, day: day)
@@ -42,15 +42,15 @@ struct HistoryReadingTests {
             try await running.append([other])
             let oldestFirst = Array<Int64>(0..<25)
             for (order, expected) in [("desc", oldestFirst.reversed()), ("asc", oldestFirst), ("", oldestFirst.reversed())] {
-                var told: [Int64] = []
+                var epochs: [Int64] = []
                 var cursor = ""
                 repeat {
                     let words = (order.isEmpty ? "" : "&order=\(order)") + cursor
                     let page = try await shop.get("\(Self.path)?limit=6\(words)").json
-                    told += page["entries"]?.arrayValue?.compactMap { $0.number("owner_epoch") } ?? []
+                    epochs += page["entries"]?.arrayValue?.compactMap { $0.number("owner_epoch") } ?? []
                     cursor = page.text("next_cursor").map { "&cursor=\($0)" } ?? ""
                 } while !cursor.isEmpty
-                #expect(told == expected, "\(order)")
+                #expect(epochs == expected, "\(order)")
             }
             let newest = try #require(try await shop.get("\(Self.path)?limit=1").json["entries"]?.arrayValue?.first)
             let whole = """
@@ -62,7 +62,7 @@ struct HistoryReadingTests {
         }
     }
 
-    @Test("What is appended between two pages is not told twice and pushes nothing out") func appendedMeanwhile() async throws {
+    @Test("An entry that is appended between two pages is not shown twice and pushes none out") func appendedMeanwhile() async throws {
         try await Self.run { running, shop, app in
             try await running.append((1...6).map { Self.entry(.throttled, app: app, day: $0) })
             let first = try await shop.get("\(Self.path)?limit=4").json
@@ -123,10 +123,10 @@ struct HistoryReadingTests {
             var out = Self.entry(.signedOut, app: app)
             out.reason = "logout"
             try await running.append([out, Self.entry(.throttled, app: app, day: 1)])
-            let told = try await shop.get("\(Self.path)?limit=1").json
-            #expect(told["reachable"]?.boolValue == false)
-            #expect(told["reachable_purposes"]?.arrayValue?.isEmpty == true)
-            #expect(told.text("explanation") == "Signed out on 2026-01-01T00:00:00.000Z (logout).")
+            let answer = try await shop.get("\(Self.path)?limit=1").json
+            #expect(answer["reachable"]?.boolValue == false)
+            #expect(answer["reachable_purposes"]?.arrayValue?.isEmpty == true)
+            #expect(answer.text("explanation") == "Signed out on 2026-01-01T00:00:00.000Z (logout).")
         }
     }
 
@@ -146,11 +146,11 @@ struct HistoryReadingTests {
             retired.reason = "Unregistered"
             retired.apnsTimestamp = Self.newYear
             try await running.append([retired, Self.entry(.throttled, app: app, day: 3)])
-            let told = try await shop.get(Self.path).json
-            #expect(told["reachable"]?.boolValue == false)
-            #expect(told["reachable_purposes"]?.arrayValue?.compactMap(\.stringValue) == ["voip"])
+            let answer = try await shop.get(Self.path).json
+            #expect(answer["reachable"]?.boolValue == false)
+            #expect(answer["reachable_purposes"]?.arrayValue?.compactMap(\.stringValue) == ["voip"])
             #expect(
-                told.text("explanation")
+                answer.text("explanation")
                     == "Its alert token \(hint(1)) was retired on 2026-01-03T00:00:00.000Z: APNs answered 410 Unregistered since 2026-01-01T00:00:00.000Z."
             )
             // Registered again, it is alive again.

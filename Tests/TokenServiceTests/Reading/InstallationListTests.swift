@@ -6,7 +6,7 @@ import TokenService
 
 @Suite("Lists of installations", .serialized, .timeLimit(.minutes(5)))
 struct InstallationListTests {
-    /// One installation as the database is told, and as a filter should see it.
+    /// One installation as the database has it, and as a filter should see it.
     private struct Sample {
         let id: PushID
         let user: String?

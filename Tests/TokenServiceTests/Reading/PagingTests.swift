@@ -5,9 +5,8 @@ import TokenService
 
 @Suite("Pages and their cursors", .serialized, .timeLimit(.minutes(5)))
 struct PagingTests {
-    @Test("While installations come and go, no row is twice and none lost that was there all along") func underConcurrentChanges()
-        async throws
-    {
+    @Test("While installations come and go, no row is twice and none lost that was there all along")
+    func underConcurrentChanges() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let resident = (0..<120).map { _ in PushID.random() }
@@ -81,8 +80,8 @@ struct PagingTests {
             ("tag=", "out_of_range"), ("seen_after=yesterday", "invalid_time"), ("seen_before=2026-13-01T00:00:00Z", "invalid_time"),
             ("stat=signed_in", "unknown_parameter"), ("state=stale&state=signed_in", "repeated_parameter"),
             ("tokens=all", "unsupported_value"),
-        ]) func wrongParameters(query: String, code: String) async throws
-    {
+        ])
+    func wrongParameters(query: String, code: String) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for path in ["/v1/apps/shop/installations", "/v1/apps/shop/users/ada/installations"] {

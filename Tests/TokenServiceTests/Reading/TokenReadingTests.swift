@@ -37,7 +37,7 @@ struct TokenReadingTests {
         }
     }
 
-    @Test("The 403 for whole tokens does not tell whether the installation exists") func noOracle() async throws {
+    @Test("The 403 for whole tokens does not reveal whether the installation exists") func noOracle() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -59,7 +59,7 @@ struct TokenReadingTests {
                 #expect(answer.status == 200)
                 return answer.json["installations"]?.arrayValue?.compactMap { $0.text("id") } ?? []
             }
-            // A token is one device's: whoever named it last has it in both environments.
+            // A token is one device's: the installation that named it last has it in both environments.
             #expect(try await found() == [installation(2).description])
             #expect(try await found(#","environment":"production""#) == [installation(2).description])
             #expect(try await found(#","environment":"sandbox""#) == [installation(2).description])
@@ -70,7 +70,7 @@ struct TokenReadingTests {
         }
     }
 
-    @Test("Another app's token is unknown, and what was is told: moved away, deregistered") func formerHolders() async throws {
+    @Test("Another app's token is unknown; the answer names former holders: moved away, deregistered") func formerHolders() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let blog = try await running.client.makeApp("blog")

@@ -174,7 +174,7 @@ struct ContentTests {
         (#"{"event":"update","content_state":{},"relevance_score":"high"}"#, ["/content/relevance_score wrong_type"]),
     ]
 
-    @Test("A date that cannot be is told as a date") func dates() throws {
+    @Test("The error for an impossible date asks for a date") func dates() throws {
         let content = #"{"event":"end","content_state":{},"dismissal_date":"1960-01-01T00:00:00Z"}"#
         #expect(try ParsedRequest(content: content).details == ["a date and time from 1970 to 2286"])
     }

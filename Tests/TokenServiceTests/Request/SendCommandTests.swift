@@ -23,7 +23,7 @@ struct SendCommandTests {
         try await command.run()
     }
 
-    @Test func aRequestFromAFileIsJudgedAndThenSent() async throws {
+    @Test("pushctl validates a request from a file and then sends it") func requestFile() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -40,11 +40,11 @@ struct SendCommandTests {
             try await Self.pushctl(shop, "send", "shop", "--file", request.path, "--idempotency-key", "k")
             try await Self.pushctl(shop, "send", "shop", "--file", request.path, "--idempotency-key", "k")
             #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
-            // Nobody to send to: it has ended as it is accepted, so waiting ends.
-            let nobody = try TemporaryFile(#"{"to":{"user":"grace"},"content":{"alert":"hello"}}"#)
-            defer { nobody.remove() }
+            // No device to send to: it has ended as it is accepted, so waiting ends.
+            let unaddressed = try TemporaryFile(#"{"to":{"user":"grace"},"content":{"alert":"hello"}}"#)
+            defer { unaddressed.remove() }
             let code = await #expect(throws: ExitCode.self) {
-                try await Self.pushctl(shop, "send", "shop", "--file", nobody.path, "--wait", "-o", "json")
+                try await Self.pushctl(shop, "send", "shop", "--file", unaddressed.path, "--wait", "-o", "json")
             }
             #expect(code == ExitCode(3))
             let wrong = try TemporaryFile(#"{"to":{"user":"ada"},"content":{"badge":-1}}"#)
@@ -59,7 +59,7 @@ struct SendCommandTests {
         }
     }
 
-    @Test func aFileOfManyIsSentGroupByGroupAndABadLineFailsAlone() async throws {
+    @Test("pushctl sends a file of many notifications group by group, and a bad line fails alone") func batchFile() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -89,7 +89,7 @@ struct SendCommandTests {
         }
     }
 
-    @Test func aFileOfUsersOrInstallationsIsUploadedWhereItIsLong() async throws {
+    @Test("pushctl uploads a file of users or installations if it is long") func targetFile() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let short = try TemporaryFile("ada\r\n\r\ngrace \"hopper\"\n")
@@ -118,7 +118,7 @@ struct SendCommandTests {
         }
     }
 
-    @Test func whatGoesToNoAppLeavesAnEarlierFileAsItIs() async throws {
+    @Test("A payload that goes to no app leaves an earlier file as it is") func earlierFile() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let call = try TemporaryFile(#"{"to":{"user":"ada"},"push_type":"voip","payload":{"call":1}}"#)
@@ -132,7 +132,7 @@ struct SendCommandTests {
         }
     }
 
-    @Test func whatTheServiceTakesIsReadBackHoweverDeepItNests() async throws {
+    @Test("pushctl reads back what the service takes, however deep it nests") func deepPayload() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             // With the request and the payload around it, as deep as a body may be. The answer has the payload deeper.
@@ -148,7 +148,7 @@ struct SendCommandTests {
         }
     }
 
-    @Test func waitingEndsWithTheLastOutcome() async throws {
+    @Test("Waiting ends with the last outcome") func waitingEnds() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -30,7 +30,7 @@ struct TagExpressionTests {
         #expect(try TagExpression(expression.description) == expected)
     }
 
-    @Test("A fault is told with its place and what should stand there", arguments: faults)
+    @Test("A fault is reported with its place and what should stand there", arguments: faults)
     func refuses(text: String, position: Int, message: String) {
         let fault = #expect(throws: TagExpression.Fault.self) { try TagExpression(text) }
         #expect(fault?.position == position)

@@ -23,7 +23,7 @@ struct TargetTests {
         #expect(parsed.request?.lane == lane)
     }
 
-    @Test("Whoever is named twice is meant once, by bytes and in order") func removesDuplicates() throws {
+    @Test("A target that is named twice is meant once, by bytes and in order") func removesDuplicates() throws {
         #expect(try ParsedRequest(to: #"{"users":["b","a","b"]}"#).request?.target == .users(["b", "a"]))
         // To Unicode these two are the same text, to the database they are not.
         guard case .users(let names) = try ParsedRequest(to: #"{"users":["\u00e9","e\u0301"]}"#).request?.target else {
@@ -68,7 +68,7 @@ struct TargetTests {
         (#"{"all":false}"#, ["/to/all unsupported_value"]), (#"{"all":"yes"}"#, ["/to/all wrong_type"]),
     ]
 
-    @Test("A fault in an expression says where and what should stand there") func tells() throws {
+    @Test("A fault in an expression says where and what should stand there") func expressionFault() throws {
         let parsed = try ParsedRequest(to: #"{"tags":"ios-17 AND AND b"}"#)
         #expect(parsed.details == ["at character 12: unexpected AND, where a tag, NOT or '(' is expected"])
     }
@@ -85,7 +85,7 @@ struct TargetTests {
 
     // MARK: Lanes
 
-    @Test("A background push is nobody's hurry") func background() throws {
+    @Test("A background push may not use the lane `now`") func background() throws {
         let content = #"{"content_available":true}"#
         #expect(try ParsedRequest(content: content).request?.lane == .soon)
         #expect(try ParsedRequest(content: content, more: #","lane":"bulk""#).request?.lane == .bulk)

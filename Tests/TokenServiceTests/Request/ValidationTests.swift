@@ -8,7 +8,7 @@ import Testing
 @Suite("Saying what a notification would do", .serialized, .timeLimit(.minutes(5)))
 struct ValidationTests {
     /// Seven installations: ada's phone and tablet (in both environments), one without tokens, one throttled, one whose token is retired, one in
-    /// quarantine; and one that nobody is signed in on.
+    /// quarantine; and one that no user is signed in on.
     private static func populate(_ shop: APITestClient, _ running: RunningService) async throws {
         try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["beta","ios-17"]"#)
         _ = try await shop.put(
@@ -92,7 +92,7 @@ struct ValidationTests {
             ]),
     ]
 
-    @Test func everyTargetIsCountedAndWhoIsLeftOutIsExplained() async throws {
+    @Test("Validation counts every target and explains which devices it leaves out") func everyTarget() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.populate(shop, running)
@@ -116,7 +116,7 @@ struct ValidationTests {
         }
     }
 
-    @Test func aLargeAudienceIsCountedSoFarAndNoFurther() async throws {
+    @Test("Validation counts a large audience up to a limit") func largeAudience() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(10_500, app: try await running.app())
@@ -134,7 +134,7 @@ struct ValidationTests {
         try await client.post("/v1/apps/shop/notifications/validate", body)
     }
 
-    @Test func theAnswerShowsWhatWouldBeSentAndNothingIs() async throws {
+    @Test("The answer shows what the service would send, and the service sends nothing") func preview() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -160,7 +160,7 @@ struct ValidationTests {
         }
     }
 
-    @Test func aTopicHasItsPurposesSuffix() async throws {
+    @Test("A topic has its purpose's suffix") func topicSuffix() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let json = try await Self.validate(shop, #"{"to":{"all":true},"content":{"event":"update","content_state":{}}}"#).json
@@ -172,7 +172,7 @@ struct ValidationTests {
         }
     }
 
-    @Test func itRefusesWhatSendingRefuses() async throws {
+    @Test("Validation refuses what sending refuses") func sameRefusals() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for body in [#"{"to":{"all":1}}"#, "{", #"{"to":{"user":"a"},"content":{"alert":"a","badge":-1}}"#] {
@@ -186,7 +186,7 @@ struct ValidationTests {
 
     // MARK: What sending says of it
 
-    @Test func aFasterLaneThanTheTargetsOwnIsAnAdministrators() async throws {
+    @Test("Only an administrator may use a faster lane than the target's own") func fasterLane() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let body = #"{"to":{"users":["ada"]},"content":{"alert":"a"},"lane":"now"}"#
@@ -199,7 +199,7 @@ struct ValidationTests {
         }
     }
 
-    @Test func warningsStandInTheAnswer() async throws {
+    @Test("The answer has the warnings") func shownWarnings() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -4,7 +4,7 @@ import TokenService
 
 @Suite("What is legal but doubtful")
 struct WarningTests {
-    @Test("Each doubt is told at its place", arguments: doubts)
+    @Test("Each doubt is reported at its place", arguments: doubts)
     func warns(body: String, warnings: [String]) throws {
         let parsed = try ParsedRequest(#"{"to":{"user":"ada"},\#(body)}"#)
         #expect(parsed.problems == [])

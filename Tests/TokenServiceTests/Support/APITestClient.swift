@@ -121,7 +121,7 @@ extension JSONValue {
     func number(_ key: String) -> Int64? { self[key]?.integerValue }
 }
 
-/// A token that is easy to tell: `00…00` with a number at the end.
+/// A token that is easy to read: `00…00` with a number at the end.
 func token(_ number: Int) -> String {
     let digits = String(number, radix: 16)
     return String(repeating: "0", count: 64 - digits.count) + digits

@@ -31,7 +31,7 @@ extension RunningService {
     }
 
     /// Every fence that stands on the control stream at this moment, each once: where writing down that it stands there takes long, the
-    /// relay tells it again.
+    /// relay publishes it again.
     func fences() async throws -> [Fence] {
         let marker = PushID.random()
         let message = OutgoingMessage(

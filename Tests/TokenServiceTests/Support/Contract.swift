@@ -103,7 +103,7 @@ struct Contract {
         guard !["GET", "DELETE"].contains(method) else { return faults }
         guard let body = operation.request else { return faults + ["it took a body"] }
         if let requestType, !body.mediaTypes.contains(where: requestType.hasPrefix) { faults.append("it took \(requestType)") }
-        // Bad items are told in the answer.
+        // The answer names bad items.
         return body.isItemwise ? faults : faults + bodyFaults(requestBody, body).map { "request \($0)" }
     }
 

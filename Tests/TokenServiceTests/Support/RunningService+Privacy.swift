@@ -12,7 +12,7 @@ extension APITestClient {
 }
 
 extension RunningService {
-    /// Many installations of one user, each with a token and two lines of history, one of which names nobody.
+    /// Many installations of one user, each with a token and two lines of history, one of which names no user.
     func fill(user: String, count: Int) async throws {
         try await execute(
             """
@@ -70,7 +70,7 @@ extension RunningService {
 }
 
 extension PostgresPool {
-    /// Holds rows locked from the moment that it says so until it is told otherwise.
+    /// Holds rows locked, from its signal `held` until `release` comes.
     func transactionHeld(by query: PostgresQuery, _ held: Signal<Void>, until release: Signal<Void>) async throws {
         let isReleased = Box<Bool>()
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -54,7 +54,7 @@ struct RunningService {
         }
     }
 
-    /// In a database that is there, whoever made its schema.
+    /// In a database that exists already, with the schema that it has.
     static func run(
         on pool: PostgresPool, uri: String, _ options: Options, _ body: @Sendable (RunningService) async throws -> Void
     ) async throws {

@@ -4,7 +4,7 @@ import TokenService
 
 /// Holds a JSON value against a schema of the API's description.
 ///
-/// Stricter than JSON Schema: a field that is not described is a fault in answers too, because nobody would ever describe it then.
+/// Stricter than JSON Schema: a field that is not described is a fault in answers too, because it would never be described then.
 struct SchemaCheck {
     /// `pointer: what is wrong`.
     private(set) var faults: [String] = []

@@ -6,7 +6,7 @@ import NIOSSL
 import StrictJSON
 import TestSupport
 
-/// A small HTTP server of ours that plays the other side of webhooks: tells what it got, and answers what a test wants.
+/// A small HTTP server of ours that plays the other side of webhooks: reports what it got, and answers what a test wants.
 final class WebhookReceiver: Sendable {
     struct Received: Sendable {
         let path: String

@@ -1,6 +1,6 @@
 import ChaosLedger
 
-/// Bad days of the simulated APNs.
+/// Faults of the simulated APNs.
 extension FaultInjector {
     private func command(_ text: String) async {
         _ = await caller.call(.post, "\(platform.simulatorURL)/v1/commands", body: Array(text.utf8))

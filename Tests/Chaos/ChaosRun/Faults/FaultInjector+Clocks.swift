@@ -2,10 +2,10 @@ import ChaosLedger
 
 /// Clocks that are set, and set right again.
 extension FaultInjector {
-    /// More than the hour after which APNs takes a provider token for an old one, in either direction.
+    /// More than the hour after which a provider token is too old for APNs, in either direction.
     private static let step: Int64 = 61 * 60
 
-    /// The others' clocks are right: what one process thinks of the time must harm nobody for longer than it thinks so.
+    /// The other clocks are right. The wrong clock of one process must harm no other process, and only while it is wrong.
     func setClock(_ service: Platform.Service, ahead: Bool, seconds: Double) async throws {
         let name = service.program.name
         guard let clock = platform.clocks[name] else { return say("    skipped: the clock of \(name) cannot be set") }

@@ -13,11 +13,11 @@ extension FaultInjector {
         return machine
     }
 
-    /// Notes that it is over, and waits until the nodes have their replicas back and every service is ready: with the next fault before that, two of
+    /// Records the end, and waits until the nodes have their replicas back and every service is ready. With an earlier next fault, two of
     /// three replicas would be away.
     ///
-    /// RabbitMQ 3.10 on Erlang 25 has been seen to hang in its start after a partition (`rabbit_node_monitor`, "Faking nodedown/nodeup"). As the
-    /// runbook says, a node that is not back after a minute is started again.
+    /// RabbitMQ 3.10 on Erlang 25 sometimes hangs in its start after a partition (`rabbit_node_monitor`, "Faking nodedown/nodeup"). As in
+    /// the runbook, a node that is not back after a minute is started again.
     private func heal(_ record: inout FaultRecord) async throws {
         end(&record)
         let limit = ContinuousClock.now + .seconds(60)
@@ -48,8 +48,8 @@ extension FaultInjector {
         return false
     }
 
-    /// As the runbook says: a queue's member that cannot read its own log ends at every start (RabbitMQ 4.0, after a full disk). A new member takes
-    /// everything from the leader.
+    /// As in the runbook: a queue's member that cannot read its own log ends at every start (RabbitMQ 4.0, after a full disk). A new member
+    /// takes everything from the leader.
     private func replaceDeadMembers() async {
         for queue in (try? await platform.brokers[0].queueMembers()) ?? [] {
             for member in queue.members where !queue.online.contains(member) {
@@ -64,7 +64,7 @@ extension FaultInjector {
 
     // MARK: RabbitMQ
 
-    /// - Parameter seconds: For so long nobody starts it again; then its supervisor does.
+    /// - Parameter seconds: The time until its supervisor starts it again.
     func killNode(_ node: BrokerServer, awayFor seconds: Double) async throws {
         let starts = node.program.starts
         var record = begin(.kill, node.name, process: node.processID)
@@ -87,7 +87,7 @@ extension FaultInjector {
         try await heal(&record)
     }
 
-    /// As the runbook says: a node that stood still does not notice that the others went on without it, and `pause_minority` does nothing.
+    /// As in the runbook: a node that was frozen does not notice that the others went on without it, and `pause_minority` does nothing.
     private func restartIfPartitioned(_ node: BrokerServer) async throws {
         for other in platform.brokers {
             guard try await other.control(["eval", "rabbit_node_monitor:partitions()."]).contains("rabbit@") else { continue }
@@ -101,7 +101,7 @@ extension FaultInjector {
         try await cutOff(try machine(of: node), seconds: seconds)
     }
 
-    /// Its clients still reach it. It is the minority: it must notice, and stop serving.
+    /// Its clients still reach it. It is the minority, so it must notice and stop serving.
     func separate(_ node: BrokerServer, seconds: Double) async throws {
         let network = try network()
         let (one, others) = (try machine(of: node), try platform.brokers.filter { $0 !== node }.map(machine(of:)))
@@ -112,7 +112,7 @@ extension FaultInjector {
         try await heal(&record)
     }
 
-    /// As an operator upgrades: a node is stopped when all are there, and the next one when it is back.
+    /// Upgrades like an operator: stops a node when all are there, and the next one when it is back.
     func restartNodes() async throws {
         for node in platform.brokers {
             let starts = node.program.starts
@@ -151,7 +151,7 @@ extension FaultInjector {
         try await heal(&record)
     }
 
-    /// What is committed stands on the primary and the other standby meanwhile.
+    /// Meanwhile commits are on the primary and the other standby.
     func cut(_ standby: PostgresServer, seconds: Double) async throws {
         let network = try network()
         guard let one = platform.database.machine, let other = standby.machine else {

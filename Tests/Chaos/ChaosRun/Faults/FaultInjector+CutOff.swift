@@ -2,9 +2,9 @@ import ChaosLedger
 import Glibc
 import TestSupport
 
-/// Kills at the moment that hurts most: while much has been begun and nothing of it is done.
+/// Kills at the worst moment: while much work has begun and none of it is done.
 extension FaultInjector {
-    /// What a token service has handed to a broker that never got it is lost with the process: only what is written down in the database can save it.
+    /// Jobs that a token service sent and the broker never got are lost with the process. Only the database can save them.
     func killCutOff(_ service: Platform.Service, seconds: Double) async throws {
         let program = service.program
         let link = "\(program.name)>rabbitmq"
@@ -23,7 +23,7 @@ extension FaultInjector {
         ledgers.note(dark)
     }
 
-    /// APNs takes its time, so the dispatcher has its hands full when it is killed.
+    /// APNs answers late, so the dispatcher has much work in flight when it is killed.
     func killInMidSend(_ service: Platform.Service, seconds: Double) async throws {
         let program = service.program
         let starts = program.starts
@@ -36,7 +36,7 @@ extension FaultInjector {
         try await recover(&record) { program.starts > starts ? await isReady(service) : false }
     }
 
-    /// What APNs had taken when it said GOAWAY is answered all the same, late; none of it may be sent again.
+    /// APNs answers the requests that it took before the GOAWAY, late. The dispatcher must not send them again.
     func sayGoAwayInMidSend(times: Int) async throws {
         try await beginAnsweringLate()
         var record = begin(.goAway, "simulator")
@@ -50,7 +50,7 @@ extension FaultInjector {
         try await recover(&record) { await everythingIsReady() }
     }
 
-    /// Far sooner than any request is given up: no fault, and noted as none, because it excuses nothing.
+    /// Far sooner than any request times out, so this is no fault and excuses nothing.
     private func beginAnsweringLate() async throws {
         let late =
             #"{"v":1,"name":"late","requests":[{"name":"late","do":[{"action":"late","delay":{"percentiles":[[50,400],[100,800]]}}]}]}"#

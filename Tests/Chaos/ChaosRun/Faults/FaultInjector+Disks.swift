@@ -11,8 +11,8 @@ extension FaultInjector {
         try await fill(disk, broker.name, broker.program, seconds: seconds) {
             let isAlone = platform.brokers.count == 1
             guard await broker.worksAgain() else {
-                // RabbitMQ 3.10 has been seen to lose what it knows of the control stream on that node, for good (`rabbit_stream_coordinator
-                // failed to update stream`). As the runbook says, the node is replaced.
+                // RabbitMQ 3.10 sometimes loses the state of the control stream on that node for good (`rabbit_stream_coordinator failed to
+                // update stream`). As in the runbook, the node is replaced.
                 if !isAlone, .now > limit, !isReplaced.exchange(true, ordering: .relaxed) { await replace(broker) }
                 return false
             }
@@ -33,7 +33,7 @@ extension FaultInjector {
 
     private func skip() { say("    skipped: its data is not on a small disk") }
 
-    /// Whether the server refuses what it cannot write or dies of it is its own affair; its supervisor starts it again, in vain until there is room.
+    /// The server may refuse writes or die of the full disk. Its supervisor starts it again, in vain until there is room.
     private func fill(
         _ disk: SmallDisk, _ target: String, _ program: OwnedProgram, seconds: Double, _ isReady: @Sendable () async -> Bool
     ) async throws {
@@ -46,7 +46,7 @@ extension FaultInjector {
         }
         try disk.free()
         self.end(&record)
-        // One that lives and does not work any more gets what an operator would give it.
+        // A server that lives and does not work gets a SIGTERM, as an operator would send.
         if (try? await waitUntil("\(target) works again", within: .seconds(60), isReady)) == nil { program.signal(SIGTERM) }
         try await recover(&record, within: .seconds(360)) {
             guard await isReady() else { return false }

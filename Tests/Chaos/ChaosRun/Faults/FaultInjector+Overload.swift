@@ -1,18 +1,18 @@
 import ChaosLedger
 
-/// More than the platform can do.
+/// Load beyond the capacity of the platform.
 extension FaultInjector {
-    /// As many clients of each token service as keep it busy.
+    /// Enough clients of each token service to keep it busy.
     private static let clients = 64
     /// More than a token service works on at once, so that some of them are shed, and fewer than it accepts (HTTP_MAX_CONNECTIONS).
     private static let connections = 800
     private static let times = 3.0
     private static let target = "client>token-service"
 
-    /// Three times what was just measured. Whoever is turned away does not come back: another one is there in its place.
+    /// Three times the measured capacity. A refused client does not come back; another one takes its place.
     func overload(seconds: Double, _ random: SeededGenerator) async throws {
         let flood = try Flood(load.client, platform, platform.settings)
-        // So that nothing is measured which happens once: connections, caches.
+        // A warm-up, so that the measurement contains no one-time costs such as connections and caches.
         _ = try await flood.run(.closed(clients: Self.clients), for: .seconds(3), random: random.branch(1))
         var measuring = begin(.saturation, Self.target, detail: "\(Self.clients) clients of each")
         let saturated = try await flood.run(.closed(clients: Self.clients), for: .seconds(20), random: random.branch(2))
@@ -26,7 +26,7 @@ extension FaultInjector {
         end(&record, of: overloaded)
         say("    overloaded: \(Int(overloaded.perSecond)) accepted a second")
         try await recover(&record) { await everythingIsReady() }
-        // Ordinary clients go on meanwhile: from five seconds on nobody may be refused any more.
+        // Ordinary clients go on meanwhile. After five seconds the platform must refuse none of them.
         try await Task.sleep(for: .seconds(15))
     }
 

@@ -58,7 +58,7 @@ extension FaultInjector {
         try await recover(&record) { await everythingIsReady() }
     }
 
-    /// One in which nothing is: what is in a queue that somebody deletes is lost by that somebody.
+    /// Deletes an empty queue only, because an operator who deletes a queue also deletes its messages.
     func deleteQueue() async throws {
         var record = begin(.queueDeleted, "rabbitmq")
         try await platform.broker.control(["delete_queue", "push.retry.15m", "--if-empty"])
@@ -111,7 +111,7 @@ extension FaultInjector {
         try await recover(&record) { await everythingIsReady() }
     }
 
-    /// The primary dies for good, and the standby that has more of what was committed takes over.
+    /// The primary dies for good, and the standby with more of the commits takes over.
     func failOver() async throws {
         var record = begin(.failover, "postgres", process: platform.database.program.processID)
         try await platform.databases.failOver()
@@ -119,7 +119,7 @@ extension FaultInjector {
         try await recover(&record) { await databasesAreReady() }
     }
 
-    /// What is committed stands on the primary and the other standby meanwhile.
+    /// Meanwhile commits are on the primary and the other standby.
     func kill(_ standby: PostgresServer, awayFor seconds: Double) async throws {
         var record = begin(.kill, "standby", process: standby.program.processID, detail: standby.name)
         await standby.program.stop(SIGKILL)

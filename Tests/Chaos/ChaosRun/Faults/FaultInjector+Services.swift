@@ -35,7 +35,7 @@ extension FaultInjector {
         try await recover(&record) { program.starts > starts ? await isReady(service) : false }
     }
 
-    /// Stops each gracefully, and starts the program of that folder in its place.
+    /// Stops each service gracefully and starts the program of that folder in its place.
     func replace(_ services: [Platform.Service], from folder: String) async throws {
         for service in services {
             let executable = service.program.name.hasPrefix("dispatcher") ? "dispatcher" : "token-service"
@@ -44,8 +44,8 @@ extension FaultInjector {
         }
     }
 
-    /// Fewer descriptors than are open already: what is open stays open. libdispatch looks at its threads in /proc, and ends a program in which it
-    /// cannot: then the supervisor starts another one, as after any crash.
+    /// Allows fewer descriptors than are open already; open ones stay open. libdispatch reads its threads from /proc and ends a program in
+    /// which it cannot. Then the supervisor starts another one, as after any crash.
     func starve(_ service: Platform.Service, seconds: Double) async throws {
         guard let id = service.program.processID else { throw ChaosError("\(service.program.name) does not run") }
         let limit = try await Tool.run("/usr/bin/prlimit", ["--pid", "\(id)", "--nofile", "--output", "SOFT", "--noheadings"])
@@ -63,7 +63,7 @@ extension FaultInjector {
         try await recover(&record) { await isReady(service) }
     }
 
-    /// Whether everybody can work: what follows the recovery of a server.
+    /// Whether every service is ready, after the recovery of a server.
     func everythingIsReady() async -> Bool {
         for service in platform.services where await !isReady(service) { return false }
         return true

@@ -2,7 +2,7 @@ import ChaosLedger
 import Glibc
 import TestSupport
 
-/// TLS to RabbitMQ and PostgreSQL, broken. Whoever cannot speak it to the right server must not speak at all.
+/// Broken TLS to RabbitMQ and PostgreSQL. A client that cannot use TLS with the right server must send nothing.
 extension FaultInjector {
     /// Every connection ends after some bytes: in the handshake, or soon after it.
     func cutHandshakes(seconds: Double, _ random: inout SeededGenerator) async throws {
@@ -13,11 +13,11 @@ extension FaultInjector {
         }
     }
 
-    /// One byte of every connection arrives as another one: in the handshake, or in what is said after it.
+    /// One byte of every connection arrives changed, in the handshake or after it.
     func garbleRecords(seconds: Double, _ random: inout SeededGenerator) async throws {
         var random = random
         try await onServerLinks("a byte garbled", seconds: seconds) {
-            // The first one too: PostgreSQL's word on whether it speaks TLS.
+            // Also the first byte, in which PostgreSQL says whether it uses TLS.
             let way = LinkConditions.Way.garbled(after: random.chance(0.3) ? 0 : Int.random(in: 0..<4000, using: &random))
             return random.chance(0.3) ? LinkConditions(toServer: way) : LinkConditions(toClient: way)
         }
@@ -38,9 +38,9 @@ extension FaultInjector {
 
     private func show(_ kind: ServerCertificates.Kind, of certificates: ServerCertificates) async throws {
         try certificates.show(kind)
-        // It reads its certificate again (PostgreSQL manual 19.9).
+        // PostgreSQL reads its certificate again (manual 19.9).
         platform.database.program.signal(SIGHUP)
-        // RabbitMQ's listener keeps what it has read for two minutes otherwise.
+        // Without this RabbitMQ's listener keeps the old certificate for two minutes.
         try await platform.broker.control(["eval", "ssl:clear_pem_cache()."])
     }
 
@@ -57,12 +57,12 @@ extension FaultInjector {
                 proxy.set(draw(), for: .new)
                 proxy.cut()
             }
-            // Long enough for some handshakes to come to the place.
+            // Long enough for some handshakes to reach the changed byte.
             try await Task.sleep(for: .milliseconds(600))
         }
         for proxy in serverLinks {
             proxy.set(.forwarding)
-            // One that lacks a byte of its handshake would wait for it.
+            // A client that lacks a byte of its handshake would wait for it.
             proxy.cut()
         }
         try await endTLS(&records)

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 import TestSupport
 
-/// Does to the system what the plan says, one thing at a time, and notes in the ledger what it did, to whom, and when it was well again.
+/// Injects the faults of the plan, one at a time, and records each in the ledger: its kind, its target, and its recovery.
 final class FaultInjector: Sendable {
     let platform: Platform
     let ledgers: Ledgers
@@ -17,7 +17,7 @@ final class FaultInjector: Sendable {
         (self.platform, self.ledgers, self.caller, self.load) = (platform, ledgers, caller, load)
     }
 
-    /// What is being done now, for people.
+    /// The present fault, for people.
     var doing: String { current.withLock { $0 } }
     var done: Int { count.load(ordering: .relaxed) }
 
@@ -115,7 +115,7 @@ final class FaultInjector: Sendable {
 
     // MARK: Noting
 
-    /// Notes that something begins.
+    /// Records the beginning of a fault.
     func begin(_ kind: FaultRecord.Kind, _ target: String, process: Int32? = nil, detail: String? = nil) -> FaultRecord {
         var record = FaultRecord(
             id: lastID.add(1, ordering: .relaxed).newValue, kind: kind, target: target, process: process.map { Int64($0) }, beganAt: now())
@@ -124,13 +124,13 @@ final class FaultInjector: Sendable {
         return record
     }
 
-    /// Notes that it is over; what was done may still be felt.
+    /// Records the end of a fault, whose effects may last.
     func end(_ record: inout FaultRecord) {
         record.endedAt = now()
         ledgers.note(record)
     }
 
-    /// Waits until the thing is ready again and notes that.
+    /// Waits until the target is ready again and records that.
     func recover(_ record: inout FaultRecord, within patience: Duration = .seconds(120), _ isReady: () async -> Bool) async throws {
         let target = record.target
         try await waitUntil("\(target) is ready again", within: patience, isReady)

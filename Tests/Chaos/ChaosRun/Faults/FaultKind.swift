@@ -1,4 +1,4 @@
-/// What can be done to the system. The raw values are what `--only` and the ledger say.
+/// The kinds of faults. The raw values are those of `--only` and the ledger.
 enum FaultKind: String, CaseIterable, Sendable {
     case dispatcherKill = "dispatcher-kill"
     case tokenServiceKill = "token-service-kill"
@@ -77,7 +77,7 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .brokerFreeze: "SIGSTOP of RabbitMQ for thirty seconds"
         case .brokerAlarm: "RabbitMQ says that its memory is full, and takes nothing more for ten seconds"
         case .queueLimit: "a policy allows the job queues ten messages each, for ten seconds"
-        case .queueDeleted: "somebody deletes a delayed queue that is empty"
+        case .queueDeleted: "an operator deletes a delayed queue that is empty"
         case .permissionsRevoked: "the services may write nothing in RabbitMQ, for five seconds"
         case .postgresBackendKill: "every connection to PostgreSQL is terminated"
         case .postgresKill: "kill -9 of PostgreSQL"
@@ -88,7 +88,7 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .linkBlackHole: "what is sent on one link vanishes for some seconds, without a word"
         case .linkRefuse: "one link takes no new connections for some seconds, and its old ones are reset"
         case .linkDeaf: "one side of a link hears nothing for some seconds, the other hears everything"
-        case .linkHalfOpen: "every connection of a link is over for the server; the client is told nothing"
+        case .linkHalfOpen: "every connection of a link is over for the server; the client gets no notice"
         case .linkLatency: "one link is slow for some seconds: 50 to 250 ms"
         case .linkBandwidth: "one link carries 64 KiB/s for some seconds"
         case .linkSlices: "one link carries 7 bytes at a time for some seconds"
@@ -97,7 +97,7 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .apnsErrors: "APNs answers a part of the pushes 429, 500 or 503, or resets their streams, for some seconds"
         case .apnsCut: "APNs ends every connection without a word"
         case .apnsTLS:
-            "APNs ends every connection, and for some seconds new ones meet somebody else's certificate, alerts, silence or no ALPN"
+            "APNs ends every connection, and for some seconds new ones meet a stranger's certificate, alerts, silence or no ALPN"
         case .descriptors: "one of the services may open no more file descriptors for some seconds"
         case .brokerDisk: "RabbitMQ says that its disk is full, and takes nothing more for ten seconds"
         case .apnsSlow: "APNs answers late, and some pushes never, for some seconds"

@@ -1,12 +1,12 @@
-/// When which kind of fault is injected: the same for the same seed, size and choice.
+/// The times and kinds of the faults, the same for the same seed, size and choice.
 struct FaultPlan: Sendable {
     struct Entry: Sendable {
-        /// Since the load began, in seconds.
+        /// Seconds since the load began.
         let at: Double
         let kind: FaultKind
-        /// Its place in the plan: what can be done to any of several is done to each in turn.
+        /// Its place in the plan. A fault of one of several targets hits each in turn.
         let number: Int
-        /// Draws of this entry alone: its target, its length.
+        /// The random numbers of this entry: its target and its length.
         let random: SeededGenerator
     }
 
@@ -28,10 +28,10 @@ struct FaultPlan: Sendable {
             kinds = sequence
         } else {
             kinds = FaultKind.allCases.flatMap { Array(repeating: $0, count: size.faults[$0] ?? 0) }.shuffled(using: &draws)
-            // A failover is for good: what kills PostgreSQL must come before it.
+            // A failover is for good, so faults that kill PostgreSQL must come before it.
             if let place = kinds.firstIndex(of: .postgresFailover) { kinds.append(kinds.remove(at: place)) }
         }
-        // Spread over three quarters of the load, so that the last of them is survived under load too.
+        // Spread over three quarters of the load, so that the platform also survives the last fault under load.
         let spacing = max(size.spacing / .seconds(1), Double(size.notifications) / size.rate * 0.8 / Double(max(1, kinds.count)))
         entries = kinds.enumerated().map { number, kind in
             Entry(

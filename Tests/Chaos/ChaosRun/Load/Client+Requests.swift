@@ -8,7 +8,7 @@ extension Client {
     func registration(_ device: Device) -> Question {
         let environment = apps[device.app].environment
         let body = ServiceCaller.json { object in
-            // Nobody must be said: a registration is the whole state.
+            // A registration is the whole state, so it must name the absence of a user.
             if let user = device.user { object.field("user", user) } else { object.null("user") }
             object.array("tokens") { list in
                 list.object { token in
@@ -32,7 +32,7 @@ extension Client {
         return question
     }
 
-    /// For a client that knows its token alone.
+    /// For a client that knows only its token.
     func logoutByToken(_ device: Device) -> Question {
         var question = question(.logout, device.app, .post, "tokens/logout", body: tokenBody(device))
         question.record.tokens = [device.token]
@@ -64,7 +64,7 @@ extension Client {
         }
     }
 
-    /// Whom a notification is for.
+    /// The recipients of a notification.
     enum Audience: Sendable {
         case user(String)
         case users([String])
@@ -79,7 +79,7 @@ extension Client {
         var expiresAt: Int64?
     }
 
-    /// - Parameter key: nil for a client that does not care whether it is sent twice, and that does not repeat therefore.
+    /// - Parameter key: nil for a client that accepts a second push and therefore does not repeat its request.
     func notification(_ app: Int, to audience: Audience, marker: Int64, key: String?, timing: Timing = Timing()) -> Question {
         let body = ServiceCaller.json { object in
             object.object("to") { to in
@@ -121,7 +121,7 @@ extension Client {
         return question
     }
 
-    /// Ends by itself, so that one of which no answer came does not last.
+    /// It ends by itself, so that a hold without an answer does not last.
     func hold(lane: Lane, app: Int, until end: Int64) -> Question {
         let body = ServiceCaller.json { object in
             object.field("lane", lane.rawValue)

@@ -2,7 +2,7 @@ import ChaosLedger
 import PushModel
 import StrictJSON
 
-/// What backends and devices ask of the platform. Every attempt is noted in the ledger, and repeated as a careful client repeats it.
+/// The requests of backends and devices. The client records every attempt in the ledger and repeats it like a careful client.
 struct Client: Sendable {
     /// How long a request is repeated before its client gives up.
     static let persistence = Duration.seconds(90)
@@ -19,10 +19,10 @@ struct Client: Sendable {
     struct Question: Sendable {
         var record: ClientRecord
         let method: ServiceCaller.Method
-        /// After the app's own.
+        /// The path after the app's.
         let path: String
         var body: [UInt8]?
-        /// May be asked again where no answer came, or a refusal that says that it may.
+        /// The request may be repeated if no answer came, or if a refusal allows it.
         var mayRepeat = true
     }
 
@@ -51,7 +51,7 @@ struct Client: Sendable {
         }
     }
 
-    /// Asks several times at the same moment, as a client does whose request was sent twice by mistake.
+    /// Sends the request several times at the same moment, like a client that sends it twice by mistake.
     func askTogether(_ question: Question, times: Int) async {
         await withDiscardingTaskGroup { group in
             for number in 0..<times { group.addTask { _ = await attempt(question, number % services.count) } }

@@ -1,7 +1,7 @@
 import PushModel
 import Synchronization
 
-/// An app of the run. Its tokens begin with a byte of their own, so that a push to another app's device shows itself.
+/// An app of the run. Its tokens begin with their own byte, so that a push to another app's device shows.
 struct ChaosApp: Sendable {
     let slug: String
     let bundleID: String
@@ -32,20 +32,20 @@ struct Device: Sendable {
     let app: Int
     var installation: PushID
     var token: DeviceToken
-    /// Whom it believes to be signed in; nil for nobody.
+    /// The user that the device believes to be signed in; nil for none.
     var user: String?
     var isRegistered = false
-    /// APNs has been busy with it: once in a run is enough, because each time the next try comes much later.
+    /// APNs has throttled the device. Once in a run is enough, because the next attempt comes much later each time.
     var wasThrottled = false
     let tags: [String]
 }
 
-/// All devices. One that is lent belongs to its borrower until it is given back.
+/// All devices. A borrowed device belongs to its borrower until it is returned.
 final class Fleet: Sendable {
     private struct State {
         var devices: [Device]
         var idle: [Int]
-        /// Also those that devices have lost since.
+        /// All installations, also those that devices have lost since.
         var installations: [(app: Int, id: PushID)]
     }
 
@@ -58,7 +58,7 @@ final class Fleet: Sendable {
 
     var count: Int { state.withLock { $0.devices.count } }
 
-    /// - Returns: nil where all that are wanted are in use.
+    /// - Returns: nil if all wanted devices are in use.
     func borrow(_ random: inout SeededGenerator, where isWanted: (Device) -> Bool) -> (index: Int, device: Device)? {
         state.withLock { state in
             guard !state.idle.isEmpty else { return nil }
@@ -91,7 +91,7 @@ final class Fleet: Sendable {
         }
     }
 
-    /// A look at some device, whoever has it: for what only reads its names.
+    /// A copy of some device, borrowed or not, for callers that only read its names.
     func glance(_ random: inout SeededGenerator) -> Device? {
         state.withLock { $0.devices.randomElement(using: &random) }
     }

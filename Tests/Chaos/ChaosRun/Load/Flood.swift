@@ -3,12 +3,12 @@ import PushModel
 import SystemIO
 import TestSupport
 
-/// Backends that ask for more than there is: sends to users, over many connections past every proxy, each request once and never again.
+/// Backends that send more than the capacity: sends to users, over many connections past every proxy, each request once.
 struct Flood: Sendable {
     enum Pace: Sendable {
-        /// So many clients of each token service, each with its next request as soon as the last one is answered.
+        /// A number of clients of each token service. Each sends its next request when the last one is answered.
         case closed(clients: Int)
-        /// So many requests a second, however long the answers take, over so many connections to each token service.
+        /// A number of requests a second, however long the answers take, over a number of connections to each token service.
         case open(perSecond: Double, connections: Int)
 
         var connections: Int {
@@ -22,7 +22,7 @@ struct Flood: Sendable {
     }
 
     struct Outcome: Sendable {
-        /// Of the asking, without the answers that came after it.
+        /// The time of sending, without the answers that came after it.
         let began: Int64
         let ended: Int64
         let accepted: Int
@@ -36,7 +36,7 @@ struct Flood: Sendable {
     private let tally: Tally
     private let services: [String]
     private let settings: RunSettings
-    /// Of each app: everything of a request before its body's length.
+    /// The bytes of each app's request before the length of its body.
     private let heads: [String]
 
     init(_ client: Client, _ platform: Platform, _ settings: RunSettings) throws {
@@ -70,7 +70,7 @@ struct Flood: Sendable {
         return record
     }
 
-    /// What became of a second's requests.
+    /// The results of one second's requests.
     func note(_ records: [ClientRecord], _ sample: SampleRecord.Flood) {
         if !records.isEmpty { ledgers.note(records) }
         ledgers.note([.flood(sample)])

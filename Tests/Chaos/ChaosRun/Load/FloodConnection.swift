@@ -1,7 +1,7 @@
 import PushModel
 import SystemIO
 
-/// One connection of a flood: one request at a time, and of the answer no more than the ledger needs.
+/// One connection of a flood, with one request at a time. It reads only the parts of an answer that the ledger needs.
 final class FloodConnection {
     struct Answer {
         let status: Int
@@ -9,7 +9,7 @@ final class FloodConnection {
         let notification: PushID?
     }
 
-    /// What is under way on it.
+    /// The request in flight.
     struct Question {
         let app: Int
         let user: String
@@ -17,7 +17,7 @@ final class FloodConnection {
         let sentAt: Int64
     }
 
-    /// Of the token services, which.
+    /// The index of the token service.
     let service: Int
     let key: UInt64
     var question: Question?
@@ -41,7 +41,7 @@ final class FloodConnection {
         socket = nil
     }
 
-    /// - Returns: whether all of it was taken: a request is far smaller than the socket's buffer.
+    /// - Returns: whether the socket took all of it. A request is far smaller than the socket's buffer.
     func send(_ bytes: [UInt8]) -> Bool {
         guard let socket, case .bytes(let count)? = try? socket.write(bytes.span) else { return false }
         return count == bytes.count
@@ -68,7 +68,7 @@ final class FloodConnection {
         return Answer(status: status, retryAfter: Self.number(of: "retry-after", in: received[..<head]), notification: id)
     }
 
-    /// - Returns: where it begins.
+    /// - Returns: the position of its beginning.
     private static func find(_ text: StaticString, in bytes: ArraySlice<UInt8>) -> Int? {
         let wanted = Array(text.description.utf8)
         guard let first = wanted.first, bytes.count >= wanted.count else { return nil }

@@ -3,7 +3,7 @@ import Foundation
 import PushModel
 import SystemIO
 
-/// A flood's thread: all of its connections, so that it takes as little as can be of the machine that it shares with what it loads.
+/// A flood's thread for all of its connections, so that it takes little of the machine that it shares with the platform.
 final class FloodLoop {
     private static let patience: Int64 = 20_000_000
 
@@ -33,7 +33,7 @@ final class FloodLoop {
         for connection in connections { try connection.connect(to: flood.addresses[connection.service], poller) }
     }
 
-    /// Returns when everybody has an answer, or waits in vain.
+    /// Returns when every request has an answer or has timed out.
     func run() throws -> Flood.Outcome {
         defer { for connection in connections { connection.close(poller) } }
         var next = ContinuousClock.now
@@ -54,7 +54,7 @@ final class FloodLoop {
         let last = ContinuousClock.now + .microseconds(Self.patience)
         while connections.contains(where: { $0.question != nil }), ContinuousClock.now < last { try listen(until: .now + .seconds(1)) }
         for connection in connections where connection.question != nil { give(up: connection) }
-        tell()
+        flush()
         return outcome
     }
 
@@ -70,10 +70,10 @@ final class FloodLoop {
         nextSecond = .now + .seconds(1)
         let oldest = now() - Self.patience
         for connection in connections { if let question = connection.question, question.sentAt < oldest { give(up: connection) } }
-        tell()
+        flush()
     }
 
-    /// By turns, so that one that refuses quickly gets no more than the other.
+    /// The services take turns, so that one that refuses quickly gets no more requests than the other.
     private func takeIdle() -> Int? {
         for _ in idle.indices {
             turn = (turn + 1) % idle.count
@@ -122,8 +122,8 @@ final class FloodLoop {
         idle[connection.service].append(Int(connection.key))
     }
 
-    /// Into the ledgers, once a second.
-    private func tell() {
+    /// Writes the results into the ledgers, once a second.
+    private func flush() {
         sample.at = now()
         flood.note(records, sample)
         records.removeAll(keepingCapacity: true)

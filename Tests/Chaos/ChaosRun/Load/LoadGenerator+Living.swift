@@ -2,7 +2,7 @@ import ChaosLedger
 import PushModel
 import StrictJSON
 
-/// What devices and their owners do. A device asks one thing at a time.
+/// The actions of devices and their owners. A device sends one request at a time.
 extension LoadGenerator {
     func live(_ random: inout SeededGenerator) async {
         switch Double.random(in: 0..<1, using: &random) {
@@ -36,7 +36,7 @@ extension LoadGenerator {
         await client.ask(client.registration(device), &random)
     }
 
-    /// APNs is busy with this device, so what was sent to its user waits; meanwhile somebody else takes the device.
+    /// APNs throttles this device, so a push to its user waits. Meanwhile another user takes the device.
     private func leaveWhileSomethingWaits(_ device: inout Device, _ random: inout SeededGenerator) async {
         guard let user = device.user, !device.wasThrottled,
             await script(device, #"{"answers":[{"status":429,"reason":"TooManyRequests"}]}"#)
@@ -77,14 +77,14 @@ extension LoadGenerator {
         await client.ask(client.registration(device), &random)
     }
 
-    /// A reinstall that lost its keychain: another installation, the same token, often somebody else.
+    /// A reinstall that lost its keychain: another installation, the same token, often another user.
     private func loseInstallation(_ device: inout Device, _ random: inout SeededGenerator) async {
         device.installation = Self.drawID(&random)
         if random.chance(0.6) { device.user = Self.drawUser(settings, &random) }
         await client.ask(client.registration(device), &random)
     }
 
-    /// The app is deleted, APNs says so, and later it is installed again with another token.
+    /// The app is deleted, APNs reports it, and later the app is installed again with another token.
     private func uninstall(_ device: inout Device, _ random: inout SeededGenerator) async {
         guard let user = device.user else { return }
         let moment = now() / 1000 + 2
@@ -100,7 +100,7 @@ extension LoadGenerator {
         await changeToken(&device, &random)
     }
 
-    /// APNs tells late, and of a time that is over: the app was deleted, installed again and registered again since. The token must live.
+    /// APNs reports an old uninstallation late: since then the app was installed and registered again. The token must live.
     private func hearLate(_ device: inout Device, _ random: inout SeededGenerator) async {
         guard let user = device.user else { return }
         let moment = now() / 1000

@@ -1,23 +1,23 @@
 import ChaosLedger
 import PushModel
 
-/// What backends do.
+/// The actions of backends.
 extension LoadGenerator {
-    /// Notifications are wanted by somebody for an hour: longer than any run's end.
+    /// Notifications live for an hour, which is longer than any run.
     func send(_ random: inout SeededGenerator) async {
         let app = Int.random(in: client.apps.indices, using: &random)
         let audience = drawAudience(app, &random)
-        // Some do not care whether it is sent twice: they send no key, and never again.
+        // Some backends accept a second push: they send no key and do not repeat the request.
         let isCareful = !random.chance(0.03)
         var timing = Client.Timing()
-        // And some is worthless soon.
+        // Some notifications expire soon.
         if random.chance(0.04) { timing.expiresAt = moment(after: Double.random(in: 1.2...4, using: &random)) }
         let id = await post(app, audience, timing, isCareful: isCareful, &random)
         guard random.chance(0.02), let id else { return }
         await client.ask(client.reading(id, app: app), &random)
     }
 
-    /// A notification of tomorrow, as it were.
+    /// A notification that is scheduled for later.
     func sendLater(_ random: inout SeededGenerator) async {
         let app = Int.random(in: client.apps.indices, using: &random)
         let due = moment(after: Double.random(in: 1...6, using: &random))
@@ -30,7 +30,7 @@ extension LoadGenerator {
         let marker = mean()
         let question = client.notification(app, to: drawAudience(app, &random), marker: marker, key: key(marker))
         await client.askTogether(question, times: Int.random(in: 2...6, using: &random))
-        // Whatever became of them, a careful client asks until it knows.
+        // In any case a careful client asks until it knows the result.
         finish(await client.ask(question, &random).record.status)
     }
 
@@ -77,7 +77,7 @@ extension LoadGenerator {
     /// In microseconds, a whole number of milliseconds.
     func moment(after seconds: Double) -> Int64 { now() / 1000 * 1000 + Int64(seconds * 1000) * 1000 }
 
-    /// A person's pace, of which nothing depends.
+    /// The pace of a person, on which no check depends.
     func pause(_ seconds: Double) async { do { try await Task.sleep(for: .seconds(seconds)) } catch { return } }
 
     private func drawAudience(_ app: Int, _ random: inout SeededGenerator) -> Client.Audience {

@@ -2,9 +2,9 @@ import ChaosLedger
 import PushModel
 import Synchronization
 
-/// Backends that send and devices that live, at an even rate, until enough has been sent and whoever ends it says so.
+/// Backends that send and devices that change, at an even rate, until the director ends the load.
 final class LoadGenerator: Sendable {
-    /// How many requests are under way at once, at most.
+    /// The largest number of requests in flight.
     private static let clients = 96
 
     let client: Client
@@ -59,12 +59,12 @@ final class LoadGenerator: Sendable {
         }
     }
 
-    /// No more after this; what was begun is finished.
+    /// Begins no more actions; running ones finish.
     func end() { isOver.store(true, ordering: .relaxed) }
 
     var hasSentEnough: Bool { client.tally.counts.meant >= settings.size.notifications }
 
-    /// Returns when it was told to end and nothing is under way any more.
+    /// Returns after `end()`, when no request is in flight any more.
     func run() async {
         await withDiscardingTaskGroup { group in
             for number in 0..<Self.clients {
@@ -79,7 +79,7 @@ final class LoadGenerator: Sendable {
         }
     }
 
-    /// One thing that somebody does.
+    /// One random action of a backend or a device.
     private func act(_ random: inout SeededGenerator) async {
         let draw = Double.random(in: 0..<1, using: &random)
         switch draw {

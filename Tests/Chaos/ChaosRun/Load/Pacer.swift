@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Gives out moments at an even rate. Who comes late is not made up for beyond a second's worth: an outage is no reason for a flood.
+/// Gives out moments at an even rate. It makes up for at most one second, so that an outage causes no flood.
 final class Pacer: Sendable {
     private struct State {
         var next = ContinuousClock.now

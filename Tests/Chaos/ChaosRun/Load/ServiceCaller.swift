@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import StrictJSON
 
-/// HTTP as a careful client uses it: every request has a deadline, and an answer that did not come is told apart from a refusal.
+/// HTTP like a careful client: every request has a deadline, and a missing answer is distinct from a refusal.
 struct ServiceCaller: Sendable {
     /// A client's patience for one attempt.
     static let patience = Duration.seconds(20)
@@ -35,7 +35,7 @@ struct ServiceCaller: Sendable {
 
     func close() async throws { try await http.shutdown() }
 
-    /// - Returns: nil where no whole answer came: whether the request was obeyed is then unknown.
+    /// - Returns: nil if no whole answer came. Then the effect of the request is unknown.
     func call(
         _ method: Method, _ url: String, key: String? = nil, idempotencyKey: String? = nil, body: [UInt8]? = nil,
         patience: Duration = Self.patience
@@ -54,10 +54,10 @@ struct ServiceCaller: Sendable {
             return Answer(
                 status: Int(response.status.code), body: bytes.isEmpty ? nil : try? JSONValue.parse(bytes, maximumBytes: 64 << 20),
                 retryAfterSeconds: response.headers.first(name: "retry-after").flatMap { Int($0) })
-        } catch { return nil }  // refused, cut, timed out: all of them mean that nobody knows
+        } catch { return nil }  // refused, cut, timed out: in all cases the result is unknown
     }
 
-    /// For what must succeed before the run begins.
+    /// For requests that must succeed before the run begins.
     func mustCall(_ method: Method, _ url: String, key: String? = nil, body: [UInt8]? = nil) async throws -> JSONValue? {
         guard let answer = await call(method, url, key: key, body: body) else { throw ChaosError("\(method.rawValue) \(url): no answer") }
         guard (200..<300).contains(answer.status) else { throw ChaosError("\(method.rawValue) \(url) was answered \(answer.status)") }

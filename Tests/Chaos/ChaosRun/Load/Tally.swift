@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the clients have been told so far, in sums.
+/// The sums of the answers to the clients so far.
 final class Tally: Sendable {
     struct Counts: Sendable {
         /// Send requests, each counted once, however often it was repeated.

@@ -3,12 +3,12 @@ import RabbitMQ
 import Synchronization
 import TestSupport
 
-/// One RabbitMQ node of the run: its node name, ports, port mapper and folder are its own.
+/// One RabbitMQ node of the run, with its own node name, ports, port mapper and folder.
 final class BrokerServer: Sendable {
     let name: String
     let address: String
     let port: Int
-    /// What its clients are to use: with TLS where it has certificates.
+    /// The port for its clients, with TLS if it has certificates.
     let clientPort: Int
     /// nil: this one.
     let machine: Machine?
@@ -49,13 +49,13 @@ final class BrokerServer: Sendable {
         ]
         if network != nil {
             environment["RABBITMQ_USE_LONGNAME"] = "true"
-            // The nodes of a cluster know each other by it. Erlang wants it to be nobody else's to read.
+            // The nodes of a cluster authenticate with it. Erlang requires that only its owner can read it.
             let cookie = "\(folder)/.erlang.cookie"
             guard FileManager.default.createFile(atPath: cookie, contents: Data("chaos".utf8), attributes: [.posixPermissions: 0o400])
             else { throw ChaosError("\(cookie) cannot be written") }
         }
         self.environment = environment
-        // Its own port mapper first: one that the broker starts would outlive it.
+        // Start its own port mapper first, because one that the broker starts would outlive it.
         mapper = try OwnedProgram(
             "epmd-\(name)", ServerPrograms.chosen.portMapper(["-address", address, "-port", environment["ERL_EPMD_PORT"] ?? ""]),
             on: machine, environment: environment, folder: logs, register: register)
@@ -64,9 +64,9 @@ final class BrokerServer: Sendable {
             register: register)
     }
 
-    /// A dead letter that was on its way when a leader was lost is sent on again after so many milliseconds (`rabbit_fifo_dlx_worker`), instead of
-    /// three minutes. Who sends to a node that is cut off waits for a connection for so many seconds (kernel(6)), instead of seven. Queues look for
-    /// silent nodes every so many milliseconds, instead of 5,000.
+    /// Shorter timeouts. A dead letter that was in flight when a leader was lost is sent again after these milliseconds
+    /// (`rabbit_fifo_dlx_worker`) and not after three minutes. A sender to a node that is cut off waits for a connection for these seconds
+    /// (kernel(6)) and not seven. Queues look for silent nodes at this interval and not every 5,000 ms.
     private static let clusterArguments =
         " -rabbit dead_letter_worker_publisher_confirm_timeout 10000 -kernel net_setuptime 1 -aten poll_interval 1000"
 
@@ -93,15 +93,15 @@ final class BrokerServer: Sendable {
         """
     }
 
-    /// Past every proxy, for whoever watches.
+    /// The address past every proxy, for observers.
     var uri: String { "amqp://guest:guest@\(address):\(port)/" }
 
-    /// Of several, any of which will do.
+    /// The URI of several nodes, any of which serves.
     static func uri(of nodes: [BrokerServer]) -> String {
         "amqp://guest:guest@\(nodes.map { "\($0.address):\($0.port)" }.joined(separator: ","))/"
     }
 
-    /// What a service is told, with a proxy's port.
+    /// The settings of a service, with a proxy's port.
     func settings(through port: Int) -> [String: String] {
         guard let certificates else { return ["RABBITMQ_URL": "amqp://guest:guest@127.0.0.1:\(port)/"] }
         return ["RABBITMQ_URL": "amqps://guest:guest@127.0.0.1:\(port)/", "RABBITMQ_CA_FILE": certificates.authority]
@@ -137,16 +137,16 @@ final class BrokerServer: Sendable {
         try await other.control(["eval", "rabbit_stream_queue:add_replica(<<\"/\">>, <<\"push.control\">>, '\(node)')."])
     }
 
-    /// At once: whoever has something in it is gone already.
+    /// Stops it at once, because all its clients have ended already.
     func stop() async {
-        // The virtual machine is a child of the script that was started: without it the script ends too.
+        // The virtual machine is a child of the started script, which ends with it.
         program.abandon()
         if let id = processID { kill(id, SIGKILL) }
         await program.stop(SIGKILL, patience: .seconds(5))
         await mapper.stop(SIGKILL)
     }
 
-    /// Of the Erlang machine; nil while it is dead.
+    /// The process id of the Erlang machine; nil while it is dead.
     var processID: Int32? {
         guard let text = try? String(contentsOfFile: "\(folder)/pid", encoding: .utf8), let id = Int32(text.filter(\.isNumber)), id > 1,
             (try? String(contentsOfFile: "/proc/\(id)/comm", encoding: .utf8))?.hasPrefix("beam") == true
@@ -175,7 +175,7 @@ final class BrokerServer: Sendable {
         } catch { return false }  // whatever the reason: not yet
     }
 
-    /// Whether a reader of the control stream is served here; in any queue there is nothing to be seen of a replica that is not back yet.
+    /// Whether this node serves a reader of the control stream. A replica that is not back yet does not show in a queue.
     func hasReplicaOfControlStream() async -> Bool {
         let uri = uri
         do {
@@ -189,8 +189,8 @@ final class BrokerServer: Sendable {
         } catch { return false }  // whatever the reason: not yet
     }
 
-    /// Whether its queues live and write, too: where its log had no room they are dead, and the node goes on as if nothing were (3.10:
-    /// `ra_log_wal`, `enospc`). Nothing is taken from a queue of jobs: what comes back often enough is dead-lettered.
+    /// Whether its queues live and write too. If its log had no room, they are dead, and the node goes on regardless (3.10: `ra_log_wal`,
+    /// `enospc`). The check takes nothing from a queue of jobs, because a job that comes back often enough is dead-lettered.
     func worksAgain() async -> Bool {
         let uri = uri
         do {

@@ -3,7 +3,7 @@ import TestSupport
 /// A proxy on every link of the platform, by name: `dispatcher-2>rabbitmq`, `token-service-1>postgres`, `client>token-service-1`, …
 struct Links {
     private(set) var proxies: [String: FaultProxy] = [:]
-    /// Those on which clients must speak TLS.
+    /// The links on which clients must speak TLS.
     private(set) var tlsNames: [String] = []
 
     /// - Parameter opening: Not nil where its client must speak TLS.

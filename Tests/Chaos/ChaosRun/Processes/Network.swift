@@ -3,7 +3,7 @@ import TestSupport
 
 /// The machines of a run: each is a network namespace of its own with one address, and all of them are on one bridge.
 ///
-/// The bridge and ``hub`` are in the namespace of this program, which `deploy/chaos` makes, so that nothing of the run can be reached from outside.
+/// The bridge and ``hub`` are in the namespace of this program, which `deploy/chaos` makes, so that the run cannot be reached from outside.
 /// Needs root and iproute2.
 final class Network: Sendable {
     private static let subnet = "10.99.0"
@@ -40,10 +40,10 @@ final class Network: Sendable {
         }
     }
 
-    /// Pulls the machine's cable, or puts it back: nothing comes out of it or into it, and nobody is told.
+    /// Disconnects the machine, or connects it again. Meanwhile no byte goes in or out, and no program gets an error.
     func setCable(of machine: Machine, isIn: Bool) async throws { try await Self.ip("link set \(machine.cable) \(isIn ? "up" : "down")") }
 
-    /// What the two send to each other vanishes; both still reach all the others.
+    /// Drops the packets between the two machines. Both still reach all the others.
     func separate(_ one: Machine, _ other: Machine) async throws { try await setRoutes("add", one, other) }
 
     /// Ends ``separate(_:_:)``.
@@ -54,7 +54,7 @@ final class Network: Sendable {
         try await Self.ip("-n \(other.namespace) route \(verb) blackhole \(one.address)/32")
     }
 
-    /// The programs in it have ended.
+    /// Removes the network after its programs have ended.
     func remove() async {
         for machine in machines.values {
             do { try await Self.ip("netns delete \(machine.namespace)") } catch { say("    \(machine.namespace) is still there: \(error)") }
@@ -72,11 +72,11 @@ struct Machine: Sendable {
     /// The end of its cable that is on the bridge.
     let cable: String
 
-    /// What a command begins with, so that it runs there. The program keeps the process id: nsenter(1) becomes it.
+    /// The beginning of a command that runs there. The program keeps the process id, because nsenter(1) becomes it.
     fileprivate var prefix: [String] { ["/usr/bin/nsenter", "--net=/run/netns/\(namespace)"] }
 }
 
 extension ServerCommand {
-    /// - Parameter machine: Where it runs; nil for where this program runs.
+    /// - Parameter machine: The machine for it; nil for the machine of this program.
     func words(on machine: Machine?) -> [String] { (machine?.prefix ?? []) + [executable] + arguments }
 }

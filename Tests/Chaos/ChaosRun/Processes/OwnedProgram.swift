@@ -2,15 +2,15 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// One program of the run: started, signalled and ended by its own process id, and started again a second after it died, as an operator's
-/// supervisor does. What it prints goes to one log, whatever life it is in.
+/// One program of the run. It is started, signalled and ended by its own process id, and started again a second after it died, as by an
+/// operator's supervisor. All its lives print to one log.
 final class OwnedProgram: Sendable {
-    /// How long a supervisor waits before it starts again what has died.
+    /// How long the supervisor waits before it starts a dead program again.
     static let restartDelay = Duration.seconds(1)
 
     private struct State {
         var process: Process?
-        /// Nobody has asked it to stay away.
+        /// True if the supervisor must start it again.
         var isWanted = false
         var starts = 0
         var command: ServerCommand
@@ -20,7 +20,7 @@ final class OwnedProgram: Sendable {
     let logPath: String
     private let machine: Machine?
     private let environment: [String: String]
-    /// Where it leaves what it writes without being asked, as Erlang does when it dies.
+    /// The folder for files that it writes by itself, such as Erlang's crash dump.
     private let folder: String
     private let register: ProcessList
     private let state: Mutex<State>
@@ -36,7 +36,7 @@ final class OwnedProgram: Sendable {
         self.name = name
         self.machine = machine
         state = Mutex(State(command: command))
-        // A crash is to be a death, not minutes of a stack trace being made.
+        // A crash must end the program at once, without minutes for a stack trace.
         self.environment = environment.merging(["PATH": "/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"]) { own, _ in own }
         (self.folder, self.register) = (folder, register)
         logPath = "\(folder)/\(name).log"
@@ -49,7 +49,7 @@ final class OwnedProgram: Sendable {
     /// How often it has been started.
     var starts: Int { state.withLock { $0.starts } }
 
-    /// From its next start on it is this one.
+    /// Uses this program from its next start on.
     func replace(with command: ServerCommand) { state.withLock { $0.command = command } }
 
     /// Starts it, and from now on again whenever it dies.
@@ -60,7 +60,7 @@ final class OwnedProgram: Sendable {
 
     private func begin() throws {
         let process = Process()
-        // Swift's threads block signals, and what they start would too: a shell that never hears of its child's end.
+        // Swift's threads block signals, and their children would inherit that: a shell would never learn of its child's end.
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = ["--default-signal"] + state.withLock { $0.command.words(on: machine) }
         process.environment = environment
@@ -85,12 +85,12 @@ final class OwnedProgram: Sendable {
         }
         guard isWanted else { return }
         Task {
-            try? await Task.sleep(for: Self.restartDelay)  // cancelled by nobody
+            try? await Task.sleep(for: Self.restartDelay)  // no task cancels this
             do { try self.begin() } catch { say("\(self.name) could not be started again: \(error)") }
         }
     }
 
-    /// It is not started again when it dies.
+    /// Does not start it again when it dies.
     func abandon() { state.withLock { $0.isWanted = false } }
 
     /// - Returns: the id of the process that got it; nil where there is none.
@@ -103,8 +103,8 @@ final class OwnedProgram: Sendable {
         }
     }
 
-    /// Ends it for good: SIGTERM or what is said, and SIGKILL where that takes too long. Then SIGKILL for what is left of its process group, as
-    /// a node that its script had just started. `Process` makes each program the leader of a group of its own.
+    /// Ends it for good: sends SIGTERM or another signal, and SIGKILL if that takes too long. Then sends SIGKILL to the rest of its process
+    /// group, such as a node that its script just started. `Process` makes each program the leader of its own group.
     /// - Returns: whether it went within its time.
     @discardableResult
     func stop(_ number: Int32 = SIGTERM, patience: Duration = .seconds(25)) async -> Bool {
@@ -117,7 +117,7 @@ final class OwnedProgram: Sendable {
         guard signal(number) != nil else { return true }
         if await isGone(within: patience) { return true }
         signal(SIGKILL)
-        // Whoever has outlived that, a child of it has: nothing to wait for.
+        // If the group still has a process, it is a child, and there is nothing to wait for.
         _ = await isGone(within: .seconds(5))
         return false
     }

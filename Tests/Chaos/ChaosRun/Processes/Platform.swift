@@ -1,8 +1,8 @@
 import Foundation
 import TestSupport
 
-/// The platform under fire: real servers, two token services, three dispatchers and the simulated Apple. Either there is a proxy on every link between
-/// them, or each of them is on a machine of its own and RabbitMQ has three nodes.
+/// The platform under test: real servers, two token services, three dispatchers and the simulated Apple. Either there is a proxy on every
+/// link between them, or each of them has its own machine and RabbitMQ has three nodes.
 final class Platform: Sendable {
     static let tokenServices = 2
     static let dispatchers = 3
@@ -13,9 +13,9 @@ final class Platform: Sendable {
         /// nil: this one.
         let machine: Machine?
         let port: Int
-        /// Past every proxy: the operator's view.
+        /// The operator's address, past every proxy.
         let url: String
-        /// Through the proxy: what clients use.
+        /// The clients' address, through the proxy.
         let clientURL: String
     }
 
@@ -34,7 +34,7 @@ final class Platform: Sendable {
     let links: Links
     /// Of the services whose clocks can be set.
     let clocks: [String: ServiceClock]
-    /// Where they keep their files, where these disks are to be filled.
+    /// The disks of their files, if a fault fills them.
     let brokerDisk: SmallDisk?
     let postgresDisk: SmallDisk?
 
@@ -43,7 +43,7 @@ final class Platform: Sendable {
     /// The only node, or the first of three.
     var broker: BrokerServer { brokers[0] }
     var services: [Service] { tokenServices + dispatchers }
-    /// For who watches: any node will do.
+    /// The address for observers; any node serves.
     var brokerURI: String { BrokerServer.uri(of: brokers) }
 
     /// Starts the servers and makes everything else ready to be started.
@@ -120,7 +120,8 @@ final class Platform: Sendable {
         return try await SmallDisk.mount(at: folder, mebibytes: mebibytes, list: "\(settings.folder)/mounts")
     }
 
-    /// Starts what talks to the servers: first the simulated Apple, then one service after another, as the first one makes the schema.
+    /// Starts the clients of the servers: first the simulated Apple, then one service after another, because the first one makes the
+    /// schema.
     func startServices(_ caller: ServiceCaller) async throws {
         try simulator.start()
         try await waitUntil("the simulator serves", simulator) {

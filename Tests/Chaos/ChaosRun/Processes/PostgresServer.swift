@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// A PostgreSQL of the run's own: fsync and synchronous commits are on.
+/// A PostgreSQL server of the run, with fsync and synchronous commits.
 final class PostgresServer: Sendable {
     let name: String
     let address: String
@@ -11,7 +11,7 @@ final class PostgresServer: Sendable {
     let machine: Machine?
     let program: OwnedProgram
 
-    /// Its data folder is made by ``makePrimary()`` or ``makeStandby(of:)``; neither starts it.
+    /// ``makePrimary()`` or ``makeStandby(of:)`` makes its data folder; neither starts it.
     init(
         _ name: String, on machine: Machine?, port: Int, folder: String, options: [String], logs: String, register: ProcessList
     ) throws {

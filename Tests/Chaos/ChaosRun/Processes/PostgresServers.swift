@@ -2,8 +2,8 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// The run's PostgreSQL: one server, or a primary and two standbys with the settings for three machines (docs/three-nodes.md). Of these, what is
-/// committed stands on the primary and on one of the standbys.
+/// The run's PostgreSQL: one server, or a primary and two standbys with the settings for three machines
+/// (docs/guides/three-nodes.md). Of these, what is committed stands on the primary and on one of the standbys.
 final class PostgresServers: Sendable {
     /// The first is the primary in the beginning.
     let all: [PostgresServer]
@@ -67,7 +67,7 @@ final class PostgresServers: Sendable {
     func failOver() async throws {
         let (lost, standbys) = (primary, standbys)
         await lost.program.stop(SIGKILL)
-        // Until then they may still write down what they had received.
+        // Until then they may still write received commits.
         for standby in standbys {
             try await waitUntil("\(standby.name) has lost its primary", standby.program) { await !standby.receives() }
         }

@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// The file `processes`: id, moment of birth (proc(5), field 22) and name of every process that was started, so that `deploy/chaos` can end
-/// what a run that was killed has left behind, and nothing else.
+/// The file `processes`: id, start time (proc(5), field 22) and name of every started process, so that `deploy/chaos` can end exactly the
+/// processes that a killed run left behind.
 final class ProcessList: Sendable {
     private let file: Mutex<FileHandle>
 

@@ -1,14 +1,14 @@
 import Foundation
 import TestSupport
 
-/// An authority of this run, and what PostgreSQL and RabbitMQ show by it: the right certificate, and some that no client may accept.
+/// An authority of this run and its certificates for PostgreSQL and RabbitMQ: the right one, and some that no client may accept.
 struct ServerCertificates: Sendable {
     enum Kind: String, CaseIterable {
         case right
         /// For another name.
         case misnamed
         case expired
-        /// For the right name, by an authority that nobody here trusts.
+        /// For the right name, by an authority that no client trusts.
         case stranger
     }
 
@@ -30,7 +30,7 @@ struct ServerCertificates: Sendable {
                 "\(folder)/csr",
             ])
         for kind in Kind.allCases { try await make(kind) }
-        // PostgreSQL wants to own its key, or root to.
+        // PostgreSQL requires that it or root owns its key.
         if geteuid() == 0 {
             try await Tool.run(ServerPrograms.chosen.chown(["root:postgres", key]))
             try await Tool.run("/usr/bin/chmod", ["640", key])
@@ -38,7 +38,7 @@ struct ServerCertificates: Sendable {
         try show(.right)
     }
 
-    /// What is in the file that both servers read when they are told to.
+    /// Puts a certificate into the file that both servers reload.
     func show(_ kind: Kind) throws {
         try Data(contentsOf: URL(filePath: "\(folder)/\(kind.rawValue).pem")).write(to: URL(filePath: certificate))
     }

@@ -15,7 +15,7 @@ final class ServiceClock: Sendable {
 
     var environment: [String: String] { ["LD_PRELOAD": shim, "PUSH_CLOCK_FILE": path] }
 
-    /// In place, not as a new file: the service has this one in its memory.
+    /// Writes in place and makes no new file, because the service has mapped this one.
     func set(_ seconds: Int64) throws {
         let file = try FileHandle(forUpdating: URL(filePath: path))
         try file.write(contentsOf: (0..<8).map { UInt8(truncatingIfNeeded: seconds.littleEndian >> ($0 * 8)) })

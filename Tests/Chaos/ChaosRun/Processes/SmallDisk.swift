@@ -6,7 +6,7 @@ final class SmallDisk: Sendable {
     private var ballast: String { "\(folder)/ballast" }
 
     /// - Parameter list: The file in which `deploy/chaos` finds what a run that was killed has left mounted.
-    /// - Returns: nil where it is not permitted, which is said.
+    /// - Returns: nil if it is not permitted, with a message.
     static func mount(at folder: String, mebibytes: Int, list: String) async throws -> SmallDisk? {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         do {
@@ -22,7 +22,7 @@ final class SmallDisk: Sendable {
 
     private init(_ folder: String) { self.folder = folder }
 
-    /// Takes all that is free. What others give back meanwhile, the next call takes.
+    /// Takes all free space. The next call takes space that others free meanwhile.
     func fill() throws {
         if !FileManager.default.fileExists(atPath: ballast) { try Data().write(to: URL(filePath: ballast)) }
         let file = try FileHandle(forWritingTo: URL(filePath: ballast))
@@ -36,7 +36,7 @@ final class SmallDisk: Sendable {
 
     func free() throws { try FileManager.default.removeItem(atPath: ballast) }
 
-    /// Whoever wrote there is gone.
+    /// Unmounts it after its writers have ended.
     func unmount() async {
         do { try await Tool.run("/usr/bin/umount", [folder]) } catch { say("    \(folder) is still mounted: \(error)") }
     }

@@ -3,14 +3,14 @@ import TestSupport
 
 /// A program that runs to its end while the run goes on.
 enum Tool {
-    /// One of a server's programs, on a machine where not here.
+    /// One of a server's programs, on a machine or here.
     @discardableResult
     static func run(_ command: ServerCommand, on machine: Machine? = nil, environment: [String: String] = [:]) async throws -> String {
         let words = command.words(on: machine)
         return try await run(words[0], Array(words.dropFirst()), environment: environment)
     }
 
-    /// - Throws: ``ChaosError`` with what it complained of.
+    /// - Throws: ``ChaosError`` with its error output.
     @discardableResult
     static func run(_ program: String, _ arguments: [String], environment: [String: String] = [:]) async throws -> String {
         try await onOwnThread {
@@ -31,12 +31,12 @@ enum Tool {
     }
 }
 
-/// Why the run cannot go on. Nothing of the system under test: what that does wrong is for the checker.
+/// The reason why the run cannot go on. Faults of the system under test are for the checker.
 struct ChaosError: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// A line that is seen at once, also through a pipe.
+/// Prints a line at once, also through a pipe.
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }

@@ -3,7 +3,7 @@ import Foundation
 import PushModel
 import StrictJSON
 
-/// Asks the API in the end what became of everything, and writes it down as it is said.
+/// Reads the state of everything from the API at the end and writes it to the ledger unchanged.
 struct ReadBack: Sendable {
     private static let readers = 24
 
@@ -12,7 +12,7 @@ struct ReadBack: Sendable {
     let ledgers: Ledgers
     let onProgress: @Sendable (Int) -> Void
 
-    /// Every notification that there is, told to a client or not, and every installation that was ever named.
+    /// Every existing notification, even if no client got its id, and every installation that a request named.
     func run(installations: [(app: Int, id: PushID)]) async throws {
         for app in client.apps.indices {
             var cursor: String?
@@ -31,7 +31,7 @@ struct ReadBack: Sendable {
             var begun = 0
             func begin() {
                 guard begun < items.count else { return }
-                // A few in a row, so that a task is worth its while.
+                // A few in a row, so that a task has enough work.
                 let part = items[begun..<min(begun + 16, items.count)]
                 begun = part.endIndex
                 group.addTask {

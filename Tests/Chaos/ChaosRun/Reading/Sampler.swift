@@ -6,7 +6,7 @@ import StrictJSON
 import Synchronization
 import TestSupport
 
-/// Looks at everything once a second and writes down what it sees.
+/// Samples everything once a second and writes it to the ledger.
 final class Sampler: Sendable {
     private let platform: Platform
     private let ledgers: Ledgers
@@ -38,10 +38,10 @@ final class Sampler: Sendable {
         }
     }
 
-    /// In the place of a table's name: jobs that the broker has not confirmed.
+    /// A name in place of a table's: jobs that the broker has not confirmed.
     static let unpublishedJobs = "unpublished jobs"
 
-    /// What is in each table.
+    /// The rows and the size of each table.
     func noteTables() async throws {
         let answer = try await platform.database.query(
             """
@@ -60,7 +60,7 @@ final class Sampler: Sendable {
             })
     }
 
-    /// Once, in the end: what went over the links on which TLS must be spoken.
+    /// Once, at the end: the connections of the links that need TLS.
     func noteWires() {
         ledgers.note(
             platform.links.tlsNames.compactMap { name in
@@ -110,7 +110,7 @@ final class Sampler: Sendable {
         return found
     }
 
-    /// - Returns: nothing while the broker does not answer.
+    /// - Returns: an empty list while the broker does not answer.
     private func queueDepths() async -> [(String, Int)] {
         let uri = platform.brokerURI
         do {
