@@ -22,7 +22,7 @@ done
 
 begin_run privileges
 require_packages "${server_packages[@]}" curl
-runbook="$root/deploy/README.md"
+runbook="$root/docs/guides/install.md"
 step "Starting PostgreSQL and RabbitMQ"
 choose_data_folder
 begin_rabbitmq

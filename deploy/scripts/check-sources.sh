@@ -28,8 +28,10 @@ done
 found=$(git ls-files -co --exclude-standard | cut -d/ -f1 | sort -u | grep -vE '^(\..*|Package\.swift|Services|Shared|Tests|deploy|docs|docker-compose\.yml|README\.md)$' || :)
 [ -z "$found" ] || complain "the top level holds what the layout does not have" "$found"
 
-# The negative controls' faults are patches against the sources: whoever changes those sources mends the patch with them.
+# The negative controls' faults are patches against the sources: a change of those sources mends the patch too.
 deploy/scripts/faulty-build.sh --check || status=1
+
+python3 deploy/scripts/check-docs.py || status=1
 
 for script in deploy/run deploy/test deploy/bench deploy/chaos deploy/fuzz deploy/scripts/*.sh .ci/run; do
     bash -n "$script" || status=1

@@ -66,7 +66,7 @@ stop_owned() {
 }
 
 # Runs COMMAND and waits for it. In a process group of its own, with what it starts: bash acts on a signal only when a command that it did not put
-# in the background has ended, which may take minutes, and whoever stops this run may not wait so long before SIGKILL.
+# in the background has ended, which may take minutes, and the caller that stops this run may not wait so long before SIGKILL.
 foreground() {
     local status=0
     set -m
@@ -85,7 +85,7 @@ stop_foreground() {
 }
 
 # SIGNAL:ID, ten SECONDS of grace where nothing is said, then SIGKILL; always by id, and only what this run started. A negative ID is that of a
-# process group. Never fails, also where what it stops is gone already: whoever cleans up goes on. stop_process SIGNAL:ID [SECONDS]
+# process group. Never fails, also when the process is gone already, so that a clean-up goes on. stop_process SIGNAL:ID [SECONDS]
 stop_process() {
     local signal=${1%%:*} id=${1##*:} ticks=$((${2:-10} * 10)) tick
     kill -CONT "$id" 2>/dev/null || :

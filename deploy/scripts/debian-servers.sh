@@ -16,7 +16,7 @@ enter_servers() {
     TMPDIR=/tmp PUSH_SERVERS_ROOT="$root/.push/$name" exec unshare --mount --propagation private "$@"
 }
 
-# Makes the servers where nobody has, and mounts what they share with this machine. After begin_run, before choose_data_folder.
+# Makes the servers if they are missing, and mounts what they share with this machine. After begin_run, before choose_data_folder.
 prepare_servers() {
     local folder=$PUSH_SERVERS_ROOT name lock
     name=$(basename "$folder")

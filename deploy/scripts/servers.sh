@@ -28,7 +28,7 @@ choose_data_folder() {
 as_database_account() { ${database_prefix[@]+"${database_prefix[@]}"} "$@"; }
 in_servers_root() { ${server_prefix[@]+"${server_prefix[@]}"} "$@"; }
 
-# Sets POSTGRES_URL. postgres_options may hold more settings; fsync stays on where nobody says otherwise: what is measured and promised includes it.
+# Sets POSTGRES_URL. postgres_options may hold more settings; fsync stays on unless a caller turns it off: what is measured and promised includes it.
 start_postgres() {
     local programs folder="$data/postgres"
     programs=$(in_servers_root sh -c 'ls -d /usr/lib/postgresql/*/bin' 2>/dev/null | sort -V | tail -n 1)

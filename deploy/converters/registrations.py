@@ -1,0 +1,76 @@
+"""What the converters of this folder share: they turn each device of another system into a line that `pushctl import` takes."""
+import argparse
+import json
+import re
+import sys
+import uuid
+
+# The other system has no installation id, so a converter derives one from the token (UUID version 5, RFC 9562 section 5.5). The
+# same token always has the same id: a second import of a device changes its installation and makes no second one.
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:push:imported-installation")
+ENVIRONMENTS = {
+    "production": "production", "prod": "production", "sandbox": "sandbox", "development": "sandbox", "dev": "sandbox"}
+EXIT_CODES = "Exit codes: 0 every device was written, 2 some were skipped, 1 the input cannot be read, 64 wrong usage."
+
+
+class Skipped(Exception):
+    """Why the converter leaves out one device."""
+
+
+class Unreadable(Exception):
+    """Why the converter can read nothing of the input."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(64, f"{self.prog}: {message}\n")
+
+
+def environment(text):
+    if (text or "").strip().lower() not in ENVIRONMENTS:
+        raise Skipped(f"environment is {text or 'empty'}; expected one of {', '.join(ENVIRONMENTS)}")
+    return ENVIRONMENTS[text.strip().lower()]
+
+
+def registration(token, place, user, purpose="alert", **profile):
+    """The fields of `PUT …/installations/{id}`, and `id`. `place` is the token's environment."""
+    # Old tables hold tokens as `<0a1b 2c3d>`: what NSData's description was before iOS 13.
+    digits = re.sub(r"[<>\s]", "", token or "").lower()
+    if not re.fullmatch(r"(?:[0-9a-f]{2}){1,256}", digits):
+        raise Skipped(f"token has {len(digits)} characters; expected an even number of hex digits, 2 to 512")
+    if user and len(user.encode()) > 256:
+        raise Skipped("user is longer than 256 bytes")
+    line = {"id": str(uuid.uuid5(NAMESPACE, digits)), "user": user or None}
+    line["tokens"] = [{"token": digits, "environment": place, "purpose": purpose}]
+    line.update({name: value for name, value in profile.items() if value and len(value.encode()) <= 64})
+    return line
+
+
+def require_columns(reader, *names):
+    missing = [name for name in names if name not in (reader.fieldnames or [])]
+    if missing:
+        raise Unreadable(f"line 1: no column {', '.join(missing)}; the columns are {', '.join(reader.fieldnames or ['none'])}")
+
+
+def run(description, rows, device, **options):
+    """Converts. `rows(file)` yields line numbers and rows, `device(row, arguments)` makes a registration or raises Skipped."""
+    parser = Parser(description=description, epilog=EXIT_CODES)
+    parser.add_argument("file", nargs="?", default="-", help="the input; - or nothing for standard input")
+    for name, settings in options.items():
+        parser.add_argument("--" + name.replace("_", "-"), **settings)
+    arguments = parser.parse_args()
+    sys.stdout.reconfigure(encoding="utf-8")
+    written = skipped = 0
+    try:
+        with open(0 if arguments.file == "-" else arguments.file, encoding="utf-8-sig", newline="") as file:
+            for line, row in rows(file):
+                try:
+                    print(json.dumps(device(row, arguments), ensure_ascii=False, separators=(",", ":")))
+                    written += 1
+                except Skipped as reason:
+                    print(f"line {line}: {reason}", file=sys.stderr)
+                    skipped += 1
+    except (OSError, UnicodeDecodeError, Unreadable) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    print(f"{written} written, {skipped} skipped", file=sys.stderr)
+    sys.exit(2 if skipped else 0)

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Turns the JSON of `aws sns list-endpoints-by-platform-application` into lines for `pushctl import`."""
+import json
+import sys
+
+sys.dont_write_bytecode = True
+from registrations import Skipped, Unreadable, registration, run  # noqa: E402
+
+# The platform is a part of the endpoint's ARN: arn:aws:sns:REGION:ACCOUNT:endpoint/PLATFORM/APPLICATION/ID
+PLATFORMS = {
+    "APNS": ("production", "alert"), "APNS_SANDBOX": ("sandbox", "alert"), "APNS_VOIP": ("production", "voip"),
+    "APNS_VOIP_SANDBOX": ("sandbox", "voip")}
+
+
+def rows(file):
+    text = file.read()
+    try:
+        endpoints = json.loads(text)["Endpoints"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unreadable(f"expected a JSON object with Endpoints: {error}") from None
+    line, place = 1, 0
+    for endpoint in endpoints:
+        found = text.find(json.dumps(endpoint.get("EndpointArn")), place)
+        if found >= 0:
+            line, place = line + text.count("\n", place, found), found
+        yield line, endpoint
+
+
+def device(endpoint, arguments):
+    attributes = endpoint.get("Attributes") or {}
+    parts = str(endpoint.get("EndpointArn")).split("/")
+    platform = parts[1] if len(parts) > 1 else "none"
+    if platform not in PLATFORMS:
+        raise Skipped(f"platform {platform} is none of {', '.join(PLATFORMS)}")
+    if str(attributes.get("Enabled")).lower() != "true":
+        raise Skipped(f"Enabled is {attributes.get('Enabled')!r}: SNS sends nothing to this endpoint")
+    place, purpose = PLATFORMS[platform]
+    return registration(attributes.get("Token"), place, user(attributes.get("CustomUserData"), arguments.user_field), purpose)
+
+
+def user(data, field):
+    """The user's name: all of CustomUserData, or one field of the JSON object in it."""
+    if not data or not field:
+        return (data or "").strip()
+    try:
+        name = json.loads(data).get(field)
+    except (ValueError, AttributeError):
+        raise Skipped(f"CustomUserData is no JSON object, so it has no field {field}") from None
+    return "" if name is None else str(name)
+
+
+if __name__ == "__main__":
+    field = {"metavar": "NAME", "help": "CustomUserData is a JSON object, and this field of it names the user"}
+    run(__doc__, rows, device, user_field=field)
