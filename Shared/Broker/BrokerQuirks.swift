@@ -10,7 +10,7 @@ import RabbitMQ
 /// In 3.10, when a stream gets another leader because a node was cut off (`deploy/chaos --scenario cluster-small`; 4.0 has not been tried):
 /// * It never confirms some messages that were published over an older channel, and confirms later ones over it, which no reader gets.
 /// `Publisher.isOrdered` trusts no confirmation that passes over a message.
-/// * A reader may get no more messages, without an error. `DispatcherCore.doubtControl` gives it another connection.
+/// * A reader may get no more messages, without an error. `ControlFollower` gives it another connection.
 /// * A node that stood still while it was the stream's leader still acts as the leader when it is back. It serves everything but this
 /// stream: 541 for each reader, no confirmation for each publisher, until it is restarted. `RabbitMQConnection.leavingNodeOnFailure`
 /// connects to another node.

@@ -90,7 +90,7 @@ def arrivals():
     page.open(control + "/")
     page.wait("feed.children.length === 6", "arrivals from before the page was opened are not listed")
     page.wait("document.querySelectorAll('.card.lit').length === 3")
-    expect(page.text("#heard") == "", "a screen reader is told of arrivals from before the page was opened")
+    expect(page.text("#heard") == "", "a screen reader announces arrivals from before the page was opened")
 
 
 def searching():

@@ -108,7 +108,7 @@ typedef Control {
 };
 Control control[DISPATCHERS];
 
-mtype = { EMPTY, PARKED, IN_POOL, SENT, DONE };
+mtype = { EMPTY, WAITING, IN_POOL, SENT, DONE };
 mtype = { NONE, OWED, AGAIN, STORED };      /* a message about a job: in the core, in the publisher for the second time, in the broker */
 mtype = { RETRY, WAIT, LETTER };
 typedef Job {
@@ -310,7 +310,7 @@ inline JobStore_resolve(t, n) {
 
 /* --- Token service: outcomes ----------------------------------------------------------------------------------------------------------- */
 
-/* One transaction. The first outcome in a delivery's life counts, and what is told again changes nothing. */
+/* One transaction. The first outcome in a delivery's life counts, and an outcome that comes again changes nothing. */
 inline OutcomeApplication_apply(n, which, as) {
     if
     :: row[n].class == UNDECIDED && row[n].life == which -> OutcomeStore_finish(n, as)
@@ -531,7 +531,7 @@ inline DispatcherCore_follow(d) {
 inline DispatcherCore_sendWaiting(d) {
     for (i : d * SLOTS .. d * SLOTS + SLOTS - 1) {
         if
-        :: job[i].phase == PARKED ->
+        :: job[i].phase == WAITING ->
             DispatcherCore_sift(d, i);
             DispatcherCore_send(d, i);
             reached_if(job[i].phase == IN_POOL, waited_for_the_gate)
@@ -576,7 +576,7 @@ inline DispatcherCore_sift(d, k) {
 
 inline DispatcherCore_send(d, k) {
     if
-    :: job[k].phase == IN_POOL && control[d].standing != CURRENT -> job[k].phase = PARKED
+    :: job[k].phase == IN_POOL && control[d].standing != CURRENT -> job[k].phase = WAITING
     :: else
     fi
 }
@@ -605,7 +605,7 @@ inline ControlGate_stopReason(d, k) {
         reached(cancelled_in_a_pool);
         DispatcherCore_stop(k)
 #endif
-    :: !job[k].stale && !knows_of_cancel(d, job[k].about) && control[d].standing != CURRENT -> job[k].phase = PARKED
+    :: !job[k].stale && !knows_of_cancel(d, job[k].about) && control[d].standing != CURRENT -> job[k].phase = WAITING
 #ifndef FENCE_ASKED_AT_TAKE_ONLY
     :: !job[k].stale && !knows_of_cancel(d, job[k].about) && control[d].standing == CURRENT && knows_of_fence(d, job[k].about) ->
         reached(fenced_in_a_pool);
@@ -751,8 +751,8 @@ inline DispatcherCore_forgetReceipts(d) {
     control[d].lost = false;
     for (i : d * SLOTS .. d * SLOTS + SLOTS - 1) {
         if
-        :: job[i].phase == PARKED && !job[i].unacknowledged -> clear(i)
-        :: job[i].phase != EMPTY && job[i].phase != PARKED && !job[i].unacknowledged && !job[i].stale ->
+        :: job[i].phase == WAITING && !job[i].unacknowledged -> clear(i)
+        :: job[i].phase != EMPTY && job[i].phase != WAITING && !job[i].unacknowledged && !job[i].stale ->
             job[i].stale = true;
 #ifndef RETRIES_OUTLIVE_THE_CONNECTION
             if
@@ -820,7 +820,7 @@ inline line(d, s) {
     :: step(this.phase == IN_POOL, APNsConnection_submit(d, job_number))
     :: step(this.phase == SENT, DispatcherCore_finish__final(d, job_number))
     :: step(this.phase == SENT, DispatcherCore_finish__again(job_number))
-    :: step(this.phase == PARKED && faults > 0, faults--; DispatcherCore_moveWaiting(job_number))
+    :: step(this.phase == WAITING && faults > 0, faults--; DispatcherCore_moveWaiting(job_number))
     :: step(this.outcome == OWED || this.outcome == AGAIN, DispatcherCore_flush__outcome(job_number))
     :: step(this.copy == OWED || this.copy == AGAIN, DispatcherCore_flush__copy(job_number))
     :: step(this.outcome == STORED && !control[d].slow, DispatcherCore_confirm__outcome(job_number))

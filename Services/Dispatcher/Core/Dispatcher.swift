@@ -11,8 +11,7 @@ package import UnixSignals
 
 /// The dispatcher: makes all parts, in the order in which they need each other.
 ///
-/// The path of a job: `DispatcherCore.take` → `sift` → `send` → `APNsPool.submit` → `finish` → `settle` → `flush` → `Publisher.publish` →
-/// `confirm` → `Consumer.acknowledge`. All of it in the core's files, in that order.
+/// docs/path.md has the path of a job, steps 4 to 9.
 package struct Dispatcher: Sendable {
     /// In the order in which they start; they stop in the opposite one, so that publisher and broker outlive the work.
     package let services: [any Service]

@@ -136,7 +136,7 @@ package enum DispatcherReference {
             "From handing results to the broker to its confirmation."),
         DocumentedMetric(
             MetricName.controlApplied, .counter, ["kind"],
-            "Fences, cancels, holds (`hold`, also one that is told again) and their ends (`unhold`) that were read."),
+            "Fences, cancels, holds (`hold`, also one that is sent again) and their ends (`unhold`) that were read."),
         DocumentedMetric(
             MetricName.reloads, .counter, ["result"],
             "Changed credentials: `adopted` or `refused`."),
@@ -148,7 +148,7 @@ package enum DispatcherReference {
             "Jobs of which some delivery is undecided."),
         DocumentedMetric(
             MetricName.atWork, .gauge, ["lane"],
-            "Deliveries of jobs that are not settled; for `bulk` at most about `BULK_DELIVERIES`."),
+            "Deliveries of jobs that are not settled; for `bulk` at most about `BULK_DELIVERIES`, half of it while one app is alone."),
         DocumentedMetric(
             MetricName.unconfirmed, .gauge,
             "Publications that the broker has not confirmed."),
@@ -162,7 +162,7 @@ package enum DispatcherReference {
         DocumentedMetric(
             MetricName.controlElsewhere, .gauge,
             "1 while the control stream is read at another broker node than the one that takes publishes: each 650 ms costs a "
-                + "marker (The control stream). Restart the dispatcher once that node has a running replica of `push.control`."),
+                + "marker. Restart the dispatcher once that node has a running replica of `push.control`."),
         DocumentedMetric(
             MetricName.outcomesRefused, .gauge,
             "1 while the broker refuses outcomes; then nothing is sent."),

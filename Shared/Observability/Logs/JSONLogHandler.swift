@@ -49,10 +49,10 @@ package struct JSONLogHandler: LogHandler {
             fields["error.type"] = .text(String(reflecting: type(of: error)))
         }
         if let repeats {
-            let told = repeats.admit(
+            let omitted = repeats.admit(
                 event.level, label: label, message: event.message.description, fields: fields.mapValues(\.description))
-            guard let told else { return }
-            if told > 0 { fields[RepeatedLines.countKey] = .text("\(told)") }
+            guard let omitted else { return }
+            if omitted > 0 { fields[RepeatedLines.countKey] = .text("\(omitted)") }
         }
         if let provided = metadataProvider?.get() {
             var outer: [String: FlatValue] = [:]

@@ -146,7 +146,7 @@ struct ControlTests {
     }
 
     @Test("Jobs that wait too long for the control stream wait in the broker")
-    func movesParked() throws {
+    func movesWaiting() throws {
         let bench = try CoreBench()
         bench.handle(.controlConnection(isUp: false))
         bench.take(Fixture.job([Fixture.delivery(1)]))

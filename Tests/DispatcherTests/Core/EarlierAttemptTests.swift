@@ -40,11 +40,11 @@ struct EarlierAttemptTests {
         held.take(Fixture.job([Fixture.delivery(1, earlier: .unknown)]))
         #expect(held.retries().first?.deliveries.map(\.earlierOutcome) == [.unknown])
 
-        let parked = try CoreBench(isCaughtUp: false)
-        parked.handle(.controlConnection(isUp: true))
-        parked.take(Fixture.job([Fixture.delivery(1, earlier: .unknown)]))
-        parked.tick(after: 61_000)
-        #expect(parked.retries().first?.deliveries.map(\.earlierOutcome) == [.unknown])
+        let waiting = try CoreBench(isCaughtUp: false)
+        waiting.handle(.controlConnection(isUp: true))
+        waiting.take(Fixture.job([Fixture.delivery(1, earlier: .unknown)]))
+        waiting.tick(after: 61_000)
+        #expect(waiting.retries().first?.deliveries.map(\.earlierOutcome) == [.unknown])
 
         let stopping = try CoreBench()
         stopping.take(Fixture.job([Fixture.delivery(1, earlier: .unknown), Fixture.delivery(2)]))

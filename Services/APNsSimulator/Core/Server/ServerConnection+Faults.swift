@@ -3,7 +3,7 @@ import OpenSSL
 import SystemIO
 
 /// A scenario's changes to one connection.
-struct Suffering {
+struct ActiveFaults {
     /// No byte is answered, not even TLS, until the loop resumes it.
     var isStalled = false
     var refusesTLS = false
@@ -40,18 +40,18 @@ extension ServerConnection {
 
     /// Whether the client's bytes stay unread because of the scenario.
     func isHeldBack() throws(SystemError) -> Bool {
-        if suffering.refusesTLS {
+        if activeFaults.refusesTLS {
             _ = try socket.write(Self.handshakeFailure.span)
             end()
             return true
         }
-        if suffering.isStalled, tls.pendingInput > Self.maximumHeldBack { end() }
-        return suffering.isStalled
+        if activeFaults.isStalled, tls.pendingInput > Self.maximumHeldBack { end() }
+        return activeFaults.isStalled
     }
 
     /// The stalled handshake goes on with the received bytes.
     func resumeHandshake() {
-        suffering.isStalled = false
+        activeFaults.isStalled = false
         do {
             try shakeHands()
         } catch {
@@ -64,40 +64,40 @@ extension ServerConnection {
         scenario = place
         output.roundTrip = place.roundTrip
         do throws(HTTP2Error) {
-            if suffering.window != nil { try http2?.updateSettings(initialWindowSize: HTTP2ServerSettings().initialWindowSize) }
+            if activeFaults.window != nil { try http2?.updateSettings(initialWindowSize: HTTP2ServerSettings().initialWindowSize) }
         } catch {
             end()
         }
-        if suffering.streams != nil { setStreams(UInt32(service.configuration.streams)) }
-        (suffering.window, suffering.streams, suffering.isSilent) = (nil, nil, false)
+        if activeFaults.streams != nil { setStreams(UInt32(service.configuration.streams)) }
+        (activeFaults.window, activeFaults.streams, activeFaults.isSilent) = (nil, nil, false)
     }
 
     /// By a request's fault.
-    func suffer(_ effect: ConnectionEffect, with pending: PendingStep) throws(HTTP2Error) {
+    func apply(_ effect: ConnectionEffect, with pending: PendingStep) throws(HTTP2Error) {
         if case .goAway(let last, _, _, _) = effect, let stream = last.resolved(pending.stream), stream < pending.stream {
-            suffering.goAwayFor = pending.stream
+            activeFaults.goAwayFor = pending.stream
         }
-        try suffer(effect, causedBy: pending.stream)
+        try apply(effect, causedBy: pending.stream)
     }
 
     /// By a request's fault or at a moment.
     /// - Parameter stream: The request; nil for a moment.
-    func suffer(_ effect: ConnectionEffect, causedBy stream: Int32?) throws(HTTP2Error) {
+    func apply(_ effect: ConnectionEffect, causedBy stream: Int32?) throws(HTTP2Error) {
         switch effect {
         case .goAway(let last, let code, let debug, let closes):
             try http2?.goAway(lastStream: last.resolved(stream), code: HTTP2ErrorCode(rawValue: code), debug: debug)
             if closes { end() }
         case .close(let abruptly): close(abruptly: abruptly)
-        case .cut(let closes): suffering.closesAfterCut = closes
-        case .freeze: suffering.isFrozen = true
+        case .cut(let closes): activeFaults.closesAfterCut = closes
+        case .freeze: activeFaults.isFrozen = true
         case .streams(let limit):
-            suffering.streams = limit
+            activeFaults.streams = limit
             setStreams(limit)
         case .window(let bytes):
-            suffering.window = bytes
+            activeFaults.window = bytes
             try http2?.updateSettings(initialWindowSize: bytes)
-        case .silence: suffering.isSilent = true
-        case .answer: suffering.isSilent = false
+        case .silence: activeFaults.isSilent = true
+        case .answer: activeFaults.isSilent = false
         }
     }
 
@@ -115,8 +115,8 @@ extension ServerConnection {
         } catch {
             end()
         }
-        suffering.isFrozen = true
-        if suffering.closesAfterCut { end() }
+        activeFaults.isFrozen = true
+        if activeFaults.closesAfterCut { end() }
     }
 }
 

@@ -28,7 +28,7 @@ extension ServerConnection {
     func carryOut(_ next: PendingStep, effect: ConnectionEffect?) throws(HTTP2Error) {
         // A late GOAWAY, too, must be right about requests that come until then.
         if next.step.action == .goAway { http2?.leaveUnprocessed(above: lastStream(before: next)) }
-        if let effect { try suffer(effect, with: next) }
+        if let effect { try apply(effect, with: next) }
         let isLate = next.delay != .zero
         if isLate { postpone(next) } else { try perform(next) }
         if isLate || next.step.action != .answer { try announce(gate.answered(status: nil, isAuthenticated: isAuthenticated)) }
@@ -46,7 +46,7 @@ extension ServerConnection {
     }
 
     private func perform(_ pending: PendingStep) throws(HTTP2Error) {
-        guard let http2, !suffering.isFrozen else { return noteLost(pending, .connectionFrozen) }
+        guard let http2, !activeFaults.isFrozen else { return noteLost(pending, .connectionFrozen) }
         switch pending.step.action {
         case .answer:
             if try write(pending, on: http2) { noteAnswered(pending) } else { noteLost(pending, .streamClosed) }
@@ -58,7 +58,7 @@ extension ServerConnection {
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
         case .close: end()
         case .halfFrame: try writeHalf(of: pending, on: http2)
-        case .goAway where suffering.goAwayFor == pending.stream: break
+        case .goAway where activeFaults.goAwayFor == pending.stream: break
         case .goAway:
             // This push and later ones were not processed; earlier ones are answered.
             try http2.goAway(lastStream: lastStream(before: pending), code: .noError, debug: pending.step.answer.body ?? [])

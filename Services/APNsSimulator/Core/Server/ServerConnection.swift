@@ -27,7 +27,7 @@ final class ServerConnection {
     /// Its place in the scenario; nil without one.
     var scenario: ConnectionScenario?
     /// The scenario's changes here.
-    var suffering = Suffering()
+    var activeFaults = ActiveFaults()
     var check: RequestCheck
     var gate: StreamGate
     var answers: AnswerWriter
@@ -61,13 +61,13 @@ final class ServerConnection {
         self.service = service
         let configuration = service.configuration
         self.scenario = scenario
-        suffering.begin(scenario?.entrance)
+        activeFaults.begin(scenario?.entrance)
         tls = try TLSSession(server: scenario?.certificateContext ?? service.currentTLS)
         output = ConnectionOutput(socket, tls)
         output.roundTrip = scenario?.roundTrip ?? .zero
         check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
         gate = StreamGate(
-            streams: suffering.streams ?? UInt32(configuration.streams), isGated: configuration.streamGate,
+            streams: activeFaults.streams ?? UInt32(configuration.streams), isGated: configuration.streamGate,
             isPenalised: configuration.streamPenalty)
         answers = AnswerWriter(hasUniqueID: environment == .sandbox)
     }
@@ -124,13 +124,13 @@ final class ServerConnection {
         settings.maxConcurrentStreams = Int(gate.limit)
         settings.maximumBody = Self.maximumBody
         settings.tooManyStreamsText = Self.tooManyStreams
-        if let window = suffering.window { settings.initialWindowSize = window }
+        if let window = activeFaults.window { settings.initialWindowSize = window }
         if scenario?.entrance == .noALPN { return end() }
         // nil also if clients are not asked for one.
         let certificate = tls.peerCertificate.map { ClientCertificate($0) }
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
-        suffering.isFrozen = suffering.freezesWhenEstablished
+        activeFaults.isFrozen = activeFaults.freezesWhenEstablished
         if isLeaving { sayGoodBye() }
         if let certificate, !certificate.environments.contains(environment) { try refuseEnvironment() }
     }
@@ -172,7 +172,7 @@ final class ServerConnection {
 
     /// - Returns: Whether there may be more frames.
     private func encrypt(_ scratch: inout ConnectionScratch) throws -> Bool {
-        guard let http2, !suffering.isFrozen else { return false }
+        guard let http2, !activeFaults.isFrozen else { return false }
         scratch.output.removeAll(keepingCapacity: true)
         let hasMore = try http2.gatherOutput(into: &scratch.output)
         if !scratch.output.isEmpty { try tls.write(scratch.output.span) }
@@ -183,12 +183,12 @@ final class ServerConnection {
     // MARK: For the loop
 
     /// Requests are swallowed: by command, by the scenario, or because the output is frozen.
-    var isSilent: Bool { isSilenced || suffering.isSilent || suffering.isFrozen }
+    var isSilent: Bool { isSilenced || activeFaults.isSilent || activeFaults.isFrozen }
 
     /// By command, which overrules the scenario.
     func setSilent(_ isSilent: Bool) {
         isSilenced = isSilent
-        if !isSilent { suffering.isSilent = false }
+        if !isSilent { activeFaults.isSilent = false }
     }
 
     func end() { isOver = true }
@@ -207,7 +207,7 @@ final class ServerConnection {
     /// - Returns: nil if no byte reaches the client any more, or none should.
     func takeLeave(bytes: Int, until deadline: ContinuousClock.Instant) -> LingeringSocket? {
         guard !isBroken else { return nil }
-        if !suffering.isFrozen { tls.shutdown() }
+        if !activeFaults.isFrozen { tls.shutdown() }
         return LingeringSocket(socket, output, hasReadEnd: hasReadEnd, bytes: bytes, until: deadline)
     }
 

@@ -49,7 +49,7 @@ extension ServerLoop {
         if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
         forEach(event.environment.map { .environment($0) } ?? .all) { connection in
             do throws(HTTP2Error) {
-                try connection.suffer(event.effect, causedBy: nil)
+                try connection.apply(event.effect, causedBy: nil)
             } catch {
                 connection.end()
             }

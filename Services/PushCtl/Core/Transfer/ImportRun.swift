@@ -76,12 +76,12 @@ struct ImportCounts: Equatable, Sendable {
 
     init(through: Int) { self.through = through }
 
-    fileprivate func adding(_ told: JSONValue, through: Int) -> ImportCounts {
+    fileprivate func adding(_ counts: JSONValue, through: Int) -> ImportCounts {
         var sum = self
         sum.through = through
-        sum.created += Int(told["created"]?.integerValue ?? 0)
-        sum.updated += Int(told["updated"]?.integerValue ?? 0)
-        sum.failed += Int(told["failed"]?.integerValue ?? 0)
+        sum.created += Int(counts["created"]?.integerValue ?? 0)
+        sum.updated += Int(counts["updated"]?.integerValue ?? 0)
+        sum.failed += Int(counts["failed"]?.integerValue ?? 0)
         return sum
     }
 }

@@ -35,6 +35,6 @@ extension InstallationPatch {
             .optional("user", .user.orNull, "The signed-in user; null for none."),
             .optional("tokens", RegisteredToken.list, "All its tokens, as in a registration."),
             .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
-            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or no user, is signed in now."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated)
 }

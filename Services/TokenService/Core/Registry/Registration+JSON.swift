@@ -110,7 +110,7 @@ extension Registration {
             .required("user", .user.orNull, "The signed-in user; null for none."),
             .required("tokens", RegisteredToken.list, "All its tokens, at most one per environment and purpose."),
             .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
-            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or no user, is signed in now."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated
 }
 
