@@ -29,17 +29,21 @@ meant." \
 page metrics Metrics "Every program serves \`/metrics\` for Prometheus. Names end in their unit, and counters in \`_total\`." \
     token-service token-service reference metrics -- dispatcher dispatcher reference metrics \
     -- "connections to RabbitMQ" token-service reference broker-metrics -- "every program" token-service reference process-metrics
-page log-keys "Keys of log lines" "Log lines are JSON, one a line: \`ts\`, \`level\`, \`logger\`, \`msg\`, and these keys.
-No line holds a token, a key or a payload." \
+page log-keys "Keys of log lines" "Each program writes its log to standard error, one JSON object a line: \`ts\`, \`level\`, \`logger\`, \`msg\`, and these keys.
+Any line may also have \`repeated\`, \`trace.id\`, \`error\` and \`error.type\`. Lines about settings have \`setting\`,
+\`file.path\` and \`file.mode\`. No line holds a token, a key or a payload." \
     token-service token-service reference log-keys -- dispatcher dispatcher reference log-keys \
     -- "connections to RabbitMQ" token-service reference broker-log-keys
-page errors "Error codes" "The API answers an error with a problem document (RFC 9457): \`type\`, \`title\`, \`status\`, \`detail\`, \`code\`, and
-\`errors\` with a pointer to each fault of the body." \
+page errors "Error codes" "The API answers an error with a problem document (RFC 9457): \`type\`, \`title\`, \`status\`, \`code\`, \`detail\`,
+\`retryable\` (the last column), and, for faults of the body, \`errors\` with a pointer to each." \
     "" token-service reference errors
-page events Events "Every event is a CloudEvents 1.0 document on the exchange \`push.outcomes\`. Webhooks get the events of the topics that
-they ask for." \
+page events Events "Every event is a CloudEvents 1.0 document. Outcomes (\`delivery.…\`) always go to the exchange \`push.outcomes\`. The
+others go there if the app's \`event_stream\` names them. Webhooks get the events that they ask for, whatever
+\`event_stream\` says; a ping is \`push.webhook.ping.v1\`." \
     "" token-service reference events
-page answers "Answers of APNs" "What the dispatcher does when APNs answers with a status other than 200. An unknown reason goes by its status." \
+page answers "Answers of APNs" "What the dispatcher does when APNs answers with a status other than 200. An unknown reason goes by its status.
+The last wait repeats. A row without an attempt used up is reported as \`misconfigured\`. Before \`BadDeviceToken\` ends a
+delivery to a token that APNs never accepted, the dispatcher tries the other environment once." \
     "" dispatcher reference answers
 
 if [ "${2-}" = --check ]; then
