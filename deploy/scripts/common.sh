@@ -154,7 +154,7 @@ package_lists= # set once this run has fetched them
 # Installs the Debian packages that are missing. require_packages PACKAGE…
 require_packages() {
     local missing=() package admin=()
-    command -v dpkg-query >/dev/null || fail "this script installs Debian packages, and there is no dpkg here; see README.md, \"Other systems\"."
+    command -v dpkg-query >/dev/null || fail "this script installs Debian packages, and there is no dpkg here; see .github/CONTRIBUTING.md."
     for package in "$@"; do
         [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
     done

@@ -51,6 +51,37 @@ struct LaneServiceTests {
         }
     }
 
+    /// Promise 10 (docs/promises.md).
+    @Test("While APNs answers none of one app's pushes, another app's jobs of the same lane and pool are sent and settled")
+    func appsShareALane() async throws {
+        let silent = 40
+        try await withServiceBench { bench in
+            // The first proves the connection.
+            for number in 1..<silent { try bench.simulator.script(Fixture.token(number).hex, [.silence]) }
+            let dispatcher = try bench.startDispatcher {
+                $0.prefetch[.now] = 16
+                $0.shutdownDeadline = .seconds(5)
+            }
+            try await bench.publish((0..<silent).map { Self.job([Fixture.delivery($0)], lane: .now) })
+            // Half of the prefetch is at work, the rest of it waits, and so do the others in the broker.
+            _ = await bench.simulator.journal(reaching: 9)
+            let cafe = try (0..<3).map { number in
+                var job = Self.job([Fixture.delivery(silent + number)], lane: .now)
+                job.app = try #require(AppSlug("cafe"))
+                return job
+            }
+            try await bench.publish(cafe)
+            var accepted: Set<PushID> = []
+            while !accepted.isSuperset(of: cafe.flatMap(\.deliveries).map(\.id)) {
+                let event = try await bench.events.next()
+                // A push without an answer for 15 s would make room, and prove nothing.
+                #expect(event.outcome == .accepted, "the silent app's pushes were given up before the other app's came through")
+                accepted.formUnion(event.deliveries.map(\.id))
+            }
+            try await dispatcher.stop()
+        }
+    }
+
     @Test("A dispatcher takes jobs of its lanes only; the others wait in the broker for one that serves them") func lanes() async throws {
         try await withServiceBench { bench in
             let urgent = try bench.startDispatcher { $0.lanes = [.now, .soon] }

@@ -71,7 +71,7 @@ struct ServiceBench: Sendable {
             jobs.map { job in
                 OutgoingMessage(
                     exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(job.lane), messageID: .random(),
-                    contentType: PushJob.contentType, body: job.encoded())
+                    contentType: PushJob.contentType, headers: [PushJob.appHeader: job.app.text], body: job.encoded())
             })
     }
 

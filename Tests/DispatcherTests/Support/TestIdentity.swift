@@ -30,7 +30,7 @@ struct TestIdentity: Sendable {
             """
             {"v": 1, "credentials": [
               {"name": "shop", "team_id": "\(Self.teamID)", "key_id": "\(Self.keyID)", "key_file": "shop.p8",
-               "environments": ["production", "sandbox"], "apps": ["shop"]},
+               "environments": ["production", "sandbox"], "apps": ["shop", "cafe"]},
               {"name": "other", "team_id": "\(Self.teamID)", "key_id": "\(Self.strangerKeyID)", "key_file": "other.p8",
                "environments": ["production"], "apps": ["other"]}
             ]}
