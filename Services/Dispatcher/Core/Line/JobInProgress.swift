@@ -4,7 +4,9 @@ import PushModel
 /// A job from its start to its settlement. The ``SettlementBook`` has its receipt and its unconfirmed messages.
 struct JobInProgress {
     let number: UInt64
+    /// Where it waited: the lane of its queue, and the app of its header. The scheduler counts by it.
     let line: JobLine
+    /// Of the job itself: the gate, fences and pools go by it.
     let app: ControlState.AppIndex
     let job: PushJob
     let headers: JobHeaders
@@ -40,8 +42,8 @@ struct JobInProgress {
 
     /// The number of the try that is being made.
     var attempt: Int { job.attempt + 1 }
-    /// The number of the try before this one, which never left and so cannot make a delivery end as failed or unknown. After a replay there
-    /// may be no earlier try, and an end must have a number of the new life.
+    /// The number of the try before this one. If this try never left, that earlier one is why a delivery ends as failed or unknown. After a
+    /// replay there may be no earlier try, and an end must have a number of the new life.
     var lastAttempt: Int { max(1, job.attempt) }
     var isFirstTry: Bool { job.attempt == 0 && headers.waits == 0 }
 
