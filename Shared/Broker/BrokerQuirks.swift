@@ -41,9 +41,10 @@ enum BrokerQuirks {
         try connection.brokerMajorVersion() < 4
     }
 
-    /// Before 4.0 (3.10.8 was read), a channel that publishes to a quorum queue for the first time asks the node that led the queue then.
-    /// If that node is away, the channel refuses every message to this queue until the node is back, though another node has led the queue
-    /// since (`rabbit_fifo_client:enqueue`, `{badrpc, nodedown}`). 4.0.5 asks the other nodes too. A new channel asks again.
+    /// Before 4.0 (3.10.8 was read), a channel looks up the leader of a quorum queue, and asks that node when it publishes to the queue for
+    /// the first time. If that node is away, the channel refuses every message to this queue until the node is back, though another node
+    /// has led the queue since (`rabbit_fifo_client:enqueue`, `{badrpc, nodedown}`). 4.0.5 asks the other nodes too. A new channel looks
+    /// the leader up again.
     ///
     /// If this is true, `PublisherLoop.renew` makes one. A full queue refuses in the same way.
     static func refusesWhileLeaderIsLost(_ connection: RabbitMQConnection) throws(RabbitMQError) -> Bool {

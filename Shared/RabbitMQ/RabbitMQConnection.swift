@@ -192,7 +192,7 @@ package final class RabbitMQConnection {
         return error
     }
 
-    /// Any send that is not OK leaves the byte stream in the middle of a frame (docs/rabbitmq.md, Receiving).
+    /// A send that is not OK may leave a part of a frame or message on the wire, so the connection is dead (docs/rabbitmq.md, Receiving).
     func check(_ status: Int32, _ operation: String) throws(RabbitMQError) {
         guard status == AMQP_STATUS_OK.rawValue else { throw dead(RabbitMQError(status: status, operation)) }
     }

@@ -3,7 +3,7 @@ import Observability
 import PushModel
 import SystemIO
 
-/// The gauges of pools and credentials, computed at each scrape. Their series come and go with the credentials' files; counters stay.
+/// The metrics of pools and credentials, computed at each scrape. Their series come and go with the credentials' files; counters stay.
 extension DispatcherMetrics {
     private typealias Sample = PrometheusMetrics.Sample
     private typealias View = PoolTable.View

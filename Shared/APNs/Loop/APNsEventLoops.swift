@@ -9,7 +9,7 @@ package final class APNsEventLoops: Sendable {
     private let loops: [EventLoopHandle]
     private let next = Atomic(0)
     let resolver: Resolver
-    /// For credentials without a certificate: one TLS context can serve them all.
+    /// For credentials without a certificate: TLS knows no difference between them, so one context for each trust serves them all.
     private let contexts = Mutex<[TLSTrust: TLSContext]>([:])
 
     /// - Parameter threads: at least one; as many as processors is a good choice.
@@ -64,7 +64,8 @@ final class EventLoopHandle: Sendable {
 /// Messages to an event loop.
 enum EventLoopMessage: Sendable {
     case submit([APNsBatch], PoolContext)
-    /// `cutOff`: when requests still in flight are given up. The continuation is resumed when the pool has none left.
+    /// `cutOff`: when requests still in flight are given up. The continuation is resumed when the pool has no request and no connection
+    /// left.
     case shutDown(PoolContext, cutOff: ContinuousClock.Instant, CheckedContinuation<Void, Never>)
     case resolved(PoolID, ConnectionID, Result<[SocketAddress], ResolveError>)
     case stop

@@ -2,7 +2,7 @@ package import SystemIO
 
 /// A pool's configuration. The defaults follow Apple's advice and others' observations (docs/apns.md).
 package struct APNsPoolConfiguration: Sendable {
-    /// How many connections to keep once more than one request has come, to different addresses if there are several.
+    /// The smallest number of connections to keep once more than one request has come, to different addresses if there are several.
     package var connections = 2
     /// How many there may be while streams are used up. Fewer than `connections` count as many.
     package var maximumConnections = 8
@@ -44,7 +44,7 @@ package struct APNsPoolConfiguration: Sendable {
     package var maximumWait: Duration = .seconds(60)
     package var backoffBase: Duration = .seconds(1)
     package var backoffCap: Duration = .seconds(60)
-    /// A connection that lived that long and answered is replaced without delay.
+    /// A connection that lived that long, and on which APNs has accepted the credential, is replaced without delay.
     package var stableAge: Duration = .seconds(30)
     /// First pause after a credential fault; doubled with each that follows.
     package var probeBase: Duration = .seconds(30)

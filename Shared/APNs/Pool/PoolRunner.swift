@@ -68,7 +68,7 @@ final class PoolRunner {
             maximumRequests: configuration.maximumQueued)
     }
 
-    /// Shut down, and all its requests are answered.
+    /// Shut down, all its requests are answered, and no connection or dial is left.
     var isOver: Bool { isStopping && open.isEmpty && dials.isEmpty }
 
     // MARK: What happens
@@ -177,7 +177,7 @@ final class PoolRunner {
         perform(lifecycle.closed(open.id, now: now))
     }
 
-    /// Puts requests that APNs certainly did not process first in the queue, for another connection if APNs refused them on this one.
+    /// Puts requests that APNs certainly did not process first in the queue. If this connection refused them, another one gets them.
     private func putBack(from open: Open) {
         guard !open.connection.givenBack.isEmpty else { return }
         let shares = Share.joined(open.connection.givenBack)

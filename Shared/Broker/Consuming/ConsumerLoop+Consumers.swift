@@ -93,8 +93,9 @@ extension ConsumerLoop {
     /// Returns when every acknowledgement is applied, so that the connection may be closed.
     ///
     /// RabbitMQ's channel holds back commands for a quorum queue while 32 commands are not applied (``BrokerQuirks``). The beginning and
-    /// the end of a consumer are commands that it waits for. The first answer proves that all earlier commands are applied. While it waits
-    /// for the second, it sends the commands that it held back; the third comes behind them.
+    /// the end of a consumer are commands that it waits for. The first answer proves that the commands sent before it are applied. The
+    /// channel learns of that while it waits for the second answer, and then sends the commands that it held back. The third command comes
+    /// behind them.
     func awaitSettlements(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         for index in subscribed.indices where !subscribed[index].subscription.isStream {
             // This consumer is not here for messages: others come first. A message that it gets goes back when the connection is closed.

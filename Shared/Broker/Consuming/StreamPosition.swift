@@ -4,7 +4,8 @@
 /// first twenty messages. So reading goes on at the last message, and not behind it: if another message comes first, it is another stream.
 ///
 /// If none comes, it is most likely another stream with fewer messages. But a replica that is just starting delivers none either, and
-/// reading millions of messages again takes a minute, so only several readers without a message prove it.
+/// reading millions of messages again takes a minute. So it counts as another stream only after several readers in a row got none of a
+/// stream that has messages.
 struct StreamPosition {
     enum Standing: Equatable {
         /// No message was read, or the last one was seen in the stream that is read now.

@@ -1,4 +1,4 @@
-/// The moment at which an operation ends, with or without an answer of the server.
+/// The latest moment at which an operation ends, with or without an answer of the server.
 struct Deadline: Comparable, Sendable {
     let instant: ContinuousClock.Instant
 

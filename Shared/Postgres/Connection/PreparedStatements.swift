@@ -1,7 +1,7 @@
 /// The statements that one connection has prepared: name by text and parameter types.
 ///
-/// A NULL has its type too, so a statement normally has one entry for all its optional parameters. The literals in the program bound the
-/// number of entries, so none is ever evicted.
+/// A NULL has its type too, so a statement normally has one entry, whether its optional parameters are NULL or not. The literals in the
+/// program bound the number of entries, so none is ever evicted.
 struct PreparedStatements {
     struct Entry {
         let name: String

@@ -1,6 +1,7 @@
 /// A Swift type that a column is decoded as: `let lane: Lane = try row["lane"]`.
 package protocol PostgresDecodable {
-    /// - Throws: `.decoding`, with the column's name, if it holds another type.
+    /// - Throws: `.decoding`, with the column's name, if it holds another type, a value that the Swift type cannot hold, or an unexpected
+    ///   NULL.
     init(_ column: PostgresColumn) throws(PostgresError)
 }
 

@@ -1,7 +1,7 @@
 import StrictJSON
 
-/// The one rule of versions: a reader takes its own version and every earlier one, and refuses a greater one by its number, before it
-/// checks any other field.
+/// The one rule of versions: a reader takes its own version and every earlier one, and refuses a greater one by its number, for any content
+/// of its other fields.
 enum MessageVersion {
     /// The greatest number that is a version, so that a broken message is not taken for a newer one.
     static let limit = 1_000_000

@@ -1,4 +1,4 @@
-/// How a delivery ended. The raw value is the second word of the outcome's routing key.
+/// The result of a delivery, or of one try of it. The raw value is the second word of the outcome's routing key.
 package enum OutcomeClass: String, Sendable, CaseIterable, Hashable {
     case accepted
     case tokenGone = "token_gone"

@@ -4,7 +4,7 @@ package enum RFC3339 {
     /// 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
     private static let writable: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
 
-    /// - Parameter milliseconds: UNIX time. A moment that needs more than four digits of year is written as the nearest one that does not.
+    /// - Parameter milliseconds: UNIX time. A moment outside the years 0 to 9999 is written as the nearest one inside.
     package static func text(milliseconds: Int64) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(24)

@@ -5,8 +5,8 @@ package final class AppendedFile: Sendable {
     private let descriptor: Int32
 
     /// Makes the file, readable by its owner and group; one of that name loses its content.
-    /// - Throws: an error that ``SystemError/isHeldByAnother`` if another writer, of this process or any, has the file, which stays as it
-    ///   is.
+    /// - Throws: an error that ``SystemError/isHeldByAnother`` if another `AppendedFile`, of this process or any, has the file, which stays
+    ///   as it is.
     package init(replacing path: String) throws(SystemError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o640)
         if descriptor < 0 { throw SystemError("open") }

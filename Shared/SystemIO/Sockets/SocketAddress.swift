@@ -1,7 +1,7 @@
 internal import CLinux
 import Glibc
 
-/// A host name has no address (getaddrinfo(3)).
+/// A host name gave no address: it has none, or the resolver failed (getaddrinfo(3)).
 package struct ResolveError: Error, Equatable, CustomStringConvertible {
     package let host: String
     /// `EAI_…`

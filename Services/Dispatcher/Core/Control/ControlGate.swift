@@ -60,7 +60,7 @@ package final class ControlGate: Sendable {
         }
     }
 
-    /// Pools keep unsent requests of these jobs, and of no others, waiting.
+    /// Pools give back their unsent requests of these jobs, and of no others.
     func hold(_ jobs: Set<UInt64>) {
         contents.withLock { $0.heldJobs = jobs }
     }

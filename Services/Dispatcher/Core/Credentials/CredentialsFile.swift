@@ -21,7 +21,7 @@ struct CredentialsFile: Sendable {
     }
 
     /// Reads the file and every file that it names.
-    /// - Throws: ``CredentialsError`` with every fault, and the files that were read.
+    /// - Throws: ``CredentialsError`` with every fault, and the files that were tried, also those that could not be read.
     init(path: String) throws(CredentialsError) {
         var files = CredentialFiles()
         let problems: [String]
@@ -104,7 +104,7 @@ private struct CredentialClaims {
 package struct CredentialsError: Error, Equatable, Sendable, CustomStringConvertible {
     package let path: String
     package let problems: [String]
-    /// The files that were read: if one of them changes, another try is worthwhile.
+    /// The files that were tried, also those that could not be read: if one of them changes, another try is worthwhile.
     let files: CredentialFiles
 
     init(_ path: String, _ problems: [String], files: CredentialFiles) {

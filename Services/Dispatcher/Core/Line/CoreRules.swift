@@ -18,7 +18,7 @@ struct CoreRules: Sendable {
     var deliveries: [Lane: Int] = [.now: 8_000, .soon: 8_000, .bulk: 800]
     /// How many messages of a lane may be here unsettled. Of a single app, half of them may be in progress.
     var prefetch: [Lane: Int] = [.now: 1_000, .soon: 1_000, .bulk: 1_000]
-    /// If a pool has had a job for longer than this, the pool is slow.
+    /// An app's pool is slow if at least half of the app's jobs in a lane have been in progress for this long.
     var slowAfter: Int64 = 2_000
     /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
     var secondCopyAge: Int64 = 5_000

@@ -84,8 +84,8 @@ extension DispatcherCore {
         }
     }
 
-    /// While an app's pool is slow and the app holds most of a lane's prefetch, its newcomers wait in a delayed queue, so that the lane's
-    /// other jobs arrive (docs/promises.md, 10).
+    /// While an app's pool is slow and the app holds more of a lane's prefetch than is left for the others, its newcomers wait in a delayed
+    /// queue, so that the lane's other jobs arrive (docs/promises.md, 10).
     private mutating func stepBack(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard scheduler.isSlow(job.line), control.position == .current else { return }
         for index in candidates.indices { tryAgain(index, because: .notSent, of: &job) }
@@ -110,8 +110,8 @@ extension DispatcherCore {
         }
     }
 
-    /// A held delivery waits in a delayed queue and comes back to be checked again, until the hold is over. That uses up no attempt. It is
-    /// reported once for each hold.
+    /// A held delivery waits in a delayed queue, where it delays no other delivery, and comes back to be checked again, until the hold is
+    /// over. That uses up no attempt. It is reported once for each hold.
     private mutating func putAside(_ deliveries: DeliverySet, of job: inout JobInProgress, under hold: HoldBook.Hold) {
         let isReported = (job.heldBy ?? job.headers.heldBy) == hold.id
         job.heldBy = hold.id

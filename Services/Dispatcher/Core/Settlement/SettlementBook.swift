@@ -102,7 +102,7 @@ struct SettlementBook {
         effects.actions.append(.acknowledge(receipts))
     }
 
-    /// The broker has them, or has refused them.
+    /// The outcomes of a publication: the broker has each message, or has not confirmed it.
     mutating func confirm(
         _ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64, _ effects: inout CoreEffects
     ) -> Change {

@@ -91,7 +91,7 @@ func userPath(_ app: String, _ user: String, _ verb: String) throws -> String {
     return "/v1/apps/\(app.percentEncoded)/users/\(user.percentEncoded)/\(verb)"
 }
 
-/// Makes the output a record: the server, the moment, and the key. The user's name is not repeated.
+/// Makes the output a record: the app, the moment, and the key. The user's name is not repeated.
 func erasureHeading(_ answer: JSONValue) -> String {
     func text(_ name: String) -> String { answer[name]?.stringValue ?? "?" }
     return "A user of \(text("app")) was erased at \(text("erased_at")), as the key \(text("key_id")) asked."

@@ -1,6 +1,6 @@
 import UnixSignals
 
-/// Turns Ctrl-C into an error that says how to resume.
+/// Turns Ctrl-C into an error that says what to do next.
 enum Interruption {
     private enum Ending<Value: Sendable>: Sendable {
         case value(Value)

@@ -18,7 +18,7 @@ struct BulkController: Sendable {
     init(pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics, logger: Logger) {
         let register: InstallationImport.Register = { registrations, app in
             let results = await registration.register(registrations, app: app)
-            // The stream counts a failure when it answers it.
+            // These metrics count successes only. An import counts its failures where it answers them (``ImportTotals``).
             let done = results.compactMap { if case .success(let result) = $0 { result } else { nil } }
             let created = done.count(where: \.isNew)
             metrics.registered(created: created, updated: done.count - created)

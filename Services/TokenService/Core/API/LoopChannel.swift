@@ -42,7 +42,7 @@ struct LoopChannel: ServerChildChannel {
     }
 }
 
-/// Runs `body` on Swift's task threads, because it would keep an event loop from its other connections.
+/// Runs `work` on Swift's task threads, because it would keep an event loop from its other connections.
 func offItsLoop<Result, Failure: Error>(
     _ work: @concurrent () async throws(Failure) -> Result
 ) async throws(Failure) -> Result {

@@ -2,8 +2,9 @@ import Synchronization
 
 /// Remembers for seconds an answer of the database that every request needs.
 ///
-/// All callers that ask at once share one lookup: after an expiry, a thousand separate lookups would overload the database. A key that is
-/// still in demand near the end of its time is looked up again in the background, so that no caller waits.
+/// All callers that ask at once share one lookup. After an expiry, a thousand separate lookups would wait for the pool's few connections,
+/// and the service would refuse their requests. A key that is still in demand near the end of its time is looked up again in the
+/// background, so that no caller waits.
 package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// The share of the memory after which the next caller starts a new lookup.
     private static var freshShare: Double { 0.8 }

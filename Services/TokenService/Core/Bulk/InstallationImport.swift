@@ -6,7 +6,7 @@ import ServiceLifecycle
 /// `POST /v1/apps/{app}/import`: registers every line of a stream and reports the results while it reads.
 ///
 /// Reading and committing overlap by one chunk, and each waits for the other, so that the memory does not grow with the length. Every line
-/// up to `through` is committed. A stream that ends early, for any reason, ends after a whole chunk.
+/// up to `through` is committed or answered with its fault. A stream that ends early, for any reason, ends after a whole chunk.
 package struct InstallationImport: Sendable {
     package typealias Register =
         @Sendable ([Registration], App) async -> [Result<InstallationRegistration.Result, any Error>]

@@ -11,7 +11,7 @@ package final class LineQueue: Sendable {
         case ended
         /// The stream broke off: the missing lines will not come.
         case cut
-        /// The caller stopped it; the lines in the queue are given up.
+        /// The committer wants no more, or the process shuts down; the lines in the queue are given up.
         case stopped
     }
 
@@ -59,7 +59,7 @@ package final class LineQueue: Sendable {
     package init(limit: Limit) { self.limit = limit }
 
     /// Waits while the queue is full.
-    /// - Returns: false when the committer wants no more.
+    /// - Returns: false when the committer wants no more, or the process shuts down.
     package func put(_ lines: [ImportLine]) async -> Bool {
         let committer = state.withLock { state in
             state.lines += lines

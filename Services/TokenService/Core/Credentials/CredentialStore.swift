@@ -7,7 +7,7 @@ package struct CredentialStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Replaces the same dispatcher's last report, and removes credentials that the new report does not name.
+    /// Replaces the same dispatcher's last report, and removes the reports of dispatchers that have not reported for an hour.
     package func replace(by report: CredentialReport) throws {
         let rows = report.credentials.flatMap { credential in credential.apps.map { (app: $0.text, credential) } }
         _ = try session.pipeline([
@@ -21,8 +21,8 @@ package struct CredentialStore {
         ])
     }
 
-    /// The credentials of an app, by environment. A dispatcher reports every minute; after five minutes without a report it is gone. A
-    /// credential that a dispatcher still sends with counts more than one that APNs refuses to another dispatcher.
+    /// The credentials of an app, by environment. A dispatcher reports every minute; after five minutes without a report it is gone. While
+    /// at least one dispatcher still sends with a credential, it has no refusal here, although APNs refuses it to another dispatcher.
     package func credentials(of app: AppSlug) throws -> [AppCredential] {
         try session.execute(
             """

@@ -7,7 +7,7 @@ struct DeadLetterStore {
         var dispositions: [PushID: DeadLetterReplay.Disposition] = [:]
         /// Deliveries that had no outcome, are not sent and get one of our outcomes.
         var stopped: Set<PushID> = []
-        /// The jobs to publish.
+        /// The jobs and the outcomes to publish.
         var claimed: [JobPublisher.Reopened] = []
     }
 

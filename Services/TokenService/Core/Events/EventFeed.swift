@@ -17,7 +17,7 @@ package final class EventFeed: Service {
     }
 
     private static let batch = 500
-    /// Rows that one round reads, of all apps.
+    /// Rows that one round passes at most, of all apps; it reads ``batch`` events of them at most.
     private static let stride: Int64 = 50_000
     /// Between two rounds: with nothing to read, with rows that cannot be read yet, without the lease.
     private static let idlePause = Duration.milliseconds(500)

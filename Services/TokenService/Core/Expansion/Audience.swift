@@ -9,7 +9,7 @@ package struct Audience: Sendable {
     /// Each delivery's lifetime from when it is due, in milliseconds; it ends with the notification in any case.
     package var lifetime: Int64?
     package var mayTryOtherEnvironment: Bool
-    /// How many entries the target lists; nil if fan-out goes through all installations of the app.
+    /// How many entries the target lists; nil if fan-out finds the target among the app's installations.
     package var entries: Int64?
     /// Every device that is meant has one of these tags, and few enough installations have them that their index is the shorter way.
     package var rareTags: [String]?

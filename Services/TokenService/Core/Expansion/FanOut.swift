@@ -30,8 +30,9 @@ package struct FanOut: Sendable {
         self.logger = logger
     }
 
-    /// Goes on until the end, a hold, the broker's absence, its refusals or a cancelled task stops it. The rest keeps its lease, and a
-    /// process takes it up again. It makes one page in any case, to find out whether the broker takes jobs.
+    /// Goes on until the end, a hold, the broker's absence, its refusals or a cancelled task stops it. If it stops before the end, it
+    /// releases the fan-out, and a process takes it up again. Jobs that are not published keep their leases. It makes one page in any case,
+    /// to find out whether the broker takes jobs.
     package func run(_ notification: PushID) async {
         watch.began()
         defer { watch.ended() }

@@ -32,7 +32,7 @@ extension HoldStore {
         return Set(held)
     }
 
-    /// The same for jobs. A job of a cancelled or expired notification is not put aside: it has only to be published.
+    /// The same for jobs. A job that has expired, or whose notification was cancelled, is not put aside: it has only to be published.
     package func putAside(jobs: [JobID]) throws -> Set<JobID> {
         guard !jobs.isEmpty else { return [] }
         return Set(

@@ -9,7 +9,7 @@ package enum PartitionFamily: String, CaseIterable, PostgresEncodable, PostgresD
 }
 
 extension Housekeeper.Settings {
-    /// Counted from when no process uses the rows of a period any more.
+    /// Counted from the moment at which the rows of a period are out of use (`in_use_until`).
     func retentionDays(of family: PartitionFamily) -> Int {
         switch family {
         case .notifications: receiptDays

@@ -25,7 +25,7 @@ struct AwaitedBody: AsyncSequence, Sendable {
     }
 }
 
-/// The handler reads the body of the request that it is answering.
+/// The service reads the body of the request that it is answering.
 struct BodyIsWanted: Sendable {}
 
 extension HTTPRequest {

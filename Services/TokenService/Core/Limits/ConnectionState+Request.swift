@@ -1,8 +1,8 @@
 import NIOHTTP1
 
 extension ConnectionState.Request {
-    /// Refuses heads that the HTTP parser lets pass: any by which two servers in a row could disagree on where a request ends, or whom it
-    /// is for.
+    /// Marks as ambiguous a head that the HTTP parser lets pass: any by which two servers in a row could disagree on where a request ends,
+    /// or whom it is for.
     init(_ head: HTTPRequestHead) {
         let isOld = head.version != .http1_1
         isAmbiguous = Self.isFramingAmbiguous(head.headers, isOld: isOld) || !Self.namesOneHost(head.headers, isOld: isOld)

@@ -30,7 +30,8 @@ package struct RequestLimits: Equatable, Sendable {
         idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
     }
 
-    // Bytes of a request's head; beyond it, 431 and the connection is closed. Room for every header that this API reads.
+    // The limits of a request's head: bytes of a field, bytes of all fields, and the number of fields. Beyond them, 431 and the connection
+    // is closed. Room for every header that this API reads.
     static let headerFieldBytes = 8 * 1024
     static let headerListBytes = 16 * 1024
     static let headerFields = 100

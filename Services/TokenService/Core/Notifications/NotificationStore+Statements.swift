@@ -48,7 +48,8 @@ extension NotificationStore {
     }
 
     /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes a user with
-    /// more tokens than ``maximumResolved``, or with quiet hours, so that an acceptance stays short.
+    /// more tokens than ``maximumResolved``, so that an acceptance stays short. It also takes a user with quiet hours, so that no delivery
+    /// has to wait in an acceptance.
     ///
     /// The first list is a subquery, so that the planner does not see its length. Else it would plan each single notification anew, which
     /// takes longer than all the rest.

@@ -6,7 +6,7 @@ extension NotificationStore {
     private static let targetsOfStatement = 5000
 
     /// The members of a list, as they are now: with the owners' epochs, and tokens with their installations. It leaves out a token without
-    /// an installation: it reaches no device, and an erasure could not find its user.
+    /// an installation. Such a token reaches no device, and an erasure of its user could not find it: no row would record whose it was.
     static func insertTargets(of item: Item) -> [PostgresQuery] {
         let (id, app, request) = (item.notification.id, item.app.id, item.notification.request)
         switch request.target {

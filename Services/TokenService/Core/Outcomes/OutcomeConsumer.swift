@@ -20,7 +20,8 @@ package final class OutcomeConsumer: Service {
     let webhooks: WebhookSubscriptions
     let metrics: TokenServiceMetrics
     let logger: Logger
-    /// Messages that the database refused or could not queue for webhooks: tried again beside the others.
+    /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
+    /// tried again beside the others.
     let later = BatchQueue<OutcomeMessage>()
 
     /// - Parameter received: The queue that `consumer` puts its messages into.

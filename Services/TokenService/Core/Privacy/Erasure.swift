@@ -3,12 +3,14 @@ import PushModel
 
 /// `POST /v1/apps/{app}/users/{user}/erase`: removes all data of one user in one app.
 ///
-/// First the fences, so that no queued push reaches a device of the user. Then the installations' data, in bounded transactions that each
-/// leave a consistent state. If another user has an installation now, only the data of the erased user's time goes. The table `erasures`
-/// lists the remaining work, so repeating a call that was cut short finishes it.
+/// First the fences: from the first committed batches on, no push that was queued for the user reaches a device. Then the installations'
+/// data, in bounded transactions that each leave a consistent state. The history names the installations that the user has left. If another
+/// user has one of them now, only the data of the erased user's time goes. The table `erasures` lists the remaining work, so repeating a
+/// call that was cut short finishes it.
 ///
-/// A registration or push that races with the call is either erased or survives as new. A delivery under way of a notification to others as
-/// well is not removed: its job names the erased token alone, and its outcome leaves no receipt.
+/// Erasure removes every registration and push from before the call. One that races with the call is either erased or survives as new. A
+/// delivery under way of a notification to others as well is not removed: its job names the erased token alone. It ends by itself, and its
+/// outcome leaves no receipt.
 package struct Erasure: Sendable {
     /// Installations in one transaction.
     private static let installationBatch = 100

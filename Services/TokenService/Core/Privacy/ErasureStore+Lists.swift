@@ -4,7 +4,8 @@ import PushModel
 /// Notifications to lists that name the user, or the user's installations and tokens. Erasure removes the user's entries. If a list has no
 /// other entry, it removes the notification.
 ///
-/// The jobs that fan-out made of the list stay: they hold the ids of tokens, which name no user once the tokens are erased.
+/// If a list has other entries, the jobs that fan-out made of it stay as they are: they hold the ids of tokens, which name no user once the
+/// tokens are erased.
 extension ErasureStore {
     struct Listing: Sendable {
         /// They name no other user and are still to be removed.

@@ -73,8 +73,8 @@ package final class JobPublisher: Sendable {
 
     func fannedOut() { settlements.fannedOut() }
 
-    /// Publishes deliveries that a replay opened, and the outcomes of those that it stopped, and waits for the broker's answer. The dead
-    /// letters stay until then.
+    /// Publishes deliveries that a replay opened, and the outcomes of those that it stopped, and waits for the broker's answer. Only the
+    /// dead letters remember them, so the letters stay until the broker has confirmed all of them.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ reopened: [Reopened]) async -> Bool {
         let messages = reopened.flatMap { item in

@@ -28,8 +28,9 @@ package final class PublishSettlements: Service {
     /// Settlements that failed even alone, because a row is locked: tried again beside the others.
     private let later = BatchQueue<Settlement>()
     private let underWay = Mutex<Set<JobID>>([])
-    /// Wakes the relay only if the window was full; with room left it polls anyway. A wake-up for each settlement would make it query at
-    /// once, and each query costs the database as much as publishing hundreds of deliveries.
+    /// Wakes the relay, but only if ``Relay/maximumUnderWay`` jobs were under way. With room left, the relay finds waiting jobs in its own
+    /// rounds. A wake-up for each settlement would make it query at once, and each query costs the database as much as publishing hundreds
+    /// of deliveries.
     private let onSettled: @Sendable () -> Void
 
     package init(

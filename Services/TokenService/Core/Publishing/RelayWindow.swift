@@ -15,7 +15,7 @@ package final class RelayWindow: Sendable {
 
     fileprivate struct State {
         var sizes = Dictionary(uniqueKeysWithValues: Lane.allCases.map { ($0, RelayWindow.maximum) })
-        /// Lanes whose last offer the broker refused as a whole, until it takes a whole offer.
+        /// A lane comes in when the broker refuses a whole offer. It goes out when the broker takes a whole offer.
         var refused: Set<Lane> = []
         var lastAnswers: [Lane: ContinuousClock.Instant] = [:]
     }

@@ -11,7 +11,7 @@ package struct Fence: Equatable, Sendable {
     package let at: Int64
 }
 
-/// The installation named it: from now on it is there, active and registered.
+/// Whether every dispatcher can know of an installation's fences.
 package enum FenceState: String, Sendable {
     /// It was never fenced, as far as the database knows.
     case none

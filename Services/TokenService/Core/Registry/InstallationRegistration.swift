@@ -18,7 +18,7 @@ package struct InstallationRegistration: Sendable {
     /// Below that, a batch of its own costs more than it saves in waiting.
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 4
-    /// How often a registration may find more installations to supersede than expected.
+    /// How often a registration may turn out to supersede more installations than its transaction should.
     private static let maximumPreparations = 5
 
     private let fences: FencePublisher

@@ -3,9 +3,9 @@ import PushModel
 
 /// The names in a change of the registry, locked before any row is read.
 ///
-/// Every change takes these advisory locks first, then row locks: each kind all at once and in ascending order. So two changes that race
-/// for the same token, installation or user wait for each other, even if their rows do not exist yet. After a deadlock with other locks (of
-/// indexes, of foreign keys) the transaction runs again.
+/// Every change takes these advisory locks first, all at once and in ascending order. Then it takes row locks, also all at once and in
+/// ascending order: of installations, then of tokens. So two changes that race for the same token, installation or user wait for each
+/// other, even if their rows do not exist yet. After a deadlock with other locks (of indexes, of foreign keys) the transaction runs again.
 enum RegistryLock {
     /// In the order in which they are locked.
     static func keys(app: App.ID, installations: [PushID] = [], tokens: [DeviceToken] = [], users: [String] = []) -> [Int64] {

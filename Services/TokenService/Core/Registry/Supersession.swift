@@ -4,8 +4,9 @@ import PushModel
 /// Rule 5 of `docs/registration.md` for a user with more other installations than one transaction should end: an app that was switched from
 /// `multi` to `single` may leave tens of thousands.
 ///
-/// Signs them out before the registration itself, in pages whose fences are published; a repeated call finds fewer. Every page checks the
-/// registration, so that a refused one changes nothing. Only a reason that arises after the last page comes too late for that.
+/// Signs them out before the registration itself, which supersedes them anyway. Each page is a transaction whose fences are published, and
+/// a repeated call finds fewer. Every page checks the registration, so that a refused one changes nothing. If the reason to refuse it
+/// arises between the last page and the registration, the others are signed out all the same.
 struct Supersession: Sendable {
     /// Installations in one transaction.
     private static let page = 100

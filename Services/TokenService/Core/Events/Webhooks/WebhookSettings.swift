@@ -4,7 +4,7 @@ import Observability
 
 /// How webhooks are served.
 package struct WebhookSettings: Sendable {
-    /// The delays after each attempt; after the last of them, a message is given up. Jitter is added.
+    /// The delay after each attempt but the last. A message is given up when the attempt after the last delay fails. Jitter is added.
     package var schedule: [Duration]
     /// For one attempt as a whole: name, connection, TLS, request, answer.
     package var timeout: Duration

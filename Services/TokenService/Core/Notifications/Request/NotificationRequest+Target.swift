@@ -7,7 +7,7 @@ extension NotificationRequest.Target {
     /// How many users or installations an upload may name.
     package static let maximumUploaded = 100_000
 
-    /// Nil for a target among the app's installations.
+    /// Nil for tags and for the whole app: fan-out finds these targets among the app's installations.
     var count: Int? {
         switch self {
         case .user, .installation: 1

@@ -3,7 +3,7 @@ import StrictJSON
 
 /// Finds the legal but doubtful parts of a correct request.
 struct RequestWarnings {
-    /// A push that has to arrive within less than this is urgent, with any interruption level.
+    /// A background push that has to arrive within less than this is urgent, even if the request does not say so.
     private static let shortLifetimeMs: Int64 = 10 * 60_000
     /// A call rings no longer.
     private static let callSeconds: Int64 = 60
@@ -89,7 +89,7 @@ extension PushType {
         "attributes-type", "attributes", "input-push-token", "input-push-channel",
     ]
 
-    /// Whether a key of `aps` has an effect in a push of that type; for most types Apple documents none.
+    /// Whether a key of `aps` has an effect in a push of that type. For most types Apple does not document which keys do: every key counts.
     fileprivate static func isKnown(_ key: String, to type: PushType) -> Bool {
         switch type {
         case .alert: notificationKeys.contains(key)

@@ -10,7 +10,7 @@ extension TagExpression {
         }
     }
 
-    /// - Parameter text: As an accepted notification stores it. Nil if it is longer than a request may be.
+    /// - Parameter text: As an accepted notification stores it. Nil if it has more tags or levels than an expression in a request may have.
     static func stored(_ text: String) -> TagExpression? {
         do {
             return try TagExpression(text)
