@@ -76,7 +76,7 @@ struct ProgramTests {
         #expect(help.status == 0)
         for setting in SimulatorSetting.all { #expect(help.output.contains("\n  " + setting.variable + "  ")) }
         #expect(help.output.split(separator: "\n").allSatisfy { $0.count <= 80 })
-        // If the terminal wrapped a line, it would begin at the margin.
+        // If ArgumentParser broke a line again, the rest would begin at the margin.
         let table = help.output.split(separator: "\n").drop { !$0.hasPrefix("  HOST ") }.prefix { !$0.hasPrefix("The keys file") }
         #expect(table.allSatisfy { $0.hasPrefix("  ") })
     }

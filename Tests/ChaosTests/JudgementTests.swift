@@ -243,7 +243,7 @@ struct JudgementTests {
         }
     }
 
-    @Test("The relay may publish a job twice, but only at the beginning of a delivery's life") func publishedTwice() throws {
+    @Test("The token service may publish a job twice, but only at the beginning of a delivery's life") func publishedTwice() throws {
         try expect(.duplicated) { story in
             story.fault(.kill, "token-service-1", from: 12_000, to: 12_000)
             story.push(1, 1, at: 13_000)

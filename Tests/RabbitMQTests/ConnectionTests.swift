@@ -129,7 +129,7 @@ struct ConnectionTests {
         let connection = try RabbitMQConnection.open(configuration)
         try connection.selectConfirms()
         proxy.set(.blackHole)
-        // The silent node still takes connections, so the client asks it last.
+        // The silent node still takes connections, but it has failed, so the client asks it last.
         let other = try FaultProxy(toHost: direct.host, port: direct.port)
         defer { other.stop() }
         var both = configuration

@@ -33,7 +33,7 @@ package struct DocumentedSetting: Sendable {
     }
 
     private static let indent = 6
-    /// One less than 80: a terminal breaks a line that fills it to its end.
+    /// One less than 80: ArgumentParser breaks a line that fills it to its end.
     private static let columns = 79
 
     private static func wrapped(_ text: String, to width: Int) -> [String] {

@@ -14,7 +14,7 @@ enum FuzzTarget: String, CaseIterable {
     case control
     /// A request about channels, or a broadcast: as `request`.
     case channels
-    /// The topics in a client certificate, read before its signature is checked.
+    /// The topics in a client certificate, which are read even if no authority has signed it.
     case certificate
 
     func run(_ bytes: [UInt8]) {

@@ -70,7 +70,7 @@ struct BroadcastTests {
         }
     }
 
-    @Test("The number of channels of all apps is limited, and a deleted one makes room for another")
+    @Test("The number of channels of all apps is limited, and one that is deleted or lost with its capability makes room for another")
     func channelsOfAll() throws {
         var apps = BroadcastApps()
         func key(_ name: String) -> BroadcastApps.Key { BroadcastApps.Key(environment: .sandbox, bundleID: name) }

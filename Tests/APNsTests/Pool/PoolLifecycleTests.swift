@@ -252,7 +252,9 @@ struct PoolLifecycleTests {
         #expect(pool.opened(7) == [.drain(7)], "the pool drains a connection that was still being dialled")
     }
 
-    @Test("Connections that get only 5xx answers open the breaker, which probes with one request at most every fifteen minutes")
+    @Test(
+        "Connections that get only 5xx answers open the breaker, which probes with one connection after pauses that grow to fifteen minutes"
+    )
     func breaker() {
         var pool = lifecycle()
         var now = start

@@ -220,7 +220,7 @@ struct SendingTests {
     }
 
     /// Promise 9 (docs/promises.md).
-    @Test("Unanswered requests of `bulk` do not delay `now`") func unansweredBulk() async throws {
+    @Test("Unanswered requests of `bulk` neither delay `now` nor take its reserved streams") func unansweredBulk() async throws {
         let server = try ScriptedServer { request, hand in
             if request.tag != 1 || request.index == 0 { hand.accept(request) }
         }

@@ -8,7 +8,8 @@ import Testing
 
 @testable import APNs
 
-/// Against the whole simulator. Its rules are Apple's, and it shares no code with the client above HTTP/2.
+/// Against the whole simulator. Its rules are Apple's, and it shares none of them with the client: only the modules HTTP2, OpenSSL,
+/// StrictJSON and SystemIO.
 @Suite("Against the simulator", .timeLimit(.minutes(5)))
 struct SimulatorTests {
     private func with(

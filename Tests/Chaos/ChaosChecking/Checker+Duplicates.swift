@@ -5,7 +5,7 @@ import PushModel
 struct DuplicateSet: Hashable {
     /// Numbers of faults.
     let kills: [Int64]
-    /// The relay may have published it twice as well.
+    /// The token service may have published it twice as well.
     let isPublisher: Bool
 }
 
@@ -77,7 +77,7 @@ extension Checker {
         attempts.contains { $0 >= fault.began - run.settling && $0 <= end }
     }
 
-    /// Whether the relay may have published its notification twice because of the fault.
+    /// Whether the token service may have published its notification twice because of the fault.
     private func isBeingPublished(_ delivery: PushLog.Delivery, _ fault: FaultTimeline.Fault, first: Int64) -> Bool {
         guard delivery.send >= 0 else { return false }
         let begin = max(sends[delivery.send].sentAt, sends[delivery.send].notBefore ?? 0)

@@ -29,7 +29,7 @@ struct FaultTimeline {
         case connection
         /// APNs does not answer requests that it took.
         case apns
-        /// The relay did not get the confirm of a job that it published.
+        /// The token service did not get the confirm of a job that it published.
         case publisher
         /// Pushes that were decided before come after it.
         case lateness
@@ -147,7 +147,7 @@ extension FaultTimeline {
     private static func serverExcuses(_ record: FaultRecord) -> Set<Excuse> {
         switch record.kind {
         case .goAway, .streamLimit, .refusals, .clock: return []
-        // The relay publishes unconfirmed jobs again; connections live on.
+        // Unconfirmed jobs are published again; connections live on.
         case .alarm, .queueLimit, .disk: return [.publisher, .fences]
         case .slowAnswers, .silence: return [.apns, .lateness]
         case .connectionsCut: return [.apns, .connection]

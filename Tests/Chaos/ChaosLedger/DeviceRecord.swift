@@ -14,7 +14,7 @@ package struct DeviceRecord: LedgerRecord, Equatable {
 
     package var token: DeviceToken
     package var event: Event
-    /// The moment in APNs' answer, in milliseconds.
+    /// The moment in APNs' answer, in microseconds and with the precision of milliseconds.
     package var at: Int64
 
     package init(token: DeviceToken, event: Event, at: Int64) {

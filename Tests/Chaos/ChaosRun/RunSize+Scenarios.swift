@@ -27,7 +27,7 @@ extension RunSize {
         name: "overload", notifications: 0, rate: 20, usersPerApp: 200, devicesPerApp: 250, sequence: [.overload], spacing: .seconds(1),
         drain: .seconds(300), judgesAnswers: true, answerWithin: .seconds(5))
 
-    /// Nothing can be written any more, by a policy and by full disks.
+    /// Nothing can be written any more, first because RabbitMQ says that its disk is full, then because the disks are full.
     static let fullDisks = RunSize(
         name: "full-disks", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
         sequence: [.brokerDisk, .brokerDiskFull, .postgresDiskFull], spacing: .seconds(15), drain: .seconds(180), judgesAnswers: true)

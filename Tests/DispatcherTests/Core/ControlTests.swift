@@ -250,7 +250,7 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
         bench.now -= 3_600_000
         bench.tick()
-        #expect(!bench.gate.isOpen, "waiting jobs may have waited for long")
+        #expect(!bench.gate.isOpen, "the unconfirmed publication may have waited for long")
     }
 
     @Test("A marker that comes back late proves nothing, because later messages may lie behind it")

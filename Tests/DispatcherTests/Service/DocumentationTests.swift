@@ -6,7 +6,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("The handbook says what the code does")
+@Suite("The reference's tables and the table of lessons say what the code does")
 struct DocumentationTests {
     @Test("Every setting that is read is in the table, and no other")
     func settings() throws {

@@ -87,7 +87,8 @@ struct RefusedOutcomesServiceTests {
         }
     }
 
-    /// Jobs that wait for room go through a delayed queue. A minute there is longer than this broker's consumer_timeout.
+    /// Jobs that wait for room go through a delayed queue. The usual minute in the dispatcher before that is longer than this broker's
+    /// consumer_timeout.
     private static func dispatcher(_ bench: ServiceBench) throws -> ServiceBench.Running {
         try bench.startDispatcher { $0.waitingPatience = 2_000 }
     }

@@ -241,7 +241,7 @@ struct EventStreamTests {
         _ = try await running.completed(job.notification, shop)
     }
 
-    /// The feed publishes a row with a lower number that is committed later, too, and publishes no row before it is committed.
+    /// The feed also publishes a row with a lower number that is committed later, and holds back rows with higher numbers until then.
     @Test("The feed does not pass over a row that is committed late") func lateCommit() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

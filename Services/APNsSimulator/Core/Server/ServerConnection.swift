@@ -7,7 +7,7 @@ import SystemIO
 final class ServerConnection {
     /// With more ciphertext than this waiting for the client, no more is read from it until it takes some.
     private static let maximumBacklog = 1 << 20
-    /// A request with more than this as a body is reset instead of answered.
+    /// The most bytes of a body that are read. A request with more is answered at once, and its stream ends with the answer.
     private static let maximumBody = 65_536
     /// The text that APNs has been seen to send in its GOAWAY (jchambers/pushy, issue 356).
     private static let tooManyStreams = Array("Maximum active streams violated for this endpoint.".utf8)

@@ -55,7 +55,7 @@ extension ServerLoop {
         schedule(.idleSweep, at: .now + timeout)
     }
 
-    /// Sends GOAWAY over idle connections, and returns when the next one may be due.
+    /// Sends GOAWAY over idle connections, and schedules the next sweep for when one may be due.
     private func sweepIdle(_ now: ContinuousClock.Instant) {
         isSweepScheduled = false
         guard let timeout = service.configuration.idleTimeout else { return }

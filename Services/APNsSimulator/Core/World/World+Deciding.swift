@@ -5,7 +5,7 @@ struct RequestOrigin {
     let environment: SimulatorEnvironment
     let connection: UInt32
     let stream: Int32
-    /// A command makes the connection answer nothing.
+    /// The connection answers nothing: by command, by the scenario, or because its output is frozen.
     var isSilent = false
     /// The scenario's result, regardless of its checks and its device.
     var forced: ScriptedAnswer?
@@ -102,7 +102,7 @@ extension World {
 }
 
 extension World.State {
-    /// An overloaded server says so before it checks the request.
+    /// An overloaded server says so even if the request has another fault.
     fileprivate mutating func overload(_ now: Int64) -> ScriptedAnswer? {
         capacity?.admits(now) ?? true ? nil : .reject(.serviceUnavailable)
     }

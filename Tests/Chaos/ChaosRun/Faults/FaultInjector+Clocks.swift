@@ -5,7 +5,7 @@ extension FaultInjector {
     /// More than the hour after which a provider token is too old for APNs, in either direction.
     private static let step: Int64 = 61 * 60
 
-    /// The other clocks are right. The wrong clock of one process must harm no other process, and only while it is wrong.
+    /// The other clocks are right. The wrong clock of one process may do harm only while it is wrong.
     func setClock(_ service: Platform.Service, ahead: Bool, seconds: Double) async throws {
         let name = service.program.name
         guard let clock = platform.clocks[name] else { return say("    skipped: the clock of \(name) cannot be set") }
