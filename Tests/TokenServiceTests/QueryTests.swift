@@ -1,3 +1,4 @@
+import HTTPTypes
 import PushModel
 import StrictJSON
 import Testing
@@ -23,6 +24,22 @@ struct QueryTests {
     func damaged(text: String) {
         #expect(Self.read("user=\(text)&a=b") == [["user", nil], ["a", "b"]])
         #expect(Self.read("\(text)=b") == [[nil, "b"]])
+    }
+
+    @Test("Every operation refuses a parameter that it does not know, before it does anything") func unknownParameter() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let keyOfAll = try await running.client.post(
+                "/v1/admin/keys", #"{"name":"all","scopes":["devices","send","read","admin"]}"#
+            ).json
+            let all = running.client.with(key: keyOfAll.text("key"))
+            for route in APIRoute.all {
+                var path = route.path.replacing("{app}", with: "shop")
+                for name in ["slug", "user", "id"] { path = path.replacing("{\(name)}", with: PushID.random().description) }
+                let answer = try await all.call(route.method.rawValue, "\(path)?expected_owner=ada")
+                #expect(answer.status == 400 && answer.code == "unknown_parameter", "\(route.method.rawValue) \(route.path)")
+            }
+        }
     }
 
     @Test("A user is found by every way of writing the name") func blanksAndPluses() async throws {

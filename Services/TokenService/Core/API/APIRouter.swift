@@ -16,10 +16,15 @@ final class APIRouter {
     }
 
     func on(_ route: APIRoute, _ handler: @escaping Handler) {
+        let query = OpenAPIDocument.queryNames(of: route)
+        let strict: Handler = { call in
+            try call.allowQuery(query)
+            return try await handler(call)
+        }
         // HEAD as well: the router's own handler would state that a stream has no bytes.
         for method in route.method == .get ? [.get, .head] : [route.method] {
             router.on(RouterPath(route.path), method: method) { [admission] request, context in
-                try await admission.answer(request, context, route, handler)
+                try await admission.answer(request, context, route, strict)
             }
         }
     }

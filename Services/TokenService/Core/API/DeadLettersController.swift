@@ -17,7 +17,6 @@ struct DeadLettersController: Sendable {
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["limit", "app", "reason", "lane", "notification"])
         let limit = try PageQuery.limit(call)
         let list = try await letters.list(try Self.filter(call), limit: limit)
         return JSONAnswer.response(.ok, DeadLetterService.list, list)

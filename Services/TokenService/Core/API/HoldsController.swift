@@ -29,7 +29,6 @@ struct HoldsController: Sendable {
     }
 
     private func list(_ call: APICall, app: App?) async throws -> Response {
-        try call.allowQuery(["limit", "cursor", "state"])
         let limit = try PageQuery.limit(call)
         let state = try call.choice("state", of: Hold.State.self)
         let identity = ["holds", app.map { "\($0.id)" }, state?.rawValue]

@@ -14,7 +14,6 @@ struct NotificationReadingController: Sendable {
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["state", "user", "since", "until", "limit", "cursor"])
         let app = try call.app()
         let list = NotificationList(
             state: try call.choice("state", of: NotificationState.self),
@@ -33,7 +32,6 @@ struct NotificationReadingController: Sendable {
     }
 
     @Sendable private func deliveries(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["state", "reason", "installation", "tokens", "limit", "cursor"])
         let app = try call.app()
         let shown = try call.tokenDisplay()
         let list = DeliveryList(
@@ -64,7 +62,6 @@ struct NotificationReadingController: Sendable {
     }
 
     @Sendable private func explain(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["user"])
         let app = try call.app()
         let id = try call.id("id")
         guard let user = try call.words("user", maximumBytes: StatedUser.maximumBytes) else {

@@ -115,7 +115,6 @@ struct NotificationsController: Sendable {
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
-        try call.allowQuery([])
         let app = try call.app()
         let id = try call.id("id")
         let status = try await pool.transaction(isolation: .repeatableRead) { session in

@@ -28,7 +28,8 @@ enum PageQuery {
 }
 
 extension APICall {
-    /// Refuses an unknown or repeated parameter: a misspelt filter must not show everything.
+    /// Refuses an unknown or repeated parameter: a misspelt filter must not show everything, and a condition that an operation does not know
+    /// must not be passed over.
     func allowQuery(_ names: Set<String>) throws {
         var seen: Set<String> = []
         for parameter in FormQuery(request.uri.query).parameters {

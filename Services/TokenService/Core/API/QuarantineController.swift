@@ -15,7 +15,6 @@ struct QuarantineController: Sendable {
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["limit", "cursor"])
         let app = try call.app()
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try QuarantineList.position(text, app: app) }

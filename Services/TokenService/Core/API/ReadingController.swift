@@ -17,7 +17,6 @@ struct ReadingController: Sendable {
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["tokens"])
         let shown = try call.tokenDisplay()
         let app = try call.app()
         let id = try call.id("id")
@@ -43,7 +42,6 @@ struct ReadingController: Sendable {
     }
 
     private func page(_ call: APICall, user: String?) async throws -> Response {
-        try call.allowQuery(["state", "tag", "seen_after", "seen_before", "limit", "cursor", "tokens"])
         let app = try call.app()
         let shown = try call.tokenDisplay()
         let list = InstallationList(user: user, filter: try call.filter())
@@ -70,7 +68,6 @@ struct ReadingController: Sendable {
     // MARK: Tokens
 
     @Sendable private func search(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["tokens"])
         let shown = try call.tokenDisplay()
         let app = try call.app()
         let (token, environment) = try await call.body().object { body -> (DeviceToken, APNsEnvironment?)? in
@@ -89,7 +86,6 @@ struct ReadingController: Sendable {
     // MARK: History
 
     @Sendable private func history(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["limit", "cursor", "order"])
         let app = try call.app()
         let list = HistoryList(
             installation: try call.id("id"), order: try call.choice("order", of: HistoryList.Order.self) ?? .newestFirst)

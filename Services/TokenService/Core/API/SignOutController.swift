@@ -69,7 +69,6 @@ struct SignOutController: Sendable {
     @Sendable private func deregister(_ call: APICall) async throws -> Response {
         let id = try call.id("id")
         // In the query: a proxy may drop the body of a DELETE, and the guard with it.
-        try call.allowQuery(["expected_user"])
         let user = try call.words("expected_user", maximumBytes: StatedUser.maximumBytes)
         let expected = user.map { ExpectedOwner.exactly($0) } ?? .anyone
         try await signOut.deregister(id, expected: expected, app: call.app())

@@ -121,7 +121,6 @@ struct WebhooksController: Sendable {
     // MARK: Messages
 
     @Sendable private func messages(_ call: APICall) async throws -> Response {
-        try call.allowQuery(["state", "limit", "cursor"])
         let (app, id) = (try call.app(), try call.id("id"))
         let state = try call.choice("state", of: WebhookMessage.State.self)
         let limit = try PageQuery.limit(call)

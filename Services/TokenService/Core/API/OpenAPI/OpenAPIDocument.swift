@@ -11,6 +11,12 @@ package enum OpenAPIDocument {
 
     package static let operations: [Operation] = resources.flatMap(\.operations)
 
+    /// The names of the parameters that the query of a route may have.
+    static func queryNames(of route: APIRoute) -> Set<String> {
+        let parameters = operations.first { $0.route == route }?.parameters ?? []
+        return Set(parameters.filter { $0.place == .query }.map(\.name))
+    }
+
     /// By name: the parts of requests and answers, and the problem that every refusal is.
     package static let schemas = JSONSchema.named(
         in: [problem]

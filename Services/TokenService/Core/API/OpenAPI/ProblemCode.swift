@@ -49,14 +49,10 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     /// Every route behind ``AdmissionMiddleware`` can answer these.
     static let admission: [ProblemCode] = [
         .httpError, .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
-        .shuttingDown,
+        .shuttingDown, .unknownParameter, .repeatedParameter, .invalidEncoding,
     ]
-    /// Every route that reads its query strictly can answer these.
-    static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter, .invalidEncoding]
-    /// The same where a parameter is one of some words.
-    static let query: [ProblemCode] = strictQuery + [.unsupportedValue]
     /// Of a list.
-    static let cursor: [ProblemCode] = strictQuery + [.outOfRange, .invalidCursor, .cursorOfAnotherList]
+    static let cursor: [ProblemCode] = [.outOfRange, .invalidCursor, .cursorOfAnotherList]
     static let page: [ProblemCode] = cursor + [.unsupportedValue]
 }
 

@@ -22,7 +22,7 @@ extension Resource {
         ],
         request: .lines(Registration.bulkItem, "One registration per line, at most 64 KiB; blank lines are passed over."),
         answers: [Answer(200, "The import has begun.", .lines(JSONLines.imported, "A refused line, or how far it has come."))],
-        problems: ProblemCode.strictQuery + [.outOfRange])
+        problems: [.outOfRange])
 
     private static let exportAll = Operation(
         .exportInstallations, "exportInstallations", "Export all installations as a stream",
@@ -31,6 +31,6 @@ extension Resource {
         answers: [
             Answer(200, "The export has begun.", .lines(JSONLines.exported, "An installation; at the end how many, or what broke it off."))
         ],
-        problems: ProblemCode.strictQuery + [.invalidID])
+        problems: [.invalidID])
 
 }

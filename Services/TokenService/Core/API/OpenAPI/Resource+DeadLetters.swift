@@ -16,7 +16,7 @@ extension Resource {
             .query("reason", DeadLetter.reason, "Given up for this reason."), .query("lane", .words(Lane.self), "Of this lane."),
             .query("notification", .uuid, "Of this notification."),
         ], answers: [Answer(200, "Counts of all that the filters meet, and the oldest of them.", .json(DeadLetterService.list))],
-        problems: ProblemCode.query + [.outOfRange, .invalidID] + busy)
+        problems: [.unsupportedValue, .outOfRange, .invalidID] + busy)
 
     private static let read = Operation(
         .readDeadLetter, "readDeadLetter", "One dead letter", "With its job, without payload and whole tokens.",

@@ -33,7 +33,7 @@ extension Resource {
         answers: [
             Answer(200, "The installation.", .json(InstallationRecord.hints), headers: [entityTag]),
             Answer(304, "`If-None-Match` names its state.", headers: [entityTag]),
-        ], problems: ProblemCode.query)
+        ], problems: [.unsupportedValue])
 
     private static let list = Operation(
         .listInstallations, "listInstallations", "An app's installations, page by page", parameters: Parameter.installationFilters,
@@ -54,7 +54,7 @@ extension Resource {
         .deregister, "deregisterInstallation", "Deregister an installation",
         "Signs out, retires its tokens, forgets what it reported. Idempotent.",
         parameters: [.query("expected_user", .user, "Refuse with 409 unless this user is signed in now, or no user.")],
-        answers: [Answer(204, "It is gone.")], problems: ProblemCode.strictQuery + [.outOfRange, .ownerMismatch])
+        answers: [Answer(204, "It is gone.")], problems: [.outOfRange, .ownerMismatch])
 }
 
 extension Parameter {

@@ -40,6 +40,6 @@ extension Resource {
         """,
         parameters: [.query("user", .user, "Whose devices.", isRequired: true)],
         answers: [Answer(200, "A conclusion, one sentence, and every step.", .json(Explanation.response))],
-        problems: ProblemCode.strictQuery + [.outOfRange])
+        problems: [.outOfRange])
 
 }

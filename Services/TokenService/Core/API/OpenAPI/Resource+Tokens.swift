@@ -6,7 +6,7 @@ extension Resource {
     private static let search = Operation(
         .searchToken, "searchToken", "Which installation holds a token, and which did", parameters: [Parameter.tokens],
         request: .json(TokenSearch.request),
-        answers: [Answer(200, "Those that hold it now, and those that once did.", .json(TokenSearch.hints))], problems: ProblemCode.query)
+        answers: [Answer(200, "Those that hold it now, and those that once did.", .json(TokenSearch.hints))], problems: [.unsupportedValue])
 
     private static let logOut = Operation(
         .logOutToken, "logOutToken", "Sign out the installations that hold a token", "Idempotent; also succeeds for an unknown token.",
