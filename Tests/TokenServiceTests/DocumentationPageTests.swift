@@ -28,19 +28,21 @@ struct DocumentationPageTests {
         }
     }
 
-    @Test("The page loads nothing from other hosts, and its policy allows its style") func contentPolicy() async throws {
+    @Test("The page loads nothing from other hosts, and its policy allows its style and its script") func contentPolicy() async throws {
         try await RunningService.run { running in
             let answer = try await running.client.with(key: nil).get("/docs")
             let policy = try #require(answer.header("content-security-policy"))
             #expect(policy.hasPrefix("default-src 'none'; style-src 'sha256-"))
             let html = String(decoding: answer.bytes, as: UTF8.self)
-            for forbidden in ["<script", "<link", "<img", "<iframe", "src=", "@import", "url(", "style=\"", " onclick"] {
+            for forbidden in ["<script ", "<link", "<img", "<iframe", "src=", "@import", "url(", "style=\"", " onclick"] {
                 #expect(!html.contains(forbidden), "\(forbidden)")
             }
-            let style = try #require(html.pieces(after: "<style>", upTo: "<").first)
-            let digest = Base64URL.encode(Digest.sha256(Array(style.utf8)))
-            let allowed = try #require(policy.pieces(after: "sha256-", upTo: "=").first)
-            #expect(allowed.replacing("+", with: "-").replacing("/", with: "_") == digest)
+            let allowed = policy.pieces(after: "sha256-", upTo: "=")
+            for (index, tag) in ["style", "script"].enumerated() {
+                let content = try #require(html.split(separator: "<\(tag)>").last?.split(separator: "</\(tag)>").first)
+                let digest = Base64URL.encode(Digest.sha256(Array(content.utf8)))
+                #expect(allowed[index].replacing("+", with: "-").replacing("/", with: "_") == digest)
+            }
         }
     }
 
@@ -50,9 +52,12 @@ struct DocumentationPageTests {
             let ids = html.pieces(after: " id=\"", upTo: "\"")
             #expect(Set(ids).count == ids.count)
             for operation in OpenAPIDocument.operations { #expect(ids.contains(operation.id)) }
+            #expect(html.pieces(after: "<pre>", upTo: " ").filter { $0 == "curl" }.count == OpenAPIDocument.operations.count)
             for code in ProblemCode.allCases { #expect(ids.contains("problem-\(code.rawValue)")) }
             for link in html.pieces(after: "href=\"", upTo: "\"") {
-                #expect(link == "/openapi.json" || link.hasPrefix("#") && ids.contains(String(link.dropFirst())), "\(link)")
+                #expect(
+                    ["/openapi.json", "/console"].contains(link) || link.hasPrefix("#") && ids.contains(String(link.dropFirst())), "\(link)"
+                )
             }
         }
     }

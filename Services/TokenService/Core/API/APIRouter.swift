@@ -30,8 +30,8 @@ final class APIRouter {
     }
 
     /// Binds a route that needs no key.
-    func open(_ route: APIRoute, _ handler: @escaping @Sendable (Request) -> Response) {
-        router.on(RouterPath(route.path), method: route.method) { request, _ in handler(request) }
+    func open(_ route: APIRoute, _ handler: @escaping @Sendable (Request, Parameters) throws -> Response) {
+        router.on(RouterPath(route.path), method: route.method) { request, context in try handler(request, context.parameters) }
     }
 
     /// All bound routes, `METHOD /path`, as the router itself reports them.

@@ -14,6 +14,9 @@ extension DocumentationPage {
         font-size:.875rem}
         nav a{display:block;padding:.2rem .4rem;border-radius:.3rem;color:var(--text);text-decoration:none}
         nav a:hover,nav a:focus-visible{background:var(--line)}
+        nav a[hidden],article[hidden]{display:none}
+        nav input{width:100%;padding:.4rem;border:1px solid var(--line);border-radius:.3rem;background:var(--ground);color:var(--text);
+        font:inherit}
         nav .brand{font-weight:700;font-size:1rem;margin-bottom:.5rem}
         nav summary{font-weight:600;padding:.45rem .4rem .15rem;cursor:pointer}
         main{padding:1.5rem 2.5rem 6rem;max-width:64rem}

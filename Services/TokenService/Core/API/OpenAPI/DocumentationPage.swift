@@ -1,7 +1,7 @@
 import HTTPTypes
 import Observability
 
-/// The description as one page for people: no scripts, nothing from outside, light and dark, narrow and wide.
+/// The description as one page for people: nothing from outside, light and dark, narrow and wide. The only script is the search.
 enum DocumentationPage {
     static let html: HTML = """
         <!doctype html>
@@ -9,19 +9,20 @@ enum DocumentationPage {
         <meta name="color-scheme" content="light dark"><title>token-service API</title><style>\(style)</style></head>
         <body><a class="skip" href="#content">Skip to the content</a>
         <nav aria-label="Operations"><a class="brand" href="#content">token-service</a>
+        <input id="search" type="search" placeholder="Search (/)" aria-label="Search operations, schemas and problems" hidden="">
+        <p id="found" class="quiet" role="status"></p>
         \(OpenAPIDocument.resources.map { menu($0.name, $0.operations.map(link)) })
         \(menu("Reference", [
-            "<a href=\"#schemas\">Schemas</a>", "<a href=\"#problems\">Problems</a>", "<a href=\"/openapi.json\">openapi.json</a>",
+            "<a href=\"#schemas\">Schemas</a>", "<a href=\"#problems\">Problems</a>", "<a href=\"/openapi.json\">openapi.json</a>", "<a href=\"/console\">Console</a>",
         ]))</nav>
         <main id="content"><h1>token-service API</h1><p class="quiet">Version \(BuildVersion.current.number)</p>
         <p>\(words: OpenAPIDocument.introduction)</p>
         <p>\(words: "Send a key as `Authorization: Bearer psh_…`. No scope includes another; a key is bound to one app or to none.")</p>
-        <pre>curl -H 'Authorization: Bearer psh_…' https://push.example.com/v1/admin/apps</pre>
         \(OpenAPIDocument.resources.map(section))
         <section id="schemas"><h2>Schemas</h2>\(OpenAPIDocument.schemas.sorted { $0.key < $1.key }.map(article))</section>
         <section id="problems"><h2>Problems</h2><p>\(words: "Every `code` that a problem document can have.")</p>
         \(problems(ProblemCode.allCases) { "<code id=\"problem-\($0.rawValue)\">\($0.rawValue)</code>" })</section>
-        </main></body></html>
+        </main><script>\(script)</script></body></html>
         """
 
     private static func menu(_ name: String, _ links: [HTML]) -> HTML { "<details open=\"\"><summary>\(name)</summary>\(links)</details>" }
@@ -50,6 +51,7 @@ enum DocumentationPage {
             <article id="\(operation.id)"><h3><a href="#\(operation.id)">\(words: operation.summary)</a></h3>
             <p class="route">\(method(operation))\(.code(operation.route.path))</p>
             <p>\(words: operation.details)</p><p class="scope">\(words: operation.scopeSentence)</p>
+            <pre>\(curl(operation))</pre>
             \(titled("Parameters", .table(["Name", "In", "Type", "Meaning"], parameters.map(row))))
             \(operation.request.flatMap { titled($0.isRequired ? "Request" : "Request (the body may be left out)", body($0)) })
             \(operation.answers.map(answer))

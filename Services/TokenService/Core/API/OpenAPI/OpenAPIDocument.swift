@@ -3,10 +3,10 @@
 /// It is data, written down once per resource. Tests hold it against the router, the table of routes, the problems that the code
 /// throws, and every answer that any test receives.
 package enum OpenAPIDocument {
-    /// In the order of the page.
+    /// In the order of the page: what most readers look for comes first.
     package static let resources: [Resource] = [
-        .apps, .keys, .installations, .users, .tokens, .bulk, .quarantine, .deadLetters, .privacy, .notifications, .notificationReading,
-        .holds, .webhooks, .operations,
+        .notifications, .notificationReading, .installations, .users, .tokens, .bulk, .apps, .keys, .holds, .webhooks, .quarantine,
+        .deadLetters, .privacy, .operations,
     ]
 
     package static let operations: [Operation] = resources.flatMap(\.operations)
