@@ -12,6 +12,21 @@ import Testing
 
 @Suite("A program explains why it cannot start", .timeLimit(.minutes(5)))
 struct StartTests {
+    @Test("OPERATIONS_PORT serves health, readiness and metrics on a port of their own, and the API's port no longer")
+    func operationsPort() async throws {
+        try await withPlatform { platform in
+            let port = try FreePorts.choose(1)[0]
+            let service = try platform.launchTokenService(["OPERATIONS_PORT": "\(port)"])
+            let operations = RunningService(process: service.process, url: "http://127.0.0.1:\(port)")
+            try await platform.waitUntilReady(operations)
+            for path in ["healthz", "readyz", "metrics"] {
+                let (ending, statuses) = try await platform.shell(
+                    "for url in \(operations.url) \(service.url); do curl -sS -o /dev/null -w '%{http_code} ' $url/\(path); done")
+                #expect(ending == .exited(0) && statuses == "200 404 ", "\(path): \(statuses)")
+            }
+        }
+    }
+
     @Test("A program names a port that is taken, its setting, and what to do") func takenPort() async throws {
         try await withPlatform { platform in
             let other = try TCPListener(host: "127.0.0.1", port: FreePorts.choose(1)[0])

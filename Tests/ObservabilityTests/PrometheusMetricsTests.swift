@@ -4,11 +4,23 @@ import Testing
 
 @Suite("What Prometheus reads")
 struct PrometheusMetricsTests {
+    @Test("A counter without labels is 0 from the start, whether it is described before or after it is made") func zeroFromTheStart() {
+        let metrics = PrometheusMetrics()
+        let described = [DocumentedMetric("push_a_total", .counter, "A."), DocumentedMetric("push_b_total", .counter, "B.")]
+        metrics.observe("push_b_total", isCounter: true) { 7 }
+        metrics.describe(described)
+        #expect(metrics.render().contains("\npush_a_total 0\n") && metrics.render().contains("\npush_b_total 7\n"))
+        Counter(label: "push_a_total", factory: metrics).increment()
+        metrics.describe(described)
+        #expect(metrics.render().contains("\npush_a_total 1\n"))
+    }
+
     @Test("The page has each metric once, with its help, its type and its series in order")
     func rendersPage() {
         let metrics = PrometheusMetrics()
         metrics.describe([
-            DocumentedMetric("push_jobs_total", .counter, "Jobs taken."), DocumentedMetric("push_sizes", .histogram, "Sizes."),
+            DocumentedMetric("push_jobs_total", .counter, ["app", "lane"], "Jobs taken."),
+            DocumentedMetric("push_sizes", .histogram, "Sizes."),
             DocumentedMetric("push_send_duration_seconds", .histogram, "From request to answer."),
         ])
         metrics.setBuckets("push_sizes", [10, 1])

@@ -66,7 +66,8 @@ enum Sample {
                 delivery(1, status: 200, sentAt: sentAt),
                 delivery(
                     2, attempt: 2, status: 200, sentAt: sentAt + 3, environment: .sandbox,
-                    apnsUniqueID: "bb892ea6-c5de-4394-a8ae-a3f2978db329"),
+                    apnsUniqueID: "bb892ea6-c5de-4394-a8ae-a3f2978db329",
+                    traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
             ]
         case .tokenGone:
             [
@@ -86,13 +87,14 @@ enum Sample {
 
     private static func delivery(
         _ digit: UInt64, attempt: Int = 1, status: Int? = nil, reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil,
-        retryAt: Int64? = nil, environment: APNsEnvironment? = nil, apnsUniqueID: String? = nil
+        retryAt: Int64? = nil, environment: APNsEnvironment? = nil, apnsUniqueID: String? = nil,
+        traceparent: String? = nil
     ) -> OutcomeEvent.Delivery {
         OutcomeEvent.Delivery(
             id: PushID(high: 0x3f1c_9a52_6b0e_5d1f, low: 0x8a44_90b7_c2d1_e6f0 | digit), notification: notification,
             installation: PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c00 | digit), attempt: attempt,
             ownerEpoch: digit == 1 ? 7 : 0, status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt,
-            environment: environment, apnsUniqueID: apnsUniqueID)
+            environment: environment, apnsUniqueID: apnsUniqueID, traceparent: traceparent)
     }
 
     static func known<Value>(_ value: Value?) throws -> Value {

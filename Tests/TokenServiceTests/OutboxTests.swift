@@ -1,4 +1,5 @@
 import Logging
+import Observability
 import Postgres
 import PushModel
 import StrictJSON
@@ -84,7 +85,8 @@ struct OutboxTests {
             let settlements = try #require(running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first)
             let publisher = JobPublisher(
                 publisher: running.service.publisher, topology: running.topology, lease: .seconds(30),
-                settlements: settlements, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}))
+                settlements: settlements, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}),
+                waits: LaneWaits(pool: running.pool, logger: Logger(label: "test")), traces: .off)
             let delivery = PushJob.Delivery(
                 id: .random(), token: try #require(DeviceToken(bytes: [1])), environment: .production, installation: .random(),
                 ownerEpoch: 1)

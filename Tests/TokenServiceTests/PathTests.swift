@@ -10,7 +10,7 @@ struct PathTests {
     @Test("The service answers and counts a route as that route") func exactRoute() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            for end in ["", "?a=b"] { #expect(try await Self.send(shop, "/v1/apps/shop/notifications\(end)") == .accepted, "\(end)") }
+            for end in ["", "?"] { #expect(try await Self.send(shop, "/v1/apps/shop/notifications\(end)") == .accepted, "\(end)") }
             // The router would pass over empty parts; no route is found by them.
             for path in ["//v1/apps/shop/notifications", "/v1/apps/shop/notifications/", "/v1/apps//shop/notifications?a=b"] {
                 #expect(try await Self.send(shop, path) == .notFound, "\(path)")

@@ -78,6 +78,8 @@ struct StatementPlanTests {
         "OutboxStore.claimFanOuts": ["fan_outs_free(lane, free_from)", "fan_outs_pkey(notification)"],
         "OutboxStore.markPublished": ["fences_pkey(id)"],
         "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, free_from)"],
+        "JobStore.workedOn": ["jobs_pkey(notification, number)", "receipts_pkey(notification, number)"],
+        "JobStore.publishedWithinADay": ["jobs_pkey(notification)", "notifications_pkey(id)"],
         "JobStore.terms": ["notifications_pkey(id)", "fan_outs_pkey(notification)"],
         "JobStore.variants": ["notification_variants_pkey(notification)"],
         "JobStore.settle": ["jobs_pkey(notification, number)"],

@@ -26,7 +26,7 @@ page settings Settings "Settings are environment variables. A program checks the
 the variable, what was found and what was expected. A misspelt one (\`PREFECTH_NOW\`) is logged with the setting that was
 meant." \
     token-service token-service reference settings -- dispatcher dispatcher reference settings -- apns-simulator apns-simulator reference
-page metrics Metrics "Every program serves \`/metrics\` for Prometheus. Names end in their unit, and counters in \`_total\`." \
+page metrics Metrics "The token service and the dispatcher serve \`/metrics\` for Prometheus. Names end in their unit, and counters in \`_total\`." \
     token-service token-service reference metrics -- dispatcher dispatcher reference metrics \
     -- "connections to RabbitMQ" token-service reference broker-metrics -- "every program" token-service reference process-metrics
 page log-keys "Keys of log lines" "Each program writes its log to standard error, one JSON object a line: \`ts\`, \`level\`, \`logger\`, \`msg\`, and these keys.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the client libraries that are not ours into a Python environment of the checkout's own (.push/python-clients), for IndependentClientTests and ForeignServerTests.
+# Installs the client libraries that are not ours into a Python environment of the checkout's own (.push/python-clients), for IndependentClientTests, ForeignServerTests and TraceTests.
 # Prints the path of its Python. What stands there already, in the wanted versions, is kept.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

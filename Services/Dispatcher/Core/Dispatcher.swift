@@ -70,6 +70,9 @@ package struct Dispatcher: Sendable {
         rules.deliveries[.bulk] = settings.bulkDeliveries
         rules.confirmPatience = Int64(settings.confirmPatience)
         rules.waitingPatience = settings.waitingPatience
+        let exporter = TraceExporter(
+            settings.traces, service: "dispatcher", instance: settings.instance, metrics: registry, logger: logger)
+        rules.traces = Traces(exporter: exporter, ratio: settings.traces.ratio)
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(
@@ -87,25 +90,27 @@ package struct Dispatcher: Sendable {
         metrics.observe({ loop.status }, gate: gate)
         metrics.observe(pools, credentials)
         let readiness = DispatcherReadiness(loop: loop, publisher: publisher, jobs: jobs, pools: pools, credentials: credentials)
-        services = [
-            OperationsServer(
-                host: settings.operationsHost, port: settings.operationsPort, metrics: registry, logger: logger,
-                readiness: { readiness.check() },
-                onListening: { port in
-                    logger.info(
-                        "Serving operations",
-                        metadata: [
-                            LogKey.port: "\(port)", LogKey.instance: "\(settings.instance)", LogKey.version: "\(BuildVersion.current)",
-                        ])
-                    onListening(port)
-                }),
-            publisher, markers, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
-            DispatchService(loop: loop, credentials: credentials, logger: logger),
-            CredentialWatch(
-                keeper: credentials,
-                reporter: CredentialReporter(table: pools, publisher: publisher, topology: topology, source: rules.source),
-                interval: settings.credentialsCheck),
-        ]
+        let exporting: [any Service] = exporter.map { [$0] } ?? []
+        services =
+            exporting + [
+                OperationsServer(
+                    host: settings.operationsHost, port: settings.operationsPort, metrics: registry, logger: logger,
+                    readiness: { readiness.check() },
+                    onListening: { port in
+                        logger.info(
+                            "Serving operations",
+                            metadata: [
+                                LogKey.port: "\(port)", LogKey.instance: "\(settings.instance)", LogKey.version: "\(BuildVersion.current)",
+                            ])
+                        onListening(port)
+                    }),
+                publisher, markers, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
+                DispatchService(loop: loop, credentials: credentials, logger: logger),
+                CredentialWatch(
+                    keeper: credentials,
+                    reporter: CredentialReporter(table: pools, publisher: publisher, topology: topology, source: rules.source),
+                    interval: settings.credentialsCheck),
+            ]
     }
 
     /// Works until a signal or a graceful shutdown, then finishes its work, within the deadline.

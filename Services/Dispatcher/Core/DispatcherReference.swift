@@ -4,7 +4,10 @@ import PushModel
 
 /// The settings, metrics and log keys of the dispatcher, as `--help`, `/metrics` and the handbook show them.
 package enum DispatcherReference {
-    package static let settings: [DocumentedSetting] = [
+    package static let settings = ownSettings + TraceSettings.documented
+    package static let metrics = ownMetrics + TraceExporter.documented
+
+    private static let ownSettings: [DocumentedSetting] = [
         DocumentedSetting(
             "operations.host", "127.0.0.1",
             "where `/healthz`, `/readyz` and `/metrics` are served"),
@@ -97,7 +100,7 @@ package enum DispatcherReference {
             "`trace`, `debug`, `info`, `notice`, `warning`, `error`, `critical`"),
     ]
 
-    package static let metrics: [DocumentedMetric] = [
+    private static let ownMetrics: [DocumentedMetric] = [
         DocumentedMetric(
             MetricName.jobs, .counter, ["lane"],
             "Jobs taken from the broker."),
@@ -127,10 +130,10 @@ package enum DispatcherReference {
             "Jobs given back because the process stops."),
         DocumentedMetric(
             MetricName.duration, .histogram, ["lane"],
-            "From the acceptance of a notification to the last answer of its job's first try."),
+            "From the publishing of a job, which is when it is due, to the last answer of its first try."),
         DocumentedMetric(
             MetricName.queueAge, .histogram, ["lane"],
-            "From the acceptance of a notification to the taking of its job, first tries only."),
+            "From the publishing of a job, which is when it is due, to its taking; first tries only."),
         DocumentedMetric(
             MetricName.settlement, .histogram,
             "From handing results to the broker to its confirmation."),

@@ -37,6 +37,7 @@ package struct DispatcherSettings: Sendable {
     package var instance: String
     package var shutdownDeadline: Duration
     package var logLevel: Logger.Level
+    package var traces: TraceSettings
     /// ``CoreRules/waitingPatience``. No setting: tests shorten it.
     var waitingPatience = CoreRules.standardWaitingPatience
 
@@ -70,6 +71,7 @@ package struct DispatcherSettings: Sendable {
         broker.connectionName = "dispatcher \(instance)"
         shutdownDeadline = try config.seconds("shutdown.deadline.seconds", default: 20, in: 1...600)
         logLevel = try Self.logLevel(config)
+        traces = try TraceSettings(config, logger: logger)
         try check(brokerPrefix, "broker.prefix", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
         try check(instance, "instance", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
     }

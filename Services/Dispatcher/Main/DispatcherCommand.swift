@@ -2,6 +2,7 @@ import ArgumentParser
 import Dispatcher
 import Logging
 import Observability
+import SystemIO
 import UnixSignals
 
 @main
@@ -16,6 +17,7 @@ struct DispatcherCommand: AsyncParsableCommand {
             abstract: "Work until SIGTERM or SIGINT (the default); SIGHUP has the credentials read at once.")
 
         func run() async throws {
+            OpenFileLimit.raise()
             let environment = EnvironmentSettings()
             let metrics = bootstrapObservability(service: "dispatcher", level: try DispatcherSettings.logLevel(environment.config))
             let logger = Logger(label: "dispatcher")

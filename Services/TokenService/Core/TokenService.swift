@@ -35,13 +35,17 @@ package struct TokenService: Sendable {
         let metrics = TokenServiceMetrics(registry: registry)
         let topology = Topology(prefix: configuration.brokerPrefix, ownership: configuration.topologyOwnership)
 
+        let exporter = TraceExporter(configuration.traces, service: "token-service", metrics: registry, logger: logger)
+        let traces = Traces(exporter: exporter, ratio: configuration.traces.ratio)
+
         pool = PostgresPool(configuration.database)
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
         let control = try Publisher(
             name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
         let outbox = Outbox(
-            configuration, pool: pool, publisher: publisher, control: control, topology: topology, metrics: metrics, logger: logger)
+            configuration, pool: pool, publisher: publisher, control: control, topology: topology, metrics: metrics, traces: traces,
+            logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
         metrics.gauge(.holds) { [holds = outbox.holds.cache] in Double(holds.count) }
         let brakes = BrakeWatch()
@@ -56,7 +60,7 @@ package struct TokenService: Sendable {
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
             deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
-            metrics: metrics, logger: logger)
+            metrics: metrics, traces: traces, logger: logger)
 
         let apps = AppStore(pool: pool)
         let keys = KeyStore(pool: pool)
@@ -64,6 +68,7 @@ package struct TokenService: Sendable {
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         self.startup = startup
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup, backlog: outbox.backlog)
+        let console = try ConsoleController()
         var routes: [String] = []
         let uses = KeyUses(store: keys, logger: logger)
         let server = Self.server(
@@ -72,15 +77,26 @@ package struct TokenService: Sendable {
             events: events,
             deadLetters: DeadLetterService(
                 broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
-            metrics: metrics, operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
+            console: console, metrics: metrics, traces: traces,
+            operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
             pool: pool, apps: apps, fences: outbox.fences, settings: configuration.housekeeping, metrics: metrics,
             logger: logger)
-        let reading: [any Service] = [outbox.relay, housekeeper] + events.services
+        let reading: [any Service] = [outbox.relay, outbox.waits, housekeeper] + events.services
+        let exporting: [any Service] = exporter.map { [$0] } ?? []
+        let operating: [any Service] =
+            configuration.operations.map { place in
+                [
+                    OperationsServer(
+                        host: place.host, port: place.port, metrics: registry, logger: logger, readiness: { await readiness.check() },
+                        onListening: { port in logger.info("Serving operations", metadata: [LogKey.operationsPort: "\(port)"]) })
+                ]
+            } ?? []
         services =
-            [startup, uses, outbox.settlements, publisher, control, consumer, outcomes] + reading.map { AfterStartup($0, startup) } + [
+            exporting + operating + [startup, uses, outbox.settlements, publisher, control, consumer, outcomes]
+            + reading.map { AfterStartup($0, startup) } + [
                 server
             ]
     }
@@ -110,7 +126,8 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, authenticator: Authenticator, pool: PostgresPool,
-        outbox: Outbox, events: EventStream, deadLetters: DeadLetterService, metrics: TokenServiceMetrics, operations: OperationsRoutes,
+        outbox: Outbox, events: EventStream, deadLetters: DeadLetterService, console: ConsoleController, metrics: TokenServiceMetrics,
+        traces: Traces, operations: OperationsRoutes,
         logger: Logger, onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
         let limits = configuration.limits
@@ -121,8 +138,8 @@ package struct TokenService: Sendable {
         let router = APIRouter(
             admission: AdmissionMiddleware(
                 authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
-                shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, logger: logger)))
-        router.mount(operations)
+                shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, logger: logger)))
+        if configuration.operations == nil { router.mount(operations) }
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
         metrics.gauge(.changesWaiting) { Double(registration.waitingCount) }
         TokenServiceAPI(
@@ -136,7 +153,8 @@ package struct TokenService: Sendable {
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(
-                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache),
+                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache,
+                    traces: traces),
                 cancellation: outbox.cancellation, uploads: StreamLimit(limits.concurrentUploads, reason: .uploads, metrics: metrics),
                 metrics: metrics,
                 logger: logger),
@@ -147,7 +165,8 @@ package struct TokenService: Sendable {
                 logger: logger),
             deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger),
             holds: HoldsController(pool: pool, holds: outbox.holds),
-            webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks)
+            webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
+            activity: ActivityController(pool: pool, waits: outbox.waits), console: console
         ).bind(to: router)
         routes = router.routes
         let application = Application(

@@ -1,7 +1,7 @@
 package import Broker
 package import Configuration
 package import Logging
-import Observability
+package import Observability
 package import Postgres
 package import PushModel
 package import RabbitMQ
@@ -14,6 +14,8 @@ package struct TokenServiceConfiguration: Sendable {
     /// 0 lets the system choose.
     package var port: Int
     package var limits: RequestLimits
+    /// Where `/healthz`, `/readyz` and `/metrics` are served; nil: on ``port``.
+    package var operations: (host: String, port: Int)?
     package var database: PostgresConfiguration
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
@@ -30,6 +32,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Settings
     package var webhooks: WebhookSettings
+    package var traces: TraceSettings
 
     /// - Parameter logger: Warns of secret files that others can read.
     /// - Throws: `ConfigurationError`, which names the environment variable and what it should be.
@@ -37,6 +40,8 @@ package struct TokenServiceConfiguration: Sendable {
         host = config.text("http.host", default: "127.0.0.1")
         port = try config.integer("http.port", default: 8080, in: 0...65_535)
         limits = try RequestLimits(config)
+        let operationsHost = config.text("operations.host", default: "127.0.0.1")
+        operations = try config.optionalInteger("operations.port", in: 0...65_535).map { (host: operationsHost, port: $0) }
         database = try Self.database(config, logger: logger)
         broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
@@ -49,6 +54,7 @@ package struct TokenServiceConfiguration: Sendable {
         fanOutPage = try config.integer("fanOut.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
         webhooks = try WebhookSettings(config, logger: logger)
+        traces = try TraceSettings(config, logger: logger)
         housekeeping = Housekeeper.Settings(
             interval: try config.seconds("housekeeping.intervalSeconds", default: 3600, in: 1...86_400),
             historyDays: try config.integer("history.retentionDays", default: 90, in: 1...3650),

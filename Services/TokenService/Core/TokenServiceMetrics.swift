@@ -30,6 +30,21 @@ package struct TokenServiceMetrics: Sendable {
             })
         created = counter(.registrations, [("result", "created")])
         updated = counter(.registrations, [("result", "updated")])
+        // Exist at 0, as those without labels do (``PrometheusMetrics/describe(_:)``).
+        func begin<Value: CaseIterable & RawRepresentable<String>>(_ name: MetricName, _ label: String, _: Value.Type) {
+            for value in Value.allCases { _ = counter(name, [(label, value.rawValue)]) }
+        }
+        begin(.requestsShed, "reason", LoadShedding.Reason.self)
+        begin(.outcomes, "class", OutcomeClass.self)
+        begin(.commitsRepeated, "reason", InstallationRegistration.RepeatReason.self)
+        begin(.housekeepingRounds, "result", Housekeeper.RoundResult.self)
+        begin(.retentionRemoved, "kind", Retention.Kind.self)
+        begin(.webhookAttempts, "result", WebhookAttempt.Outcome.Result.self)
+        begin(.webhooksDisabled, "reason", Webhook.DisabledReason.self)
+        for reason in ["gone", "rejected"] { _ = counter(.retired, [("reason", reason)]) }
+        for log in EventLog.allCases {
+            for sink in EventSink.Kind.allCases { _ = counter(.eventsPublished, [("log", log.rawValue), ("sink", sink.rawValue)]) }
+        }
         changesPerCommit = Recorder(label: MetricName.changesPerCommit.rawValue, dimensions: [], aggregate: true, factory: registry)
     }
 
@@ -53,6 +68,13 @@ package struct TokenServiceMetrics: Sendable {
     package func observe(_ window: RelayWindow) {
         for lane in Lane.allCases {
             gauge(.publishRefused, [("lane", lane.rawValue)]) { window.isRefused(lane) ? 1 : 0 }
+        }
+    }
+
+    package func observe(_ waits: LaneWaits) {
+        for lane in Lane.allCases {
+            gauge(.laneWait, [("lane", lane.rawValue)]) { waits.wait(of: lane) }
+            gauge(.laneSlack, [("lane", lane.rawValue)]) { waits.slack(of: lane) }
         }
     }
 

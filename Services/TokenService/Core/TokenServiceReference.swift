@@ -3,7 +3,10 @@ import PushModel
 
 /// The settings, metrics and log keys of the token service, as `--help`, `/metrics` and the handbook show them.
 package enum TokenServiceReference {
-    package static let settings: [DocumentedSetting] = [
+    package static let settings = ownSettings + TraceSettings.documented
+    package static let metrics = ownMetrics + TraceExporter.documented
+
+    private static let ownSettings: [DocumentedSetting] = [
         DocumentedSetting(
             "http.host", "127.0.0.1",
             "where to listen"),
@@ -11,8 +14,14 @@ package enum TokenServiceReference {
             "http.port", "8080",
             "0 to 65535; 0 lets the system choose"),
         DocumentedSetting(
+            "operations.port", "none",
+            "serves `/healthz`, `/readyz` and `/metrics` on a port of their own, 0 to 65535; without it they are on `HTTP_PORT`"),
+        DocumentedSetting(
+            "operations.host", "127.0.0.1",
+            "where to listen on `OPERATIONS_PORT`"),
+        DocumentedSetting(
             "http.max.connections", "1000",
-            "1 to 100000; keep `ulimit -n` 100 above it"),
+            "1 to 100000; keep the hard limit of open files (`ulimit -Hn`) 100 above it"),
         DocumentedSetting(
             "http.max.concurrent.requests", "500",
             "worked on at once before 503, 1 to 100000"),
@@ -124,7 +133,7 @@ package enum TokenServiceReference {
             "trace, debug, info, notice, warning, error, critical"),
     ]
 
-    package static let metrics: [DocumentedMetric] = [
+    private static let ownMetrics: [DocumentedMetric] = [
         DocumentedMetric(
             MetricName.requests.rawValue, .counter, ["method", "route", "status"],
             "Requests answered; the method is one of RFC 9110's, PATCH or `other`."),
@@ -167,6 +176,14 @@ package enum TokenServiceReference {
         DocumentedMetric(
             MetricName.publishRefused.rawValue, .gauge, ["lane"],
             "1 while the broker takes none of the lane's jobs: its queue is full or gone; alert on any."),
+        DocumentedMetric(
+            MetricName.laneWait.rawValue, .gauge, ["lane"],
+            "How long the oldest job has waited that is published and that no dispatcher has worked on; 0 if none waits. As of the last "
+                + "look, every 2 s while PostgreSQL answers. Each process shows the jobs that it published, and after its start those of "
+                + "the last day: use the largest."),
+        DocumentedMetric(
+            MetricName.laneSlack.rawValue, .gauge, ["lane"],
+            "Time until the first of these jobs expires; at most 86400, which also stands for no waiting job. Use the smallest."),
         DocumentedMetric(
             MetricName.fanOutsLive.rawValue, .gauge,
             "Fan-outs through audiences that are under way in this process."),
@@ -306,6 +323,7 @@ package enum TokenServiceReference {
         DocumentedLogKey(LogKey.notifications, "notifications that an erasure changed"),
         DocumentedLogKey(LogKey.outcome, "the class of an outcome"),
         DocumentedLogKey(LogKey.partitions, "partitions that were made or dropped"),
+        DocumentedLogKey(LogKey.operationsPort, "the port of `/healthz`, `/readyz` and `/metrics`, if it is not the API's"),
         DocumentedLogKey(LogKey.port, "the port of the API"),
         DocumentedLogKey(LogKey.reason, "why, in one word or in the other side's words"),
         DocumentedLogKey(LogKey.removed, "stale installations that were deregistered"),

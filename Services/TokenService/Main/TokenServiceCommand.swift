@@ -3,6 +3,7 @@ import Broker
 import Logging
 import Observability
 import Postgres
+import SystemIO
 import TokenService
 import UnixSignals
 
@@ -17,6 +18,7 @@ struct TokenServiceCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Serve until SIGTERM or SIGINT (the default).")
 
         func run() async throws {
+            OpenFileLimit.raise()
             let environment = EnvironmentSettings()
             let metrics = bootstrapObservability(
                 service: "token-service", level: try TokenServiceConfiguration.logLevel(environment.config))

@@ -9,13 +9,14 @@ final class Watchdog: Sendable {
 
     init(over liveness: LoopLiveness, client: String, limit: Duration, logger: Logger) throws(SystemError) {
         let stopped = try WakeUp()
+        let cuts = Counter(label: MetricName.watchdogCuts, dimensions: [(MetricName.client, client)])
         self.stopped = stopped
         try SystemThread.start(name: "\(client)-watch") {
             do throws(SystemError) {
                 let rest = try Rest(wokenBy: stopped)
                 while try !rest.take(upTo: limit / 4) {
                     guard liveness.cut(ifSilentFor: limit) else { continue }
-                    Counter(label: MetricName.watchdogCuts, dimensions: [(MetricName.client, client)]).increment()
+                    cuts.increment()
                     logger.error("A call to the broker hung: its connection was cut", metadata: [LogKey.client: "\(client)"])
                 }
             } catch {

@@ -33,8 +33,16 @@ package final class PrometheusMetrics: Sendable {
     package init() {}
 
     /// Gives metrics their HELP lines. A metric that is not described is exported without one.
+    ///
+    /// Counters without labels exist at 0 from now on: Prometheus sees no increase in the first value of a series.
     package func describe(_ metrics: [DocumentedMetric]) {
-        state.withLock { state in for metric in metrics { state.help[metric.name] = metric.help } }
+        state.withLock { state in
+            for metric in metrics {
+                state.help[metric.name] = metric.help
+                guard metric.kind == .counter, metric.labels.isEmpty, state.families[metric.name] == nil else { continue }
+                state.families[metric.name] = Family(kind: .counter, series: [PrometheusLabels([]): PrometheusCounter()])
+            }
+        }
     }
 
     /// - Parameters:

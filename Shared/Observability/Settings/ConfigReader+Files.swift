@@ -1,5 +1,6 @@
 package import Configuration
 import FoundationEssentials
+import Glibc
 package import Logging
 
 extension ConfigReader {
@@ -49,16 +50,15 @@ extension ConfigReader {
         return path
     }
 
-    /// Group and others, any of read, write, execute. A warning only: orchestrators mount secrets with modes of their own.
+    /// Group and others, any of read, write, execute. The process's own group may read: orchestrators give secrets to it (`fsGroup`). A
+    /// warning only: they mount secrets with modes of their own.
     private static func warnIfOthersMayRead(_ path: String, variable: String, logger: Logger) {
-        let permissions: Int?
-        do {
-            let target = URL(filePath: path).resolvingSymlinksInPath().path
-            permissions = try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int
-        } catch {
-            permissions = nil
-        }
-        guard let permissions, permissions & 0o077 != 0 else { return }
+        let target = URL(filePath: path).resolvingSymlinksInPath().path
+        guard let attributes = try? FileManager.default.attributesOfItem(atPath: target),
+            let permissions = attributes[.posixPermissions] as? Int
+        else { return }
+        let isOwnGroup = attributes[.groupOwnerAccountID] as? UInt32 == getegid() && getegid() != 0
+        guard permissions & (isOwnGroup ? 0o037 : 0o077) != 0 else { return }
         logger.warning(
             "A secret file can be read by others than its owner",
             metadata: ["setting": "\(variable)", "file.path": "\(path)", "file.mode": "\(String(permissions, radix: 8))"])

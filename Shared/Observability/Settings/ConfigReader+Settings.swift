@@ -35,6 +35,15 @@ extension ConfigReader {
         return number
     }
 
+    /// A number from 0 to 1.
+    package func fraction(_ key: String, default fallback: Double) throws(ConfigurationError) -> Double {
+        guard let text = optionalText(key) else { return fallback }
+        guard let number = Double(text), (0...1).contains(number) else {
+            throw ConfigurationError(key, expected: "a number from 0 to 1", given: text)
+        }
+        return number
+    }
+
     /// `true` or `false`, and the provider's synonyms (`yes`, `no`, `1`, `0`).
     package func flag(_ key: String, default fallback: Bool) throws(ConfigurationError) -> Bool {
         if let flag = bool(forKey: ConfigKey(key)) { return flag }

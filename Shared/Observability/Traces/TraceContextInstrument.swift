@@ -47,9 +47,12 @@ extension TraceContext {
         return try await InstrumentationContext.$current.withValue(context) { try await operation() }
     }
 
+    /// The log's key of a trace's id.
+    package static let logKey = "trace.id"
+
     /// Puts the current trace's id into every record of the log.
     package static let metadataProvider = Logger.MetadataProvider {
         guard let trace = TraceContext.current else { return [:] }
-        return ["trace.id": "\(trace.traceID)"]
+        return [logKey: "\(trace.traceID)"]
     }
 }

@@ -10,6 +10,7 @@ extension OutcomeEvent.Delivery {
         case retryAt = "retry_at_ms"
         case environment
         case apnsUniqueID = "apns_unique_id"
+        case traceparent
 
         static let table = FieldTable(Field.self)
     }
@@ -34,6 +35,7 @@ extension OutcomeEvent.Delivery {
             writer.field("retry_at_ms", retryAt)
             writer.field("environment", environment?.rawValue)
             writer.field("apns_unique_id", apnsUniqueID)
+            writer.field("traceparent", traceparent)
         }
     }
 
@@ -55,6 +57,7 @@ extension OutcomeEvent.Delivery {
         var retryAt: Int64?
         var environment: APNsEnvironment?
         var apnsUniqueID: String?
+        var traceparent: String?
         var place = try scanner.fields(Field.table.names)
         while let field = try Field.table.next(in: &scanner, &place) {
             switch field {
@@ -70,12 +73,13 @@ extension OutcomeEvent.Delivery {
             case .retryAt: retryAt = try scanner.null() ? nil : try scanner.integer()
             case .environment: environment = try scanner.null() ? nil : APNsEnvironment(rawValue: try scanner.string())
             case .apnsUniqueID: apnsUniqueID = try scanner.null() ? nil : OutsideText.harmless(try scanner.string())
+            case .traceparent: traceparent = try scanner.null() ? nil : try scanner.string()
             }
         }
         self.init(
             id: try scanner.require(id, "id"), notification: try scanner.require(notification, "notification"),
             installation: try scanner.require(installation, "installation"), attempt: try scanner.require(attempt, "attempt"),
             ownerEpoch: ownerEpoch, status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt,
-            environment: environment, apnsUniqueID: apnsUniqueID)
+            environment: environment, apnsUniqueID: apnsUniqueID, traceparent: traceparent)
     }
 }

@@ -40,12 +40,14 @@ package struct OutcomeEvent: Equatable, Sendable {
         package var environment: APNsEnvironment?
         /// APNs' `apns-unique-id`, which only the sandbox sends.
         package var apnsUniqueID: String?
+        /// The trace of the attempt (W3C Trace Context), if it is sampled.
+        package var traceparent: String?
 
         package init(
             id: PushID, notification: PushID, installation: PushID, attempt: Int, ownerEpoch: Int64? = nil, status: Int? = nil,
             reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil,
             environment: APNsEnvironment? = nil,
-            apnsUniqueID: String? = nil
+            apnsUniqueID: String? = nil, traceparent: String? = nil
         ) {
             self.id = id
             self.notification = notification
@@ -59,6 +61,7 @@ package struct OutcomeEvent: Equatable, Sendable {
             self.retryAt = retryAt
             self.environment = environment
             self.apnsUniqueID = apnsUniqueID
+            self.traceparent = traceparent
         }
     }
 

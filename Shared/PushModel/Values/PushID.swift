@@ -61,6 +61,9 @@ package struct PushID: Hashable, Sendable, Comparable {
             low: generator.next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
     }
 
+    /// The time that a version 7 begins with, in UNIX milliseconds; nil for other versions.
+    package var milliseconds: Int64? { high & 0xf000 == 0x7000 ? Int64(high >> 16) : nil }
+
     package static func random() -> PushID {
         PushID(
             high: UInt64.random(in: .min ... .max) & ~0xf000 | 0x4000,

@@ -43,11 +43,13 @@ extension DispatcherBenchmark.Compare {
 
     /// Fills the queue while the dispatchers stand still, then lets them go and waits for the last outcome.
     func dispatch(
-        _ jobs: Int, of deliveriesPerJob: Int, app: String = "shop", by pids: [Int32], on broker: BrokerOptions, answerMilliseconds: Int = 0
+        _ jobs: Int, of deliveriesPerJob: Int, app: String = "shop", by pids: [Int32], on broker: BrokerOptions,
+        answerMilliseconds: Int = 0,
+        sampleEvery: Int = 0
     ) async throws -> Sample {
         let load = try LoadOptions.parse([
             "--jobs", "\(jobs)", "--deliveries-per-job", "\(deliveriesPerJob)", "--answer-milliseconds", "\(answerMilliseconds)", "--app",
-            app,
+            app, "--sample-every", "\(sampleEvery)",
         ])
         for pid in pids { kill(pid, SIGSTOP) }
         defer { for pid in pids { kill(pid, SIGCONT) } }

@@ -15,6 +15,8 @@ extension DispatcherBenchmark {
         var pid: Int32
         @Option(help: "The id of a dispatcher on the prefix 'single', on any processor.") var singlePid: Int32
         @Option(help: "The ids of two dispatchers on the prefix 'pair', on any processor.") var pairPid: [Int32]
+        @Option(help: "The id of a dispatcher on the prefix 'traced', kept on the same processor as --pid, with a trace collector.")
+        var tracedPid: Int32
         @Option(help: "The id of a dispatcher on the prefix 'pools': 150 credentials in two environments, for the apps app-0, app-1, …")
         var poolsPid: Int32
         @Option(help: "The simulator's production port on localhost.") var port: Int
@@ -29,7 +31,7 @@ extension DispatcherBenchmark {
         @Option(help: "Connections of the dispatchers, and of h2load beside them.") var connections = 2
         @Option(help: "The processor to keep h2load and the client on; give the dispatcher the same one.") var core = 0
         @Option(help: "Also write the JSON object to this file.") var json: String?
-        @Option(help: "Only these parts: client, queue, pair, memory, pools, headers.") var part: [String] = []
+        @Option(help: "Only these parts: client, queue, traces, pair, memory, pools, headers.") var part: [String] = []
 
         func validate() throws {
             guard rounds >= 1, deliveries >= 1000, connections >= 1, requests >= 1000, pairPid.count == 2 else {
@@ -43,6 +45,7 @@ extension DispatcherBenchmark {
             var measures: [Measure] = []
             if isWanted("client") { measures += try measureClient(beside: h2load) }
             if isWanted("queue") { measures += try await measureQueue(beside: h2load) }
+            if isWanted("traces") { measures += try await measureTraces() }
             if isWanted("pair") { measures += try await measurePair() }
             if isWanted("memory") { measures += try await measureMemory() }
             if isWanted("pools") { measures += try await measurePools() }

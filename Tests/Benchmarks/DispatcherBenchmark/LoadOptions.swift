@@ -26,6 +26,8 @@ struct LoadOptions: ParsableArguments {
     @Option(help: "Bytes of payload, at least 30.") var payloadBytes = 200
     @Option(help: "Which tokens: those that the simulator answers after so many milliseconds.") var answerMilliseconds = 0
 
+    @Option(help: "Every so many jobs one whose trace is sampled; 0: none. The others carry a trace that is not.") var sampleEvery = 0
+
     var deliveries: Int { jobs * deliveriesPerJob }
 
     func validate() throws {
@@ -52,6 +54,16 @@ struct LoadOptions: ParsableArguments {
         }
     }
 
+    private func traceparent(_ number: Int) -> String {
+        let isSampled = sampleEvery > 0 && number.isMultiple(of: sampleEvery)
+        return "00-\(hex(.random(in: 1 ... .max)))\(hex(.random(in: 1 ... .max)))-\(hex(.random(in: 1 ... .max)))-0\(isSampled ? 1 : 0)"
+    }
+
+    private func hex(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
     private func message(_ number: Int, _ topology: Topology) throws -> OutgoingMessage {
         guard let app = AppSlug(app), let lane = Lane(rawValue: lane), let environment = APNsEnvironment(rawValue: environment) else {
             throw ValidationError("not validated")
@@ -75,7 +87,8 @@ struct LoadOptions: ParsableArguments {
             })
         return OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(lane), messageID: .random(),
-            contentType: PushJob.contentType, headers: [PushJob.appHeader: job.app.text], body: job.encoded())
+            contentType: PushJob.contentType, headers: [PushJob.appHeader: job.app.text, "traceparent": traceparent(number)],
+            body: job.encoded())
     }
 }
 

@@ -133,6 +133,25 @@ struct SharingTests {
         #expect(bench.submitted.count == 1)
     }
 
+    @Test("Jobs that wait for the control stream do not make their app slow, neither meanwhile nor afterwards") func uncertainStream()
+        throws
+    {
+        let bench = try CoreBench { $0.prefetch = [.now: 8, .soon: 8, .bulk: 8] }
+        for tag in 1...6 { take(bench, UInt64(tag)) }
+        bench.handle(.controlConnection(isUp: false))
+        while !bench.submitted.isEmpty { bench.finishNext { _ in .stopped(.held) } }
+        bench.tick(after: 2_500)
+        take(bench, 7)
+        #expect(bench.core.jobs.count == 4, "the app's bound holds")
+        try bench.catchUp()
+        bench.tick()
+        take(bench, 8)
+        #expect(bench.submitted.count == 4 && bench.retries().isEmpty)
+        bench.tick(after: 2_000)
+        take(bench, 9)
+        #expect(!bench.retries().isEmpty, "now the pool is slow")
+    }
+
     @Test("An app has as many of a lane's deliveries at work as are free, until outcomes are confirmed") func leavesDeliveries() throws {
         let bench = try CoreBench { $0.deliveries[.bulk] = 6 }
         take(bench, 1, deliveries: 2)

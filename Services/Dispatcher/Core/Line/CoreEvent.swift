@@ -47,8 +47,8 @@ enum CoreAction: Sendable {
 /// An event for the log. Never a token or a payload.
 enum CoreNote: Equatable, Sendable {
     case undecodable(reason: String, detail: String, messageID: PushID?)
-    case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID)
-    case deadLettered(notification: PushID, reason: String, deliveries: Int)
+    case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID, trace: String?)
+    case deadLettered(notification: PushID, reason: String, deliveries: Int, trace: String?)
     case unreadableControlMessage(detail: String)
     /// With this many holds in force.
     case controlCaughtUp(holds: Int)
@@ -80,7 +80,7 @@ struct CoreTally: Equatable, Sendable {
     /// A job at a point of its first try.
     struct Finished: Equatable, Sendable {
         let lane: Lane
-        /// Since its notification was accepted.
+        /// Since its message was made.
         let milliseconds: Int64
     }
 
@@ -107,11 +107,11 @@ struct CoreTally: Equatable, Sendable {
     mutating func taken(_ job: borrowing JobInProgress, at now: Int64) {
         jobsTaken[job.job.lane, default: 0] += 1
         deliveriesTaken += job.job.deliveries.count
-        if job.isFirstTry { queued.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt))) }
+        if job.isFirstTry { queued.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.publishedAt))) }
     }
 
     mutating func decided(_ job: borrowing JobInProgress, at now: Int64) {
-        if job.isFirstTry { finished.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt))) }
+        if job.isFirstTry { finished.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.publishedAt))) }
     }
 
     /// - Parameter app: nil if no credential names it.

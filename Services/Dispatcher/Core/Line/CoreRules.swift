@@ -1,4 +1,5 @@
 import Broker
+import Observability
 import PushModel
 
 /// The constants of the core. Times are in milliseconds.
@@ -14,6 +15,8 @@ struct CoreRules: Sendable {
     /// CloudEvents `source` of our outcomes.
     var source: String
     var retries = RetryPlan(maximumAttempts: 10)
+    /// Whose spans are recorded.
+    var traces = Traces.off
     /// How many deliveries of a lane may be in progress; a single app gets at most half of them.
     var deliveries: [Lane: Int] = [.now: 8_000, .soon: 8_000, .bulk: 800]
     /// How many messages of a lane may be here unsettled. Of a single app, half of them may be in progress.

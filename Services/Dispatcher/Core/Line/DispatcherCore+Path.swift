@@ -1,5 +1,6 @@
 import APNs
 import Broker
+import Observability
 import PushModel
 
 /// The path of a job through this process, in order (docs/path.md, steps 4 to 9).
@@ -27,8 +28,11 @@ extension DispatcherCore {
         guard let read = decode(message, as: number) else { return book.finish(number) }
         book.begin(number, of: line, deliveries: read.deliveries.count)
         var job = JobInProgress(
-            number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers), takenAt: now)
+            number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers),
+            publishedAt: message.messageID?.milliseconds ?? read.acceptedAt, takenAt: now,
+            trace: rules.traces.context(message.headers[TraceContext.headerName]).map(JobTrace.init))
         effects.tally.taken(job, at: now)
+        if let trace = job.trace { effects.spans.append(trace.wait(of: read, publishedAt: job.publishedAt, takenAt: now)) }
         // The broker takes no outcomes, and an expiry or a fence would be one.
         if book.refusal != nil {
             wait(job.pending, of: &job)
@@ -102,7 +106,10 @@ extension DispatcherCore {
             if let pool = directory.pool(app: job.app, environment, topic: job.job.topic) {
                 effects.actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
             } else {
-                effects.actions.append(.note(.noCredential(app: job.job.app, environment: environment, notification: job.job.notification)))
+                effects.actions.append(
+                    .note(
+                        .noCredential(
+                            app: job.job.app, environment: environment, notification: job.job.notification, trace: job.headers.traceID)))
                 for index in chosen.indices {
                     tryAgain(index, because: .misconfigured, said: Answered(reason: OwnReason.noCredential), of: &job)
                 }
@@ -130,7 +137,12 @@ extension DispatcherCore {
             let step = planner.step(
                 after: answer.result, earlier: job.attempts(of: answer.index),
                 mayTryOtherEnvironment: mayTryOtherEnvironment(answer.index, of: job), job: facts, draws: &job.steps.draws)
-            perform(step, on: answer.index, said: Answered(answer), of: &job)
+            let said = Answered(answer)
+            if let trace = job.trace, let sentAt = said.sentAt {
+                effects.spans.append(
+                    trace.request(job.job.deliveries[answer.index], of: job.job, sentAt: sentAt, answeredAt: now, said))
+            }
+            perform(step, on: answer.index, said: said, of: &job)
         }
         // The gate was closed or a hold was in force when the pool asked. That may be over.
         let held = job.steps.held
@@ -218,6 +230,7 @@ extension DispatcherCore {
             gate.forget(job.number)
             book.finish(job.number)
             effects.tally.decided(job, at: now)
+            if let trace = job.trace { effects.spans.append(trace.work(on: job.job, takenAt: job.takenAt, decidedAt: now)) }
         } else {
             let number = job.number
             jobs[number] = consume job
@@ -228,7 +241,8 @@ extension DispatcherCore {
         let topology = rules.topology
         for retry in job.steps.retries {
             let copy = job.copy(of: retry.indices, attempt: retry.countsAsAttempt ? job.attempt : job.job.attempt)
-            let headers = job.headers.forRetry(waits: retry.countsAsAttempt ? 0 : job.headers.waits + 1, heldBy: job.heldBy)
+            let headers = job.headers.forRetry(
+                waits: retry.countsAsAttempt ? 0 : job.headers.waits + 1, heldBy: job.heldBy, trace: job.trace)
             let message = topology.retry(of: copy, after: retry.delay, headers: headers, at: now)
             book.publish(message, .retry, of: job.number, longestDelay: retry.delay)
             effects.tally.retries[retry.delay, default: 0] += retry.indices.count
@@ -238,7 +252,7 @@ extension DispatcherCore {
             var copy = job.copy(of: job.steps.secondCopies, attempt: job.attempt)
             copy.onUnknown = .drop
             copy.expiresAt = min(copy.expiresAt, copy.acceptedAt + rules.secondCopyAge)
-            let headers = job.headers.forRetry(waits: 0, heldBy: job.heldBy)
+            let headers = job.headers.forRetry(waits: 0, heldBy: job.heldBy, trace: job.trace)
             book.publish(topology.retry(of: copy, after: nil, headers: headers, at: now), .retry, of: job.number)
         }
         for dead in job.steps.deadLetters {
@@ -248,7 +262,9 @@ extension DispatcherCore {
             book.publish(message, .deadLetter, of: job.number)
             effects.tally.deadLettered += dead.indices.count
             effects.actions.append(
-                .note(.deadLettered(notification: job.job.notification, reason: reason, deliveries: dead.indices.count)))
+                .note(
+                    .deadLettered(
+                        notification: job.job.notification, reason: reason, deliveries: dead.indices.count, trace: job.headers.traceID)))
         }
     }
 
@@ -274,6 +290,7 @@ extension DispatcherCore {
             job.waiting = DeliverySet()
             core.sift(waiting, of: &job)
             core.spareThrottled(job.pending.intersection(waiting), of: &job)
+            job.handedOverAt = core.now
             core.send(job.pending.intersection(waiting), of: &job)
         }
     }
@@ -347,6 +364,7 @@ extension OutcomeEvent.Delivery {
             id: delivery.id, notification: job.job.notification, installation: delivery.installation,
             attempt: attempt + job.headers.earlierAttempts, ownerEpoch: delivery.ownerEpoch, status: said.status,
             reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
-            environment: delivery.environmentTrial == .made ? delivery.environment : nil, apnsUniqueID: said.uniqueID)
+            environment: delivery.environmentTrial == .made ? delivery.environment : nil, apnsUniqueID: said.uniqueID,
+            traceparent: job.trace?.own.traceparent)
     }
 }

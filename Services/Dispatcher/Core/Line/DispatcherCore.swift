@@ -1,5 +1,6 @@
 import APNs
 import Broker
+import Observability
 import PushModel
 
 /// The dispatcher's state and decisions, as a state machine: events in, actions out, time given. It never waits, does no I/O and holds
@@ -82,6 +83,11 @@ struct DispatcherCore {
         var taken: [CoreAction] = []
         if !effects.actions.isEmpty { swap(&taken, &effects.actions) }
         return taken
+    }
+
+    mutating func takeSpans() -> [Span] {
+        defer { effects.spans = [] }
+        return effects.spans
     }
 
     mutating func takeTally() -> CoreTally {
@@ -184,4 +190,5 @@ struct DispatcherCore {
 struct CoreEffects {
     var actions: [CoreAction] = []
     var tally = CoreTally()
+    var spans: [Span] = []
 }

@@ -1,4 +1,5 @@
 import Broker
+import Observability
 import PushModel
 
 /// A job from its start to its settlement. The ``SettlementBook`` has its receipt and its unconfirmed messages.
@@ -10,8 +11,14 @@ struct JobInProgress {
     let app: ControlState.AppIndex
     let job: PushJob
     let headers: JobHeaders
+    /// When its message was made, UNIX milliseconds: a scheduled job is published when it is due.
+    let publishedAt: Int64
     /// UNIX milliseconds.
     let takenAt: Int64
+    /// When its deliveries last went to their pools, UNIX milliseconds.
+    var handedOverAt: Int64
+    /// Nil unless its trace is sampled.
+    let trace: JobTrace?
 
     /// Deliveries that have neither an outcome nor a place in a retry message.
     var pending: DeliverySet
@@ -30,13 +37,19 @@ struct JobInProgress {
     /// Retries and dead letters that are not published yet.
     var steps = JobSteps()
 
-    init(number: UInt64, line: JobLine, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, takenAt: Int64) {
+    init(
+        number: UInt64, line: JobLine, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, publishedAt: Int64, takenAt: Int64,
+        trace: JobTrace? = nil
+    ) {
         self.number = number
         self.line = line
         self.app = app
         self.job = job
         self.headers = headers
+        self.publishedAt = publishedAt
         self.takenAt = takenAt
+        handedOverAt = takenAt
+        self.trace = trace
         pending = DeliverySet(all: job.deliveries.count)
     }
 
@@ -125,9 +138,13 @@ struct JobHeaders: Equatable, Sendable {
         heldBy = headers[Self.heldBy].flatMap { PushID($0) }
     }
 
-    func forRetry(waits: Int, heldBy: PushID?) -> [String: String] {
-        guard waits > 0 || heldBy != nil else { return kept }
+    /// For the log.
+    var traceID: String? { kept[TraceContext.headerName].flatMap { TraceContext(traceparent: $0) }?.traceID }
+
+    func forRetry(waits: Int, heldBy: PushID?, trace: JobTrace?) -> [String: String] {
+        guard waits > 0 || heldBy != nil || trace != nil else { return kept }
         var headers = kept
+        if let trace { headers[TraceContext.headerName] = trace.own.traceparent }
         if waits > 0 { headers[Self.waits] = String(waits) }
         headers[Self.heldBy] = heldBy?.description
         return headers

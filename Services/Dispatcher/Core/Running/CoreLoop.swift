@@ -1,6 +1,7 @@
 import APNs
 import Broker
 import Logging
+import Observability
 import PushModel
 import Synchronization
 import SystemIO
@@ -159,6 +160,7 @@ final class CoreLoop: Sendable {
     private func report(_ core: inout DispatcherCore) {
         let tally = core.takeTally()
         if !tally.isEmpty { metrics.add(tally) }
+        if !core.effects.spans.isEmpty { core.rules.traces.record(core.takeSpans()) }
         let status = CoreStatus(
             jobsInProgress: core.jobs.count, work: core.book.ledger.work.lanes, unconfirmed: core.book.unconfirmed,
             holds: core.control.holds.count, control: core.control.position,

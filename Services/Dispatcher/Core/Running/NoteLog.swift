@@ -1,5 +1,6 @@
 import APNs
 import Logging
+import Observability
 import PushModel
 
 /// Writes the core's notes to the log. A note that may come once per job is written at `debug` only; the metrics count it.
@@ -16,16 +17,20 @@ struct NoteLog: Sendable {
                 metadata: [
                     LogKey.reason: "\(reason)", LogKey.detail: "\(detail)", LogKey.messageID: "\(messageID.map(\.description) ?? "none")",
                 ])
-        case .noCredential(let app, let environment, let notification):
+        case .noCredential(let app, let environment, let notification, let trace):
             logger.debug(
                 "No credential serves this app: its deliveries wait",
                 metadata: [
                     LogKey.app: "\(app)", LogKey.environment: "\(environment.rawValue)", LogKey.notification: "\(notification)",
+                    TraceContext.logKey: "\(trace ?? "none")",
                 ])
-        case .deadLettered(let notification, let reason, let deliveries):
+        case .deadLettered(let notification, let reason, let deliveries, let trace):
             logger.debug(
                 "Deliveries were given up and dead-lettered",
-                metadata: [LogKey.notification: "\(notification)", LogKey.reason: "\(reason)", LogKey.deliveries: "\(deliveries)"])
+                metadata: [
+                    LogKey.notification: "\(notification)", LogKey.reason: "\(reason)", LogKey.deliveries: "\(deliveries)",
+                    TraceContext.logKey: "\(trace ?? "none")",
+                ])
         case .unreadableControlMessage(let detail):
             logger.error("An entry of the control stream cannot be read and was passed over", metadata: [LogKey.detail: "\(detail)"])
         case .controlCaughtUp(let holds):

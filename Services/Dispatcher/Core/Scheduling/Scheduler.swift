@@ -132,7 +132,10 @@ struct Scheduler {
     /// Finds the apps whose pool is slow and that hold more of a lane's prefetch than is left for the others.
     mutating func findSlow(_ jobs: some Sequence<JobInProgress>, _ work: WorkLoad, at now: Int64) {
         var old: [JobLine: Int] = [:]
-        for job in jobs where !job.isStale && now - job.takenAt >= rules.slowAfter { old[job.line, default: 0] += 1 }
+        // A job that waits here for the control stream or for room for outcomes says nothing of its pool.
+        for job in jobs where !job.isStale && job.waiting.isEmpty && now - job.handedOverAt >= rules.slowAfter {
+            old[job.line, default: 0] += 1
+        }
         slow = Set(
             old.lazy.filter { [self] line, count in
                 let held = work[line].jobs + waiting[line.lane].count(of: line.app)

@@ -26,6 +26,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let createKey = APIRoute(.post, "/v1/admin/keys", .admin)
     package static let listKeys = APIRoute(.get, "/v1/admin/keys", .admin)
     package static let rotateKey = APIRoute(.post, "/v1/admin/keys/{id}/rotate", .admin)
+    package static let readKey = APIRoute(.get, "/v1/key", .devices, .send, .read, .admin)
     package static let revokeKey = APIRoute(.delete, "/v1/admin/keys/{id}", .admin)
     package static let listDeadLetters = APIRoute(.get, "/v1/admin/dead-letters", .admin)
     package static let readDeadLetter = APIRoute(.get, "/v1/admin/dead-letters/{id}", .admin)
@@ -60,6 +61,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
     package static let listNotifications = APIRoute(.get, "/v1/apps/{app}/notifications", .read)
+    package static let readActivity = APIRoute(.get, "/v1/apps/{app}/activity", .read)
     package static let listDeliveries = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/deliveries", .read)
     package static let explainNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/why", .read)
     package static let setHold = APIRoute(.post, "/v1/apps/{app}/holds", .admin)
@@ -85,6 +87,9 @@ package struct APIRoute: Hashable, Sendable {
     package static let metrics = APIRoute(.get, "/metrics")
     package static let description = APIRoute(.get, "/openapi.json")
     package static let descriptionPage = APIRoute(.get, "/docs")
+    package static let home = APIRoute(.get, "/")
+    package static let console = APIRoute(.get, "/console")
+    package static let consoleFile = APIRoute(.get, "/console/{file}")
 
     /// Open to every client that reaches the port: these routes show no data.
     package static let open = OpenAPIDocument.operations.map(\.route).filter(\.scopes.isEmpty)

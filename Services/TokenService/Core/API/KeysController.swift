@@ -11,6 +11,7 @@ struct KeysController: Sendable {
     func bind(to router: APIRouter) {
         router.on(.createKey, create)
         router.on(.listKeys, list)
+        router.on(.readKey, read)
         router.on(.rotateKey, rotate)
         router.on(.revokeKey, revoke)
     }
@@ -32,6 +33,13 @@ struct KeysController: Sendable {
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
         JSONAnswer.response(.ok, APIKey.list, try await keys.all())
+    }
+
+    /// The caller's own key.
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        // Revoked and forgotten within the last seconds, though this process still remembers it.
+        guard let key = try await keys.key(call.caller.keyID) else { throw APIError.unauthenticated }
+        return JSONAnswer.response(.ok, APIKey.made, (key, nil))
     }
 
     @Sendable private func revoke(_ call: APICall) async throws -> Response {

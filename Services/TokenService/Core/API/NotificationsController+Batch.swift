@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import Logging
+import Observability
 import Postgres
 import PushModel
 
@@ -24,12 +25,12 @@ extension NotificationsController {
             NotificationBatch(&$0, source: body.bytes, caller: call.caller, now: now)
         }
         call.charge(batch.items.count - 1)
-        let answers = await accept(batch.items, app: app, traceparent: Self.traceparent(call), now: now)
+        let answers = await accept(batch.items, app: app, trace: Self.trace, now: now)
         return JSONAnswer.response(.accepted, NotificationBatch.response, answers.map { outcome(of: $0) })
     }
 
     /// One answer for each item, in their order.
-    private func accept(_ items: [NotificationBatch.Item], app: App, traceparent: String, now: Int64) async -> [ItemAnswer] {
+    private func accept(_ items: [NotificationBatch.Item], app: App, trace: TraceContext, now: Int64) async -> [ItemAnswer] {
         var answers: [Int: ItemAnswer] = [:]
         var requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)] = []
         var places: [Int] = []
@@ -41,7 +42,7 @@ extension NotificationsController {
             case .failure(let error): answers[index] = .failure(error)
             }
         }
-        let accepted = await intake.accept(requests, app: app, traceparent: traceparent, now: now)
+        let accepted = await intake.accept(requests, app: app, trace: trace, now: now)
         for (index, answer) in zip(places, accepted) { answers[index] = answer }
         // After the others: one of them may have been accepted with the key.
         answers.merge(await repeats(among: items, app: app)) { $1 }

@@ -5,7 +5,6 @@ import Observability
 import Postgres
 import PushModel
 import StrictJSON
-import SystemIO
 
 /// `/v1/apps/{app}/notifications`
 struct NotificationsController: Sendable {
@@ -62,7 +61,7 @@ struct NotificationsController: Sendable {
             }
         }
         let acceptance = try await intake.accept(
-            request, app: app, idempotency: idempotency, traceparent: Self.traceparent(call), now: now)
+            request, app: app, idempotency: idempotency, trace: Self.trace, now: now)
         return answer(acceptance)
     }
 
@@ -137,15 +136,8 @@ struct NotificationsController: Sendable {
         return try IdempotencyKey(key, at: "Idempotency-Key", of: call.caller, body: body.bytes)
     }
 
-    private static let traceparentName = HTTPField.Name(TraceContext.headerName)
-
-    /// The sender's trace; a new one if there is none or it cannot be read. We record no spans, so the parent stays the same.
-    static func traceparent(_ call: APICall) -> String {
-        let given = traceparentName.flatMap(call.request.headers.text).flatMap { TraceContext(traceparent: $0) }
-        if let given { return given.traceparent }
-        var random = PooledRandom()
-        return TraceContext.random(using: &random).traceparent
-    }
+    /// The request's, which ``RequestObservation`` began.
+    static var trace: TraceContext { .current ?? .random(isSampled: false) }
 }
 
 extension HTTPFields {

@@ -1,6 +1,8 @@
+import HTTPTypes
 import Hummingbird
 import Logging
 import Observability
+import SystemIO
 
 /// Outermost around every request: counts and times it, and turns every thrown error into a problem document.
 struct RequestObservation: MiddlewareProtocol {
@@ -9,24 +11,45 @@ struct RequestObservation: MiddlewareProtocol {
     typealias Context = APIRequestContext
 
     let metrics: TokenServiceMetrics
+    let traces: Traces
     let logger: Logger
+
+    private static let traceparent = HTTPField.Name(TraceContext.headerName)
 
     @concurrent func handle(
         _ request: Request, context: APIRequestContext, next: @concurrent (Request, APIRequestContext) async throws -> Response
     ) async throws -> Response {
         let start = ContinuousClock.now
-        var response: Response
-        do {
-            guard request.hasPlainPath else { throw APIError.notFound }
-            response = request.asksTheServer ? JSONAnswer.noContent : try await next(request, context)
-        } catch {
-            response = refusal(error, context)
+        let sender = Self.traceparent.flatMap(request.headers.text).flatMap { TraceContext(traceparent: $0) }
+        var random = PooledRandom()
+        let trace = traces.begin(after: sender, using: &random)
+        let began = trace.isSampled && traces.isOn ? WallClock.nanoseconds() : nil
+        var response: Response = await TraceContext.with(trace) {
+            do {
+                guard request.hasPlainPath else { throw APIError.notFound }
+                return request.asksTheServer ? JSONAnswer.noContent : try await next(request, context)
+            } catch {
+                return refusal(error, context)
+            }
         }
+        if let began { traces.record(span(of: request, context, response, trace, sender: sender, began: began)) }
         if request.method == .head { response = response.withoutContent }
         metrics.answered(
             route: context.endpointPath ?? "none", method: request.method.label, status: response.status.code,
             took: start.duration(to: .now))
         return response
+    }
+
+    private func span(
+        of request: Request, _ context: APIRequestContext, _ response: Response, _ trace: TraceContext, sender: TraceContext?, began: Int64
+    ) -> Span {
+        let route = context.endpointPath ?? "none"
+        return Span(
+            "\(request.method.label) \(route)", .server, trace, parent: sender, start: began, end: WallClock.nanoseconds(),
+            [
+                ("http.request.method", .text(request.method.label)), ("http.route", .text(route)),
+                ("http.response.status_code", .number(response.status.code)),
+            ], fault: response.status.code >= 500 ? "status \(response.status.code)" : nil)
     }
 
     /// The answer to an error; logs the error if it is our fault.

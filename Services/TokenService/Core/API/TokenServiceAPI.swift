@@ -17,6 +17,8 @@ struct TokenServiceAPI {
     let deadLetters: DeadLettersController
     let holds: HoldsController
     let webhooks: WebhooksController
+    let activity: ActivityController
+    let console: ConsoleController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -34,5 +36,7 @@ struct TokenServiceAPI {
         deadLetters.bind(to: router)
         holds.bind(to: router)
         webhooks.bind(to: router)
+        activity.bind(to: router)
+        console.bind(to: router)
     }
 }

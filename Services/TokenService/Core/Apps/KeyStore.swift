@@ -38,6 +38,12 @@ package struct KeyStore: Sendable {
         }
     }
 
+    package func key(_ id: String) async throws -> APIKey? {
+        try await pool.session { session in
+            try session.execute("SELECT * FROM api_keys_with_state WHERE id = \(id)").map { row in try APIKey(row) }.first
+        }
+    }
+
     package func all() async throws -> [APIKey] {
         try await pool.session { session in
             try session.execute("SELECT * FROM api_keys_with_state ORDER BY created_at, id").map { row in try APIKey(row) }

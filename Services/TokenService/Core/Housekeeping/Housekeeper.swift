@@ -16,7 +16,7 @@ package final class Housekeeper: Service {
     }
 
     /// How a round of this process ended; the metric's dimension.
-    enum RoundResult: String {
+    enum RoundResult: String, CaseIterable {
         case finished, failed
     }
 

@@ -4,7 +4,7 @@ import PushModel
 /// Removes rows past their retention that do not go with a partition, step by step: each step is bounded, goes by an index and takes far less than a statement's time limit.
 package struct Retention {
     /// The kind of removed rows; the metric's dimension.
-    package enum Kind: String, Sendable {
+    package enum Kind: String, CaseIterable, Sendable {
         case tokens, fences, quarantine
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"

@@ -1,3 +1,4 @@
+package import Observability
 package import Postgres
 import PushModel
 import SystemIO
@@ -18,14 +19,18 @@ package struct NotificationIntake: Sendable {
     private let backlog: PublishBacklog
     private let relay: WakeUp
     private let holds: HoldCache
+    private let traces: Traces
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Insertion>
 
-    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache) {
+    package init(
+        pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache, traces: Traces
+    ) {
         self.pool = pool
         self.publisher = publisher
         self.backlog = backlog
         self.relay = relay
         self.holds = holds
+        self.traces = traces
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             commit: { items, onward in
@@ -43,12 +48,16 @@ package struct NotificationIntake: Sendable {
     /// - Throws: ``BacklogFull``, ``IdempotencyMismatch``, ``IdempotencyInProgress``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
     ///   committed.
     package func accept(
-        _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64
+        _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, trace: TraceContext, now: Int64
     ) async throws -> Acceptance {
         try backlog.admit()
-        let submission = submission(request, app: app, idempotency: idempotency, traceparent: traceparent, now: now)
+        let submission = submission(request, app: app, idempotency: idempotency, trace: trace, now: now)
+        let began = traces.isOn && trace.isSampled ? WallClock.nanoseconds() : nil
         let insertion: Result<NotificationStore.Insertion, any Error>
         do { insertion = .success(try await commit(submission.item)) } catch { insertion = .failure(error) }
+        if let began {
+            traces.record(Span("commit notification", .inner, trace.child(), parent: trace, start: began, submission, insertion))
+        }
         return try settle(submission, insertion).get()
     }
 
@@ -66,8 +75,9 @@ package struct NotificationIntake: Sendable {
     /// gets the result of the first.
     /// - Returns: One answer for each, in their order.
     package func accept(
-        _ requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)], app: App, traceparent: String, now: Int64
+        _ requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)], app: App, trace: TraceContext, now: Int64
     ) async -> [Result<Acceptance, any Error>] {
+        let began = traces.isOn && trace.isSampled ? WallClock.nanoseconds() : nil
         var answers: [Int: Result<Acceptance, any Error>] = [:]
         var keys: Set<String> = []
         let areFirst = requests.map { request in request.idempotency.map { keys.insert($0.key).inserted } ?? true }
@@ -76,38 +86,48 @@ package struct NotificationIntake: Sendable {
             for (index, request) in requests.enumerated() where areFirst[index] == wave {
                 do {
                     try backlog.admit()
+                    // Thousands of spans in one trace could not be read: each notification has a trace of its own, linked to the batch's.
                     let submission = submission(
-                        request.request, app: app, idempotency: request.idempotency, traceparent: traceparent, now: now)
+                        request.request, app: app, idempotency: request.idempotency, trace: began == nil ? trace : .random(), now: now)
                     submissions.append((index, submission))
                 } catch {
                     answers[index] = .failure(error)
                 }
             }
             let insertions = await queue.submit(submissions.map { $0.submission.item })
-            for ((index, submission), insertion) in zip(submissions, insertions) { answers[index] = settle(submission, insertion) }
+            for ((index, submission), insertion) in zip(submissions, insertions) {
+                if let began {
+                    traces.record(
+                        Span(
+                            "accept notification", .inner, submission.trace, parent: nil, start: began, submission, insertion,
+                            links: [trace]))
+                }
+                answers[index] = settle(submission, insertion)
+            }
         }
         return requests.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
     }
 
     /// A request on its way into the queue. The backlog counts it until ``settle(_:_:)``.
-    private struct Submission {
+    fileprivate struct Submission {
         let item: NotificationStore.Item
+        let trace: TraceContext
         /// The relay puts held jobs aside. They do not count as backlog: that would keep other notifications from being accepted.
         let isHeld: Bool
     }
 
     private func submission(
-        _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64
+        _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, trace: TraceContext, now: Int64
     ) -> Submission {
         var random = PooledRandom()
         let notification = Notification(
             id: .timeOrdered(milliseconds: now, using: &random), app: app.slug,
             topic: request.pushType.purpose.topic(bundleID: app.bundleID),
-            request: request, acceptedAt: now, traceparent: traceparent)
+            request: request, acceptedAt: now, traceparent: trace.traceparent)
         let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)
         let item = NotificationStore.Item(
             notification: notification, app: app, idempotency: idempotency, leaseSeconds: isHeld ? 0 : publisher.leaseForNewcomers)
-        return Submission(item: item, isHeld: isHeld)
+        return Submission(item: item, trace: trace, isHeld: isHeld)
     }
 
     /// The answer to a submission that was admitted to the backlog.
@@ -129,6 +149,22 @@ package struct NotificationIntake: Sendable {
             waits = !deliveries.isEmpty && !submission.isHeld
             return .success(Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false))
         }
+    }
+}
+
+extension Span {
+    fileprivate init(
+        _ name: String, _ kind: Kind, _ context: TraceContext, parent: TraceContext?, start: Int64,
+        _ submission: NotificationIntake.Submission, _ insertion: Result<NotificationStore.Insertion, any Error>, links: [TraceContext] = []
+    ) {
+        let notification = submission.item.notification
+        let isCommitted = if case .success = insertion { true } else { false }
+        self.init(
+            name, kind, context, parent: parent, start: start, end: WallClock.nanoseconds(),
+            [
+                ("push.app", .text(notification.app.text)), ("push.notification", .text(notification.id.description)),
+                ("push.lane", .text(notification.request.lane.rawValue)),
+            ], links: links, fault: isCommitted ? nil : "not committed")
     }
 }
 

@@ -1,8 +1,10 @@
 package import Broker
 package import Logging
+package import Observability
 import Postgres
 import PushModel
 import ServiceLifecycle
+import SystemIO
 
 /// Applies the messages of `push.outcomes.token-service` by ``OutcomeApplication``, then acknowledges them. If the process dies before the
 /// acknowledgement, the broker delivers them again, and the second time changes nothing.
@@ -11,6 +13,7 @@ package final class OutcomeConsumer: Service {
     package static let prefetch: UInt16 = 200
     /// Deliveries per transaction: short enough for the row locks, long enough for one commit to pay.
     private static let maximumBatch = 2000
+    private static let maximumLinks = 16
 
     private let received: BatchQueue<ReceivedMessage>
     let consumer: Consumer
@@ -19,6 +22,7 @@ package final class OutcomeConsumer: Service {
     private let brakes: BrakeWatch
     let webhooks: WebhookSubscriptions
     let metrics: TokenServiceMetrics
+    private let traces: Traces
     let logger: Logger
     /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
     /// tried again beside the others.
@@ -27,7 +31,7 @@ package final class OutcomeConsumer: Service {
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
-        brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, logger: Logger
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, traces: Traces, logger: Logger
     ) {
         self.received = received
         self.consumer = consumer
@@ -36,6 +40,7 @@ package final class OutcomeConsumer: Service {
         self.brakes = brakes
         self.webhooks = webhooks
         self.metrics = metrics
+        self.traces = traces
         self.logger = logger
     }
 
@@ -131,11 +136,13 @@ package final class OutcomeConsumer: Service {
 
     /// - Parameter outcomes: The content of all of the messages.
     private func apply(_ messages: [OutcomeMessage], _ outcomes: OutcomeBatch) async {
+        let began = traces.isOn ? WallClock.nanoseconds() : 0
         var (backOff, isRefused) = (Duration.milliseconds(100), false)
         while !isRefused {
             do {
                 report(try await application.apply(outcomes))
                 for message in messages { message.settle() }
+                if traces.isOn { traces.record(spans(of: messages, began: began)) }
                 break
             } catch {
                 isRefused = Refusal(error) != .outage
@@ -151,6 +158,23 @@ package final class OutcomeConsumer: Service {
         guard !waiting.isEmpty, !Task.isCancelled else { return }
         logger.warning("Outcome messages are tried again beside the others", metadata: [LogKey.count: "\(waiting.count)"])
         later.put(contentsOf: waiting)
+    }
+
+    /// One for each sampled try. Those that shared the transaction are linked.
+    private func spans(of messages: [OutcomeMessage], began: Int64) -> [Span] {
+        var contexts: Set<TraceContext> = []
+        for message in messages {
+            for delivery in message.event.deliveries {
+                if let context = traces.context(delivery.traceparent) { contexts.insert(context) }
+            }
+        }
+        let end = WallClock.nanoseconds()
+        return contexts.map { context in
+            Span(
+                "store outcomes", .consumer, context.child(), parent: context, start: began, end: end,
+                [("messaging.system", .text("rabbitmq")), ("messaging.batch.message_count", .number(messages.count))],
+                links: contexts.lazy.filter { $0 != context }.prefix(Self.maximumLinks).map(\.self))
+        }
     }
 
     /// Waits before the next try. In a shutdown the broker keeps the unacknowledged messages.

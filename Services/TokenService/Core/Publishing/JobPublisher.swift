@@ -1,29 +1,37 @@
 package import Broker
-import Observability
+package import Observability
 package import PushModel
 import SystemIO
 
 /// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes jobs again that the broker did not confirm.
 package final class JobPublisher: Sendable {
     private static let patience = Duration.seconds(10)
+    /// Jobs of one notification.
+    private static let tracedJobs = 10
 
     private let publisher: Publisher
     private let topology: Topology
     private let lease: Duration
     private let settlements: PublishSettlements
     private let window: RelayWindow
+    private let waits: LaneWaits
+    private let traces: Traces
 
     /// - Parameters:
     ///   - lease: How long a notification is this process's alone before a relay may take it over.
     ///   - window: Observes the broker's answers about jobs.
+    ///   - waits: Observes which jobs wait for a dispatcher.
     package init(
-        publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow
+        publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow, waits: LaneWaits,
+        traces: Traces
     ) {
         self.publisher = publisher
         self.topology = topology
         self.lease = lease
         self.settlements = settlements
         self.window = window
+        self.waits = waits
+        self.traces = traces
     }
 
     /// The lease of a notification that is about to be accepted. Zero while the broker is away: a lease would only delay the relay,
@@ -51,23 +59,87 @@ package final class JobPublisher: Sendable {
         // The end of each job's messages; the first of them is the job itself, unless all of its deliveries are stopped.
         var ends: [Int] = []
         ends.reserveCapacity(jobs.count)
+        var spans: [PublishingSpan] = []
         for job in jobs {
-            if !job.deliveries.isEmpty { messages.append(message(job.template.encodedJob(job.deliveries), job.template)) }
+            if !job.deliveries.isEmpty {
+                let span = span(of: job)
+                messages.append(message(job.template.encodedJob(job.deliveries), job.template, traceparent: span?.own.traceparent))
+                if let span { spans.append(span) }
+            }
             messages += job.stopped.map { message($0, job.template) }
             ends.append(messages.count)
         }
-        let sent = jobs.map { (id: $0.id, lane: $0.template.lane, isEmpty: $0.deliveries.isEmpty, isFirst: $0.isFirst) }
+        let sent = zip(jobs, ends).map { Sent($0, end: $1) }
         settlements.began(sent.map(\.id))
-        publisher.publish(messages) { [settlements, window, ends] outcomes in
+        publisher.publish(messages) { [settlements, window, waits, traces, spans] outcomes in
             var start = 0
             var answers: [Lane: RelayWindow.Answers] = [:]
-            let settled = zip(sent, ends).map { job, end in
-                defer { start = end }
-                if !job.isEmpty { answers[job.lane, default: RelayWindow.Answers()].count(outcomes[start]) }
-                return PublishedJob(id: job.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed), isFirst: job.isFirst)
+            var waiting: [Lane: (last: JobID, expiresAt: Int64)] = [:]
+            let settled = sent.map { job in
+                defer { start = job.end }
+                let isPublished = outcomes[start..<job.end].allSatisfy(\.isConfirmed)
+                if job.hasDeliveries {
+                    answers[job.lane, default: RelayWindow.Answers()].count(outcomes[start])
+                    if isPublished, !job.hasStopped {
+                        waiting[job.lane] = (job.id, min(waiting[job.lane]?.expiresAt ?? .max, job.expiresAt))
+                    }
+                }
+                return PublishedJob(id: job.id, isPublished: isPublished, isFirst: job.isFirst)
             }
             for (lane, answers) in answers { window.observe(lane, answers) }
+            let now = UnixTime.milliseconds()
+            for (lane, jobs) in waiting { waits.published(jobs.last, in: lane, expiresAt: jobs.expiresAt, now: now) }
+            if !spans.isEmpty { traces.record(spans.map { $0.ended() }) }
             settlements.ended(settled, written: written)
+        }
+    }
+
+    /// The publishing of a job whose trace is sampled. The message carries it, so that the dispatcher's spans follow it. A fan-out makes
+    /// thousands of jobs: the first ones stand for all.
+    private func span(of job: PublishableJob) -> PublishingSpan? {
+        guard job.id.number < Self.tracedJobs, let parent = traces.context(job.template.traceparent) else { return nil }
+        return PublishingSpan(
+            own: parent.child(), parent: parent, began: WallClock.nanoseconds(), queue: topology.jobQueue(job.template.lane), job: job.id,
+            app: job.template.app)
+    }
+
+    private struct PublishingSpan {
+        let own: TraceContext
+        let parent: TraceContext
+        let began: Int64
+        let queue: String
+        let job: JobID
+        let app: AppSlug
+
+        func ended() -> Span {
+            Span(
+                "publish \(queue)", .producer, own, parent: parent, start: began, end: WallClock.nanoseconds(),
+                [
+                    ("messaging.system", .text("rabbitmq")), ("messaging.destination.name", .text(queue)), ("push.app", .text(app.text)),
+                    ("push.notification", .text(job.notification.description)), ("push.job", .number(job.number)),
+                ])
+        }
+    }
+
+    /// A job as the broker's answer needs it: without its payload and its deliveries.
+    private struct Sent {
+        let id: JobID
+        let lane: Lane
+        let expiresAt: Int64
+        let hasDeliveries: Bool
+        let hasStopped: Bool
+        let isFirst: Bool
+        /// Of its messages among those that were handed over together.
+        let end: Int
+
+        init(_ job: PublishableJob, end: Int) {
+            id = job.id
+            lane = job.template.lane
+            expiresAt = job.template.expiresAt
+            hasDeliveries = !job.deliveries.isEmpty
+            hasStopped = !job.stopped.isEmpty
+            isFirst = job.isFirst
+            self.end = end
         }
     }
 
@@ -103,8 +175,10 @@ package final class JobPublisher: Sendable {
             fallbackExchange: topology.waitingOutcomesExchange)
     }
 
-    private func message(_ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
-        var headers = [TraceContext.headerName: template.traceparent, PushJob.appHeader: template.app.text]
+    private func message(
+        _ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0, traceparent: String? = nil
+    ) -> OutgoingMessage {
+        var headers = [TraceContext.headerName: traceparent ?? template.traceparent, PushJob.appHeader: template.app.text]
         if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
         var random = PooledRandom()
         return OutgoingMessage(

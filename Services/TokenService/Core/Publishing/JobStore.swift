@@ -275,4 +275,51 @@ package struct JobStore {
             WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
             """)
     }
+
+    // MARK: Waiting for a dispatcher
+
+    /// Those of which a delivery has an outcome or had an attempt, and those that do not exist any more.
+    func workedOn(_ jobs: [JobID]) throws -> Set<JobID> {
+        let rows = try session.execute(
+            """
+            SELECT e.place FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[])
+                WITH ORDINALITY AS e (notification, number, place)
+            LEFT JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+            LEFT JOIN LATERAL (
+                SELECT true AS is_tried FROM receipts WHERE notification = e.notification AND number = e.number LIMIT 1
+            ) AS r ON true
+            WHERE j.notification IS NULL OR j.settled <> B'0'::bit(100) OR r.is_tried
+            """)
+        return Set(try rows.map { row in jobs[Int(try row["place"] as Int64) - 1] })
+    }
+
+    /// Some jobs of each minute, by lane and the oldest first: of the notifications accepted in a minute the first ten jobs and the last ten.
+    func publishedWithinADay() throws -> [Lane: [WaitingJobs.Job]] {
+        let rows = try session.execute(
+            """
+            SELECT j.notification, j.number, j.lane, j.published_at, n.expires_at
+            FROM generate_series(now() - interval '1 day', now(), interval '1 minute') AS minute (began)
+            CROSS JOIN LATERAL (
+                (SELECT * FROM jobs
+                    WHERE notification >= first_id_at(minute.began) AND notification < first_id_at(minute.began + interval '1 minute')
+                    ORDER BY notification, number LIMIT 10)
+                UNION
+                (SELECT * FROM jobs
+                    WHERE notification >= first_id_at(minute.began) AND notification < first_id_at(minute.began + interval '1 minute')
+                    ORDER BY notification DESC, number DESC LIMIT 10)
+            ) AS j
+            JOIN notifications n ON n.id = j.notification
+            WHERE j.published_at IS NOT NULL ORDER BY j.published_at
+            """)
+        var jobs: [Lane: [WaitingJobs.Job]] = [:]
+        for row in rows {
+            let number: Int32 = try row["number"]
+            guard let lane = Lane(rawValue: try row["lane"]) else { continue }
+            jobs[lane, default: []].append(
+                WaitingJobs.Job(
+                    id: JobID(notification: try row["notification"], number: Int(number)),
+                    publishedAt: try row.milliseconds("published_at"), expiresAt: try row.milliseconds("expires_at")))
+        }
+        return jobs
+    }
 }

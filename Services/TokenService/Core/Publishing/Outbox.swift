@@ -1,5 +1,6 @@
 import Broker
 import Logging
+import Observability
 import Postgres
 
 /// All parts between a commit and the broker. Jobs, fan-outs and fences wait in their own tables.
@@ -11,12 +12,13 @@ package struct Outbox: Sendable {
     package let cancellation: Cancellation
     package let holds: HoldService
     package let relay: Relay
+    package let waits: LaneWaits
     /// Wakes the relay.
     package let wakeUp: WakeUp
 
     init(
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, control: Publisher, topology: Topology,
-        metrics: TokenServiceMetrics, logger: Logger
+        metrics: TokenServiceMetrics, traces: Traces, logger: Logger
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
@@ -26,9 +28,12 @@ package struct Outbox: Sendable {
             onSettled: { wakeUp.signal() })
         let window = RelayWindow(logger: logger, onGrowth: { wakeUp.signal() })
         metrics.observe(window)
+        waits = LaneWaits(pool: pool, logger: logger)
+        metrics.observe(waits)
         jobs = JobPublisher(
-            publisher: publisher, topology: topology, lease: configuration.relayLease,
-            settlements: settlements, window: window)
+            publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window,
+            waits: waits,
+            traces: traces)
         let control = ControlPublisher(publisher: control, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp)

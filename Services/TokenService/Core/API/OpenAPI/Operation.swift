@@ -81,6 +81,7 @@ package struct Parameter: Sendable {
         let (schema, description): (JSONSchema, String) =
             switch name {
             case "app", "slug": (.slug, "The app's slug.")
+            case "file": (.string(64).example("main.js"), "The file's name.")
             case "user": (.string(256).example("ada"), "The user's name, percent-encoded. At most 256 bytes of UTF-8.")
             case "id" where route.path.contains("/keys/"): (.keyID, "The key's id: the middle part of its text.")
             case "id" where route.path.contains("/notifications/"): (.uuid, "The notification's id.")
@@ -117,8 +118,8 @@ package struct OperationBody: Sendable {
         OperationBody(mediaTypes: [Self.linesType], schema: schema, isRequired: false, description: description, isItemwise: true)
     }
 
-    static func text(_ mediaType: String) -> OperationBody {
-        OperationBody(mediaTypes: [mediaType], schema: .string())
+    static func text(_ mediaTypes: String...) -> OperationBody {
+        OperationBody(mediaTypes: mediaTypes, schema: .string())
     }
 
     static let linesType = "application/x-ndjson"

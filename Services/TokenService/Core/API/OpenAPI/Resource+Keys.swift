@@ -1,7 +1,7 @@
 extension Resource {
     static let keys = Resource(
         "Keys", "API keys. Only a digest of a key is stored; the key itself is shown once, when it is made.",
-        [create, list, rotate, revoke])
+        [create, list, read, rotate, revoke])
 
     private static let create = Operation(
         .createKey, "createKey", "Make a key", "The answer is the only place where the key is shown.",
@@ -10,6 +10,10 @@ extension Resource {
     private static let list = Operation(
         .listKeys, "listKeys", "All keys", "Without their secrets.", answers: [Answer(200, "By age, the oldest first.", .json(APIKey.list))]
     )
+
+    private static let read = Operation(
+        .readKey, "readKey", "The key of the request", "What the caller's own key may do.",
+        answers: [Answer(200, "The key, without its secret.", .json(APIKey.made))])
 
     private static let rotate = Operation(
         .rotateKey, "rotateKey", "Replace a key", "Makes a key with the same rights; both live until the older one ends.",

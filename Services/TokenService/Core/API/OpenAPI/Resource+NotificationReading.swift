@@ -3,7 +3,7 @@ import PushModel
 extension Resource {
     static let notificationReading = Resource(
         "Finding notifications", "Lists of notifications, and what became of each copy.",
-        [listNotifications, listDeliveries, explain])
+        [listNotifications, listDeliveries, explain, activity])
 
     private static let listNotifications = Operation(
         .listNotifications, "listNotifications", "An app's notifications, newest first, page by page",
@@ -42,4 +42,8 @@ extension Resource {
         answers: [Answer(200, "A conclusion, one sentence, and every step.", .json(Explanation.response))],
         problems: [.outOfRange])
 
+    private static let activity = Operation(
+        .readActivity, "readActivity", "The last hour at a glance",
+        "For a page that is looked at; programs count better by events or metrics. It costs one small query.",
+        answers: [Answer(200, "The hour, and the lanes.", .json(Activity.response))])
 }

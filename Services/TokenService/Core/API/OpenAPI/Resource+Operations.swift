@@ -1,7 +1,7 @@
 extension Resource {
     static let operations = Resource(
         "Operations", "For the machines that run the service; they need no key and show no data.",
-        [health, readiness, metrics, description, page])
+        [health, readiness, metrics, home, page, console, consoleFile, description])
 
     private static let health = Operation(
         .health, "health", "Whether the process runs", answers: [Answer(200, "It does.", .json(healthSchema))])
@@ -12,6 +12,18 @@ extension Resource {
 
     private static let metrics = Operation(
         .metrics, "metrics", "Metrics", "Prometheus text format.", answers: [Answer(200, "All metrics.", .text("text/plain"))])
+
+    private static let home = Operation(
+        .home, "home", "The first page", "Leads to the console and to this description.", parameters: [Parameter.ifNoneMatch],
+        answers: [Answer(200, "The page.", .text("text/html"), headers: [entityTag]), unchanged])
+
+    private static let console = Operation(
+        .console, "console", "The console", "HTML, with scripts of this service only. It asks for a key, which stays in the page's memory.",
+        parameters: [Parameter.ifNoneMatch], answers: [Answer(200, "The page.", .text("text/html"), headers: [entityTag]), unchanged])
+
+    private static let consoleFile = Operation(
+        .consoleFile, "consoleFile", "A file of the console", parameters: [Parameter.ifNoneMatch],
+        answers: [Answer(200, "The file.", .text("text/javascript", "text/css", "image/svg+xml", "text/html"), headers: [entityTag]), unchanged], problems: [.notFound])
 
     private static let description = Operation(
         .description, "description", "This description", "OpenAPI 3.1 in JSON.", parameters: [Parameter.ifNoneMatch],

@@ -10,7 +10,7 @@ import SystemIO
 package struct WebhookAttempt: Sendable {
     package struct Outcome: Equatable, Sendable {
         /// The metric's dimension.
-        package enum Result: String, Sendable {
+        package enum Result: String, CaseIterable, Sendable {
             case delivered, failed
             /// The receiver answered 410: it wants no more.
             case gone

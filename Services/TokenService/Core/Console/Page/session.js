@@ -1,0 +1,30 @@
+// Who is signed in: the API's record of the key, and what the key may do.
+
+import { Problem, request, useKey } from "./api.js";
+import { path } from "./paths.js";
+
+export let me = null;
+
+export const may = (...scopes) => me !== null && scopes.some(scope => me.scopes.includes(scope));
+
+// The routes over every app need a key with the scope admin that is bound to no app.
+export const mayAdminister = () => may("admin") && me.app === null;
+
+export const signIn = async text => {
+  const key = text.trim();
+  if (!/^psh_[0-9a-f]{16}_[0-9a-f]{48}$/.test(key)) {
+    throw new Problem(401, { title: "This is no API key", detail: "A key is psh_, 16 hex digits, _ and 48 hex digits." });
+  }
+  useKey(key);
+  try {
+    me = await request("GET", path`/key`);
+  } catch (problem) {
+    signOut();
+    throw problem;
+  }
+};
+
+export const signOut = () => {
+  useKey(null);
+  me = null;
+};
