@@ -1,12 +1,14 @@
-"""Checks what promtool does not know: the metrics and labels of the rules exist, each alert has a page of the runbook, the team of that page and
-two cases in the tests, and each page has an alert or a reason for having none. deploy/scripts/check-rules.sh runs it."""
+"""Checks what promtool does not know: the metrics and labels of the rules exist, each alert has a page of the runbook, the team of that page
+and two cases in the tests, each recorded series is read or tested, and each page has an alert or a reason for having none.
+deploy/scripts/check-rules.sh runs it."""
 
 import os
 import re
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RULES = "deploy/monitoring/rules"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/scripts"))
+from alert_rules import ROOT, documented_metrics, files, read, rules, selectors  # noqa: E402 (after the path)
+
 TESTS = "Tests/Monitoring"
 # The headings of docs/runbook/README.md.
 TEAMS = {
@@ -21,36 +23,12 @@ WITHOUT_ALERT = {
     "notification-did-not-arrive.md": "a person asks",
     "request-is-refused.md": "a person asks",
 }
-# Labels that Prometheus adds.
-SCRAPED = {"job", "instance"}
 FOREIGN = re.compile(r"rabbitmq_|process_|up$")
-KEYWORDS = {"and", "or", "unless", "bool", "by", "on", "without", "ignoring", "group_left", "group_right", "offset"}
 faults = []
 
 
 def fault(text):
     faults.append(text)
-
-
-def read(path):
-    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-        return file.read()
-
-
-def files(folder, ending):
-    return sorted(f"{folder}/{name}" for name in os.listdir(os.path.join(ROOT, folder)) if name.endswith(ending))
-
-
-def metrics():
-    """Each documented metric with its labels; a histogram under the names of its three kinds of series."""
-    found = {}
-    for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]+) \|", read("docs/reference/metrics.md"), re.M):
-        labels = set(re.findall(r"`(\w+)`", labels)) | SCRAPED
-        if kind == "histogram":
-            found |= {name + "_bucket": labels | {"le"}, name + "_sum": labels, name + "_count": labels}
-        else:
-            found[name] = labels
-    return found
 
 
 def teams():
@@ -64,44 +42,28 @@ def teams():
     return found
 
 
-class Rule:
-    def __init__(self, path, text):
-        self.path = path
-        self.kind, self.name = re.match(r" *- (alert|record): (\S+)", text).groups()
-        block = re.search(r"\n( *)expr: *(\|?)(.*(?:\n\1 +.*)*)", text)
-        self.expression = re.sub(r"#.*", "", block[3])
-        self.severity, self.team, self.page = (
-            match[1] if (match := re.search(rf"\b{field}: *([\w./-]+)", text)) else None for field in ("severity", "team", "runbook")
-        )
-        self.has_summary = re.search(r"\bsummary: *\S", text) is not None
-
-    def selectors(self):
-        """The name of each metric with the labels that its selector compares."""
-        text = re.sub(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)", " ", self.expression)
-        text = re.sub(r"'[^']*'|\"[^\"]*\"", '""', text)
-        text = re.sub(r"\[[^\]]*\]|\boffset\s+-?\w+", " ", text)
-        for name, labels in re.findall(r"(?<![\w:.])([a-zA-Z_:][\w:]*)(?!\s*\()\b(?:\s*\{([^}]*)\})?", re.sub(r"\b\w+\s*\(", "(", text)):
-            if name not in KEYWORDS:
-                yield name, re.findall(r"(\w+)\s*(?:=|!)", labels)
-
-
-def rules():
-    for path in files(RULES, ".yml"):
-        text = re.sub(r"^\s*#.*\n", "", read(path), flags=re.M)
-        for part in re.split(r"\n(?= *- (?:alert|record|name): )", text):
-            if re.match(r" *- (alert|record): ", part):
-                yield Rule(path, part)
-
-
 def cases():
-    """Of each alert the kinds of its cases in the tests: True for one that expects the alert, False for one that expects none."""
-    found = {}
+    """Of each alert the kinds of its cases in the tests: True for one that expects the alert, False for one that expects none. And the
+    recorded series whose values a case expects."""
+    found, recorded = {}, set()
     for path in files(TESTS, ".test.yml"):
         text = re.sub(r"^\s*#.*\n", "", read(path), flags=re.M)
+        recorded |= {selector.name for expression in re.findall(r"\bexpr: *['\"]?(.+)", text) for selector in selectors(expression)}
         for part in re.split(r"\n(?= *- (?:eval_time|name|interval): )", text):
             if match := re.search(r"\balertname: *(\w+)", part):
                 found.setdefault(match[1], set()).add(re.search(r"\bexp_alerts:\s*\n\s*- ", part) is not None)
-    return found
+    return found, recorded
+
+
+def check_recorded(all_rules, tested):
+    """A recorded series has a case of its own, or a rule with cases reads it."""
+    read_by_rules = {selector.name for rule in all_rules for selector in selectors(rule.expression)}
+    for rule in all_rules:
+        if rule.kind == "record":
+            if not re.fullmatch(r"push:\w+(?::\w+)*", rule.name):
+                fault(f"{rule.path}: the name of a recorded series begins with push:, and {rule.name} does not")
+            if rule.name not in tested | read_by_rules:
+                fault(f"{rule.path}: no rule reads {rule.name} and no case in {TESTS} expects its value; add one")
 
 
 def check(all_rules, documented, team_of, tested):
@@ -109,16 +71,17 @@ def check(all_rules, documented, team_of, tested):
     alerts = [rule for rule in all_rules if rule.kind == "alert"]
     for rule in all_rules:
         where = f"{rule.path}: {rule.name}"
-        selectors = list(rule.selectors())
-        if not selectors:
-            fault(f"{where}: found no metric in the expression; mend the expression, or check_rules.py")
-        for name, labels in selectors:
+        found = selectors(rule.expression)
+        if not found:
+            fault(f"{where}: found no metric in the expression; mend the expression, or alert_rules.py")
+        for selector in found:
+            name = selector.name
             if name in recorded or FOREIGN.match(name):
                 continue
             if name not in documented:
                 fault(f"{where}: docs/reference/metrics.md has no metric {name}")
                 continue
-            for label in sorted(set(labels) - documented[name]):
+            for label in sorted(set(selector.labels) - documented[name]):
                 fault(f"{where}: the metric {name} has no label {label}; it has {', '.join(sorted(documented[name]))}")
     for rule in alerts:
         where = f"{rule.path}: {rule.name}"
@@ -151,12 +114,14 @@ def check(all_rules, documented, team_of, tested):
 
 
 def main():
-    all_rules, documented, team_of = list(rules()), metrics(), teams()
+    all_rules, documented, team_of = list(rules()), documented_metrics(), teams()
+    tested, expected = cases()
     # A form that changed must not pass unread.
     for what, number, least in (("rules", len(all_rules), 50), ("metrics", len(documented), 100), ("pages", len(team_of), 30)):
         if number < least:
             fault(f"check_rules.py found only {number} {what}; has the form of the files changed?")
-    alerts = check(all_rules, documented, team_of, cases())
+    alerts = check(all_rules, documented, team_of, tested)
+    check_recorded(all_rules, expected)
     for line in faults:
         print(f"    {line}", file=sys.stderr)
     if faults:
