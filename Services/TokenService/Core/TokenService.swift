@@ -137,7 +137,8 @@ package struct TokenService: Sendable {
         metrics.gauge(.streamsInProgress) { Double(streams.streamsInProgress) }
         let router = APIRouter(
             admission: AdmissionMiddleware(
-                authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
+                authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
+                rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
                 shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, logger: logger)))
         if configuration.operations == nil { router.mount(operations) }
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
@@ -166,7 +167,8 @@ package struct TokenService: Sendable {
             deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger),
             holds: HoldsController(pool: pool, holds: outbox.holds),
             webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
-            activity: ActivityController(pool: pool, waits: outbox.waits), console: console
+            activity: ActivityController(pool: pool, waits: outbox.waits),
+            deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.deviceCredentialKeys), console: console
         ).bind(to: router)
         routes = router.routes
         let application = Application(

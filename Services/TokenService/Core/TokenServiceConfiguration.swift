@@ -22,6 +22,8 @@ package struct TokenServiceConfiguration: Sendable {
     package var topologyOwnership: Topology.Ownership
     /// An administrator's key that exists from the start.
     package var bootstrapKey: APIKeyText?
+    /// Nil: there are no device credentials.
+    package var deviceCredentialKeys: DeviceCredentialKeys?
     /// Accepted notifications that may wait for the broker before more are refused.
     package var backlogLimit: Int
     package var fenceTimeout: Duration
@@ -47,6 +49,7 @@ package struct TokenServiceConfiguration: Sendable {
         brokerPrefix = config.text("broker.prefix", default: "push")
         topologyOwnership = try config.choice("broker.topology", default: .services)
         bootstrapKey = try Self.bootstrapKey(config, logger: logger)
+        deviceCredentialKeys = try Self.deviceCredentialKeys(config, logger: logger)
         backlogLimit = try config.integer("backlog.limit", default: 100_000, in: 1...10_000_000)
         fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))
         relayInterval = .milliseconds(try config.integer("relay.intervalMs", default: 1000, in: 10...60_000))
@@ -112,6 +115,17 @@ package struct TokenServiceConfiguration: Sendable {
         } catch {
             throw ConfigurationError("rabbitmq.url", expected: "an AMQP URI (\(error.message))")
         }
+    }
+
+    private static func deviceCredentialKeys(_ config: ConfigReader, logger: Logger) throws -> DeviceCredentialKeys? {
+        guard let text = try config.optionalSecretFile("deviceCredential.keysFile", logger: logger) else { return nil }
+        guard let keys = DeviceCredentialKeys(text) else {
+            throw ConfigurationError(
+                "deviceCredential.keysFile",
+                expected:
+                    "a file with one key in each line, \(2 * DeviceCredentialKeys.minimumBytes) or more hex digits (openssl rand -hex 32)")
+        }
+        return keys
     }
 
     private static func bootstrapKey(_ config: ConfigReader, logger: Logger) throws -> APIKeyText? {

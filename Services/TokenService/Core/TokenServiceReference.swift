@@ -74,6 +74,10 @@ package enum TokenServiceReference {
             "bootstrap.key.file", "none",
             "file with an administrator's key made by `pushctl keys generate`; only its hash is stored"),
         DocumentedSetting(
+            "device.credential.keys.file", "none",
+            "file with the keys that sign device credentials, one in each line (`openssl rand -hex 32`): the first signs, all verify; read at "
+                + "start; the same for all token services. Without it none are made"),
+        DocumentedSetting(
             "backlog.limit", "100000",
             "accepted notifications that may wait for the broker before 503"),
         DocumentedSetting(

@@ -42,7 +42,8 @@ extension RunningService {
             try await count(
                 """
                 SELECT count(*) FROM installations WHERE signed_out_reason = 'erased' AND deregistered_at IS NOT NULL AND owner_epoch > 1
-                    AND num_nonnulls(owner, throttled_until, stale_since, locale, time_zone, app_version, os_version, device_model) = 0
+                    AND num_nonnulls(owner, throttled_until, stale_since, locale, time_zone, app_version, os_version, device_model,
+                        permission) = 0
                 """) == shells)
         let leftOvers: [PostgresQuery] = [
             "SELECT count(*) FROM tokens t JOIN installations i ON i.id = t.installation WHERE i.signed_out_reason = 'erased'",

@@ -37,6 +37,11 @@ package struct APIError: Error, Sendable {
 extension APIError {
     static let unauthenticated = APIError(
         .unauthorized, "unauthenticated", "No valid API key", "send a live key as Authorization: Bearer psh_…")
+    static let credentialExpired = APIError(
+        .unauthorized, "credential_expired", "The device credential has expired", "fetch a new one through the app's backend")
+    static let credentialRevoked = APIError(
+        .forbidden, "credential_revoked", "The device credential is over",
+        "another user signed in, or this one was signed out, since it was made; nothing was changed")
     static let notFound = APIError(.notFound, "not_found", "Not found", "there is nothing here, or nothing that this key may see")
 
     static func methodNotAllowed(_ allow: String) -> APIError {

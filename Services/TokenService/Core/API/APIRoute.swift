@@ -11,6 +11,8 @@ package struct APIRoute: Hashable, Sendable {
     /// An operation on no single app needs an administrator's key that is bound to no app.
     package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
     package let isOfApp: Bool
+    /// A device may use it with its credential, for its own installation.
+    package var isForDevices: Bool { [.register, .change, .logOut, .deregister].contains(self) }
 
     private init(_ method: HTTPRequest.Method, _ path: String, _ scopes: Scope...) {
         self.method = method
@@ -61,6 +63,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
     package static let listNotifications = APIRoute(.get, "/v1/apps/{app}/notifications", .read)
+    package static let makeDeviceCredential = APIRoute(.post, "/v1/apps/{app}/device-credentials", .devices)
     package static let readActivity = APIRoute(.get, "/v1/apps/{app}/activity", .read)
     package static let listDeliveries = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/deliveries", .read)
     package static let explainNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/why", .read)

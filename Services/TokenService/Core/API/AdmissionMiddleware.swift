@@ -6,6 +6,8 @@ import PushModel
 /// rights.
 struct AdmissionMiddleware: Sendable {
     let authenticator: Authenticator
+    /// Nil: no device credential is good.
+    let deviceKeys: DeviceCredentialKeys?
     let apps: AppStore
     let rates: RequestRates
     let shedding: LoadShedding
@@ -20,7 +22,7 @@ struct AdmissionMiddleware: Sendable {
             throw APIError.overloaded
         }
         defer { shedding.end() }
-        guard let key = Self.key(of: request), let caller = try await authenticator.caller(key) else { throw APIError.unauthenticated }
+        guard let caller = try await caller(of: request) else { throw APIError.unauthenticated }
         guard let quota = rates.take(caller) else {
             return try await handler(authorized(request, context, caller, route))
         }
@@ -43,7 +45,11 @@ struct AdmissionMiddleware: Sendable {
     private func authorized(
         _ request: Request, _ context: APIRequestContext, _ caller: Caller, _ route: APIRoute
     ) async throws -> APICall {
-        guard route.scopes.contains(where: caller.scopes.contains) else { throw APIError.forbidden(route.scopes) }
+        if let device = caller.device {
+            try Self.check(device, for: route, context)
+        } else {
+            guard route.scopes.contains(where: caller.scopes.contains) else { throw APIError.forbidden(route.scopes) }
+        }
         if route.isAdministrative, caller.app != nil {
             throw APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs a key that is bound to no app")
         }
@@ -56,12 +62,35 @@ struct AdmissionMiddleware: Sendable {
         return APICall(request: request, parameters: context.parameters, caller: caller, app: app, rates: rates)
     }
 
-    private static func key(of request: Request) -> APIKeyText? {
+    private func caller(of request: Request) async throws -> Caller? {
+        guard let text = Self.bearer(of: request) else { return nil }
+        if let key = APIKeyText(Substring(text)) { return try await authenticator.caller(key) }
+        guard let device = deviceKeys?.verify(text) else { return nil }
+        return Caller(
+            keyID: "device \(device.installation)", app: device.app, scopes: [], requestsPerSecond: Self.requestsOfDevice, device: device)
+    }
+
+    /// A device registers at its launch. More in a second is a fault of the app.
+    private static let requestsOfDevice = 10
+
+    /// - Throws: ``APIError`` 403 for other routes, 404 for another installation, 401 if it has expired. Only a sign-out is still taken then,
+    ///   because the person may have signed out while the device was offline.
+    private static func check(_ device: DeviceCredential, for route: APIRoute, _ context: APIRequestContext) throws {
+        guard route.isForDevices else {
+            throw APIError(
+                .forbidden, "forbidden", "Not allowed with this key",
+                "a device credential is for registering and signing out its own installation")
+        }
+        guard context.parameters.get("id").flatMap({ PushID($0) }) == device.installation else { throw APIError.notFound }
+        let patience = route == .logOut ? DeviceCredential.signOutPatience : 0
+        guard UnixTime.milliseconds() < device.expiresAt + patience else { throw APIError.credentialExpired }
+    }
+
+    private static func bearer(of request: Request) -> String? {
         guard let header = request.headers.text(.authorization) else { return nil }
         let scheme = header.utf8.prefix { $0 != UInt8(ascii: " ") }
         guard scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
         let key = header[scheme.endIndex...].utf8.drop { $0 == UInt8(ascii: " ") }
-        guard !key.contains(UInt8(ascii: " ")) else { return nil }
-        return APIKeyText(Substring(key))
+        return key.contains(UInt8(ascii: " ")) ? nil : String(Substring(key))
     }
 }

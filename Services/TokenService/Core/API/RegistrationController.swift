@@ -18,17 +18,26 @@ struct RegistrationController: Sendable {
         let id = try call.id("id")
         var wanted = try await call.body().object { Registration(&$0, installation: id, app: app) }
         wanted.precondition = try call.precondition()
-        return answer(try await registration.register(wanted, app: app), app: app)
+        wanted.expectedOwner = try call.owner(expected: wanted.expectedOwner, stating: wanted.user)
+        let result = try await call.byDevice { [wanted] in try await registration.register(wanted, app: app) }
+        return answer(result, app: app)
     }
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let id = try call.id("id")
         let precondition = try call.precondition()
-        let patch = try await call.body().object {
+        var patch = try await call.body().object {
             InstallationPatch(&$0, installation: id, app: app, precondition: precondition)
         }
-        return answer(try await registration.change(patch, app: app), app: app)
+        patch.expectedOwner =
+            if case .set(let user) = patch.user {
+                try call.owner(expected: patch.expectedOwner, stating: user)
+            } else {
+                call.owner(expected: patch.expectedOwner)
+            }
+        let result = try await call.byDevice { [patch] in try await registration.change(patch, app: app) }
+        return answer(result, app: app)
     }
 
     private func answer(_ result: InstallationRegistration.Result, app: App) -> Response {

@@ -22,7 +22,8 @@ struct SignOutController: Sendable {
             body.finish()
             return expected
         }
-        return answer(try await signOut.logOut(id, expected: expected, app: call.app()), of: id)
+        let owner = call.owner(expected: expected)
+        return answer(try await call.byDevice { try await signOut.logOut(id, expected: owner, app: call.app()) }, of: id)
     }
 
     @Sendable private func logOutToken(_ call: APICall) async throws -> Response {
@@ -71,7 +72,8 @@ struct SignOutController: Sendable {
         // In the query: a proxy may drop the body of a DELETE, and the guard with it.
         let user = try call.words("expected_user", maximumBytes: StatedUser.maximumBytes)
         let expected = user.map { ExpectedOwner.exactly($0) } ?? .anyone
-        try await signOut.deregister(id, expected: expected, app: call.app())
+        let owner = call.owner(expected: expected)
+        try await call.byDevice { try await signOut.deregister(id, expected: owner, app: call.app()) }
         return JSONAnswer.noContent
     }
 

@@ -18,6 +18,7 @@ struct TokenServiceAPI {
     let holds: HoldsController
     let webhooks: WebhooksController
     let activity: ActivityController
+    let deviceCredentials: DeviceCredentialsController
     let console: ConsoleController
 
     func bind(to router: APIRouter) {
@@ -37,6 +38,7 @@ struct TokenServiceAPI {
         holds.bind(to: router)
         webhooks.bind(to: router)
         activity.bind(to: router)
+        deviceCredentials.bind(to: router)
         console.bind(to: router)
     }
 }

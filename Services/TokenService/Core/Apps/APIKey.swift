@@ -41,6 +41,8 @@ package struct Caller: Equatable, Sendable {
     package let app: AppSlug?
     package let scopes: Set<Scope>
     package let requestsPerSecond: Int?
+    /// The caller is an app on a device, and may do only what ``APIRoute/isForDevices`` says.
+    package var device: DeviceCredential?
 
     /// Whether the key is good for that app.
     package func mayUse(_ slug: AppSlug) -> Bool { app == nil || app == slug }

@@ -81,6 +81,8 @@ CREATE TABLE installations (
     app_version text,
     os_version text,
     device_model text,
+    -- Whether the person lets the app show notifications, as the app reports it.
+    permission text CHECK (permission IN ('not_determined', 'provisional', 'denied', 'authorized', 'ephemeral')),
     tags text[] NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL,
     registered_at timestamptz NOT NULL,
@@ -163,7 +165,7 @@ END;
 -- was never fenced, which saves the look-up.
 CREATE VIEW installation_records AS
 SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at, i.locale, i.time_zone, i.app_version,
-    i.os_version, i.device_model, i.tags,
+    i.os_version, i.device_model, i.permission, i.tags,
     CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN EXISTS (
         SELECT FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL
     ) THEN 'pending' ELSE 'effective' END AS fence,

@@ -12,6 +12,7 @@ extension InstallationPatch {
         appVersion = body.field("app_version", maximumBytes: InstallationProfile.maximumBytes)
         osVersion = body.field("os_version", maximumBytes: InstallationProfile.maximumBytes)
         deviceModel = body.field("device_model", maximumBytes: InstallationProfile.maximumBytes)
+        if body.has("permission") { permission = .set(body.optionalChoice("permission", of: Permission.self)) }
         if body.has("tags") { tags = body.tags() }
         if body.has("tokens") {
             tokens = body.registeredTokens(app: app)

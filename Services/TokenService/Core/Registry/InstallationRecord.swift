@@ -55,6 +55,7 @@ extension InstallationRecord {
         add(profile.appVersion)
         add(profile.osVersion)
         add(profile.deviceModel)
+        add(profile.permission?.rawValue)
         profile.tags.forEach(add)
         let ordered =
             tokens.count < 2

@@ -45,6 +45,7 @@ extension InstallationProfile {
         appVersion = object.optionalString("app_version", maximumBytes: Self.maximumBytes)
         osVersion = object.optionalString("os_version", maximumBytes: Self.maximumBytes)
         deviceModel = object.optionalString("device_model", maximumBytes: Self.maximumBytes)
+        permission = object.optionalChoice("permission", of: Permission.self)
         tags = object.tags()
     }
 }
@@ -141,6 +142,7 @@ extension InstallationProfile {
         .optional("app_version", .text(.string(64).example("4.2.0"))) { $0.appVersion },
         .optional("os_version", .text(.string(64).example("26.1"))) { $0.osVersion },
         .optional("device_model", .text(.string(64).example("iPhone18,1"))) { $0.deviceModel },
+        .optional("permission", .word, "Whether the person lets the app show notifications; `provisional`: quietly.") { $0.permission },
     ]
     static let stated =
         texts.flatMap(\.described).map { JSONSchema.Field.omissible($0.name, $0.schema) } + [.omissible("tags", .array(.tag, maximum: 100))]

@@ -23,6 +23,7 @@ package struct InstallationPatch: Sendable {
     package var appVersion: Field<String> = .untouched
     package var osVersion: Field<String> = .untouched
     package var deviceModel: Field<String> = .untouched
+    package var permission: Field<Permission> = .untouched
     package var tags: [String]?
     /// The whole list, as in a registration; nil to leave the tokens alone.
     package var tokens: [RegisteredToken]?
@@ -51,6 +52,16 @@ package struct RegisteredToken: Hashable, Sendable {
     package var purpose: Purpose
 }
 
+/// Whether the person lets the app show notifications (Apple: UNAuthorizationStatus).
+package enum Permission: String, Sendable, CaseIterable {
+    case notDetermined = "not_determined"
+    /// Shown quietly, in the notification centre alone.
+    case provisional
+    case denied, authorized
+    /// Of an App Clip, for a few hours.
+    case ephemeral
+}
+
 /// The device's report about itself.
 package struct InstallationProfile: Equatable, Sendable {
     package var locale: String?
@@ -58,6 +69,7 @@ package struct InstallationProfile: Equatable, Sendable {
     package var appVersion: String?
     package var osVersion: String?
     package var deviceModel: String?
+    package var permission: Permission?
     package var tags: [String] = []
 
     package init() {}
@@ -66,7 +78,8 @@ package struct InstallationProfile: Equatable, Sendable {
     package static func == (left: InstallationProfile, right: InstallationProfile) -> Bool {
         left.locale.hasSameBytes(as: right.locale) && left.timeZone.hasSameBytes(as: right.timeZone)
             && left.appVersion.hasSameBytes(as: right.appVersion) && left.osVersion.hasSameBytes(as: right.osVersion)
-            && left.deviceModel.hasSameBytes(as: right.deviceModel) && left.tags.count == right.tags.count
+            && left.deviceModel.hasSameBytes(as: right.deviceModel) && left.permission == right.permission
+            && left.tags.count == right.tags.count
             && zip(left.tags, right.tags).allSatisfy { $0.hasSameBytes(as: $1) }
     }
 }
@@ -76,12 +89,24 @@ package enum ExpectedOwner: Equatable, Sendable {
     case anyone
     /// This user; nil: no user.
     case exactly(String?)
+    /// A device credential was made for this user when the installation had that owner epoch (0: it was not registered). It is good until
+    /// the epoch ends by another cause than this user's own sign-in with it.
+    case device(user: String?, ownerEpoch: Int64)
 
-    package func allows(_ owner: String?) -> Bool {
+    /// Whether a registration or a patch may go on.
+    /// - Parameters: the present state; no owner and 0 if there is none.
+    package func allows(_ owner: String?, epoch: Int64) -> Bool {
         switch self {
         case .anyone: true
         case .exactly(let expected): expected.hasSameBytes(as: owner)
+        case .device(let user, let issued): epoch == issued || epoch == issued + 1 && user.hasSameBytes(as: owner)
         }
+    }
+
+    /// Whether the present owner may be signed out. A device signs out its own user and no other.
+    package func allowsEnding(_ owner: String?, epoch: Int64) -> Bool {
+        if case .device(let user, _) = self, !user.hasSameBytes(as: owner) { return false }
+        return allows(owner, epoch: epoch)
     }
 }
 

@@ -140,7 +140,8 @@ extension Operation {
     /// Who may call it.
     package var scopeSentence: String {
         if isOpen { return "Needs no key." }
-        let needed = "Scope: \(route.scopes.map(\.rawValue).joined(separator: " or "))."
+        var needed = "Scope: \(route.scopes.map(\.rawValue).joined(separator: " or "))."
+        if route.isForDevices { needed += " Or a device credential of this installation." }
         return route.isAdministrative ? needed + " Needs a key that is bound to no app." : needed
     }
 }

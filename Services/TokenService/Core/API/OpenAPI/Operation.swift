@@ -42,6 +42,7 @@ package struct Operation: Sendable {
         {
             problems.append(.invalidPath)
         }
+        if route.isForDevices { problems += [.credentialExpired, .credentialRevoked] }
         if let request { problems += request.problems }
         return problems
     }

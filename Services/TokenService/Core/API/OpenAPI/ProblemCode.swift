@@ -18,7 +18,9 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case invalidIdempotencyKey = "invalid_idempotency_key"
     case httpError = "http_error"
     case unauthenticated
+    case credentialExpired = "credential_expired"
     case forbidden
+    case credentialRevoked = "credential_revoked"
     case laneNotAllowed = "lane_not_allowed"
     case notFound = "not_found"
     case methodNotAllowed = "method_not_allowed"
@@ -29,6 +31,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case keyAlreadyRotated = "key_already_rotated"
     case ownerMismatch = "owner_mismatch"
     case tooManyHolds = "too_many_holds"
+    case deviceCredentialsOff = "device_credentials_off"
     case deadLettersBusy = "dead_letters_busy"
     case tooManyWebhooks = "too_many_webhooks"
     case webhookDisabled = "webhook_disabled"
@@ -100,6 +103,14 @@ extension ProblemCode {
         case .httpError: .invalid("The request is not valid HTTP here: its framing, or its `Host`; the connection is closed.")
         case .unauthenticated:
             ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; the answer does not say which.")
+        case .credentialExpired:
+            ProblemKind(401, "The device credential has expired", "The app fetches a new one through its backend. It may still sign out.")
+        case .credentialRevoked:
+            ProblemKind(
+                403, "The device credential is over",
+                "Another user signed in, or the credential's user was signed out, since it was made; nothing was changed.")
+        case .deviceCredentialsOff:
+            ProblemKind(409, "Device credentials are off", "The operator has not set `DEVICE_CREDENTIAL_KEYS_FILE`.")
         case .forbidden:
             ProblemKind(403, "Not allowed with this key", "The key lacks the scope, or is bound to an app where it may not be.")
         case .laneNotAllowed:

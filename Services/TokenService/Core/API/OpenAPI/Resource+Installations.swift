@@ -1,7 +1,7 @@
 extension Resource {
     static let installations = Resource(
         "Installations", "One install of an app on one device, with its tokens and the signed-in user.",
-        [register, change, read, list, history, logOut, deregister])
+        [register, change, read, list, history, logOut, deregister, makeCredential])
 
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
@@ -21,6 +21,16 @@ extension Resource {
         request: .mergePatch(InstallationPatch.request),
         answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints), headers: [entityTag])],
         problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
+
+    private static let makeCredential = Operation(
+        .makeDeviceCredential, "makeDeviceCredential", "Make a credential for the app on one device",
+        """
+        For the app's backend, which knows who is signed in: it hands the credential to the app, which registers and signs out its own \
+        installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, and as soon as another user signs in on \
+        the installation or its user is signed out.
+        """,
+        request: .json(DeviceCredential.request), answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredential.response))],
+        problems: [.deviceCredentialsOff])
 
     private static let ifMatch = Parameter.header(
         "If-Match", .string().example("\"c2hvcC1hZGE\""),

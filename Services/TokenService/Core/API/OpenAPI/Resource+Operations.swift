@@ -23,7 +23,9 @@ extension Resource {
 
     private static let consoleFile = Operation(
         .consoleFile, "consoleFile", "A file of the console", parameters: [Parameter.ifNoneMatch],
-        answers: [Answer(200, "The file.", .text("text/javascript", "text/css", "image/svg+xml", "text/html"), headers: [entityTag]), unchanged], problems: [.notFound])
+        answers: [
+            Answer(200, "The file.", .text("text/javascript", "text/css", "image/svg+xml", "text/html"), headers: [entityTag]), unchanged,
+        ], problems: [.notFound])
 
     private static let description = Operation(
         .description, "description", "This description", "OpenAPI 3.1 in JSON.", parameters: [Parameter.ifNoneMatch],

@@ -23,6 +23,7 @@ extension InstallationProfile {
         appVersion = try row["app_version"]
         osVersion = try row["os_version"]
         deviceModel = try row["device_model"]
+        permission = (try row["permission"] as String?).flatMap { Permission(rawValue: $0) }
         tags = try row["tags"]
     }
 }

@@ -18,7 +18,9 @@ extension RegistryBatch {
         switch change {
         case .register(let registration):
             let key = InstallationKey(app: app.id, id: registration.installation)
-            guard registration.expectedOwner.allows(installations[key]?.owner) else { throw OwnerMismatch() }
+            guard registration.expectedOwner.allows(installations[key]?.owner, epoch: installations[key]?.epoch ?? 0) else {
+                throw OwnerMismatch()
+            }
             guard registration.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             let target = Target(
                 user: registration.user, profile: registration.profile, tokens: registration.tokens, replaces: registration.replaces,
@@ -27,7 +29,7 @@ extension RegistryBatch {
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
-            guard patch.expectedOwner.allows(row.owner) else { throw OwnerMismatch() }
+            guard patch.expectedOwner.allows(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
             guard patch.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             return (Target(patch, of: row), key)
         default: throw NotRegistered()
@@ -219,6 +221,7 @@ extension RegistryBatch.Target {
         profile.appVersion = patch.appVersion.applied(to: profile.appVersion)
         profile.osVersion = patch.osVersion.applied(to: profile.osVersion)
         profile.deviceModel = patch.deviceModel.applied(to: profile.deviceModel)
+        profile.permission = patch.permission.applied(to: profile.permission)
         profile.tags = patch.tags ?? profile.tags
         self.init(
             user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, replaces: patch.replaces, stamps: false)

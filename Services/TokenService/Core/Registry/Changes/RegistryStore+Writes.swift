@@ -109,19 +109,21 @@ extension RegistryBatch {
                 \(milliseconds: changed(\.createdAt))::timestamptz[], \(milliseconds: changed(\.deregisteredAt))::timestamptz[],
                 \(milliseconds: changed(\.staleSince))::timestamptz[], \(changed(\.profile.locale))::text[],
                 \(changed(\.profile.timeZone))::text[], \(changed(\.profile.appVersion))::text[], \(changed(\.profile.osVersion))::text[],
-                \(changed(\.profile.deviceModel))::text[], \(changed { arrayLiteral($0.profile.tags) })::text[])
+                \(changed(\.profile.deviceModel))::text[], \(changed(\.profile.permission?.rawValue))::text[],
+                \(changed { arrayLiteral($0.profile.tags) })::text[])
                 AS e (app_id, id, registered_at, is_stored, epoch, owner, signed_out_reason, throttled_until, created_at, deregistered_at,
-                    stale_since, locale, time_zone, app_version, os_version, device_model, tags)
+                    stale_since, locale, time_zone, app_version, os_version, device_model, permission, tags)
             ON i.app_id = e.app_id AND i.id = e.id
             WHEN MATCHED AND e.epoch IS NULL THEN UPDATE SET registered_at = e.registered_at
             WHEN MATCHED THEN UPDATE SET owner = e.owner, owner_epoch = e.epoch, signed_out_reason = e.signed_out_reason,
                 throttled_until = e.throttled_until, registered_at = e.registered_at, created_at = e.created_at,
                 deregistered_at = e.deregistered_at, stale_since = e.stale_since, locale = e.locale, time_zone = e.time_zone,
-                app_version = e.app_version, os_version = e.os_version, device_model = e.device_model, tags = e.tags::text[]
+                app_version = e.app_version, os_version = e.os_version, device_model = e.device_model,
+                permission = e.permission, tags = e.tags::text[]
             WHEN NOT MATCHED AND NOT e.is_stored THEN INSERT (app_id, id, owner, owner_epoch, signed_out_reason, registered_at, created_at,
-                locale, time_zone, app_version, os_version, device_model, tags)
+                locale, time_zone, app_version, os_version, device_model, permission, tags)
                 VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.locale, e.time_zone,
-                    e.app_version, e.os_version, e.device_model, e.tags::text[])
+                    e.app_version, e.os_version, e.device_model, e.permission, e.tags::text[])
             """
     }
 

@@ -1,0 +1,208 @@
+import Foundation
+import HTTPTypes
+import PushModel
+import StrictJSON
+import Testing
+
+@testable import TokenService
+
+@Suite("What a device may do with a credential of its own", .timeLimit(.minutes(5)))
+struct DeviceCredentialTests {
+    private static let key = String(repeating: "0f", count: 32)
+    private static let otherKey = String(repeating: "a1", count: 32)
+
+    private static func credential(
+        user: String? = "ada", epoch: Int64 = 3, expiresAt: Int64 = 1_800_000_000_000
+    ) throws -> DeviceCredential {
+        DeviceCredential(
+            app: try #require(AppSlug("shop")), installation: installation(1), user: user, ownerEpoch: epoch, expiresAt: expiresAt)
+    }
+
+    // MARK: The text
+
+    @Test(
+        "A credential is read as it was written", arguments: ["ada", "ren\u{e9}", String(repeating: "x", count: 256), "", nil] as [String?])
+    func roundTrip(user: String?) throws {
+        let keys = try #require(DeviceCredentialKeys(Self.key))
+        let credential = try Self.credential(user: user, epoch: .max, expiresAt: .min)
+        #expect(keys.verify(keys.text(credential)) == credential)
+    }
+
+    @Test("A credential with any other byte is none") func tampered() throws {
+        let keys = try #require(DeviceCredentialKeys(Self.key))
+        let text = Array(keys.text(try Self.credential()).utf8)
+        for place in text.indices {
+            var other = text
+            other[place] = other[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+            #expect(keys.verify(String(decoding: other, as: UTF8.self)) == nil, "\(place)")
+        }
+        for length in 0..<text.count { #expect(keys.verify(String(decoding: text.prefix(length), as: UTF8.self)) == nil) }
+        #expect(keys.verify(String(decoding: text, as: UTF8.self) + "A") == nil)
+    }
+
+    @Test("The first key signs and every key verifies, so that keys can be replaced") func rotation() throws {
+        let old = try #require(DeviceCredentialKeys(Self.key))
+        let both = try #require(DeviceCredentialKeys(Self.otherKey + "\n" + Self.key + "\n"))
+        let new = try #require(DeviceCredentialKeys(Self.otherKey))
+        let credential = try Self.credential()
+        #expect(both.verify(old.text(credential)) == credential)
+        #expect(new.verify(both.text(credential)) == credential)
+        #expect(new.verify(old.text(credential)) == nil)
+    }
+
+    @Test("A file that is not all keys is refused", arguments: ["", "\n", "0f0f", String(repeating: "0g", count: 32), key + "\nx"])
+    func badKeys(text: String) {
+        #expect(DeviceCredentialKeys(text) == nil)
+    }
+
+    // MARK: The rule
+
+    @Test("It is good until the owner epoch ends by another cause than this user's own sign-in") func ownerEpochs() {
+        let own = ExpectedOwner.device(user: "ada", ownerEpoch: 5)
+        let cases: [(owner: String?, epoch: Int64, registers: Bool, signsOut: Bool)] = [
+            ("ada", 5, true, true), ("ada", 6, true, true), (nil, 5, true, false), ("eve", 5, true, false), ("eve", 6, false, false),
+            (nil, 6, false, false), ("ada", 7, false, false), ("ada", 4, false, false),
+        ]
+        for one in cases {
+            #expect(own.allows(one.owner, epoch: one.epoch) == one.registers, "\(one)")
+            #expect(own.allowsEnding(one.owner, epoch: one.epoch) == one.signsOut, "\(one)")
+        }
+    }
+
+    // MARK: Over HTTP
+
+    private static func run(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
+        let file = NSTemporaryDirectory() + "/device-keys-\(UUID())"
+        try Data(key.utf8).write(to: URL(filePath: file))
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await RunningService.run(.init(settings: ["DEVICE_CREDENTIAL_KEYS_FILE": file])) { running in
+            try await body(running, try await running.client.makeApp())
+        }
+    }
+
+    private static func device(_ shop: APITestClient, user: String?, id: PushID = installation(1)) async throws -> APITestClient {
+        let name = user.map { "\"\($0)\"" } ?? "null"
+        let made = try await shop.post("/v1/apps/shop/device-credentials", #"{"installation":"\#(id)","user":\#(name)}"#)
+        #expect(made.status == 201)
+        return shop.with(key: made.json.text("credential"))
+    }
+
+    private static let path = "/v1/apps/shop/installations/\(installation(1))"
+
+    @Test("A device registers, changes and signs out its own installation, for its own user") func ownInstallation() async throws {
+        try await Self.run { running, shop in
+            let phone = try await Self.device(shop, user: "ada")
+            try await phone.register(installation(1), user: "ada", token: token(1))
+            #expect(try await phone.call("PATCH", Self.path, #"{"permission":"provisional"}"#).json.text("permission") == "provisional")
+            // Again, as at every launch.
+            #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[{"token":"\#(token(2))"}]}"#).status == 200)
+            let signedOut = try await phone.post(Self.path + "/logout")
+            #expect(signedOut.status == 200 && signedOut.json["signed_out"]?.boolValue == true)
+            #expect(try await phone.post(Self.path + "/logout").status == 200, "a repeated sign-out succeeds")
+            let late = try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#)
+            #expect(late.status == 403 && late.code == "credential_revoked", "a late registration does not undo the sign-out")
+            let again = try await Self.device(shop, user: "ada")
+            #expect(try await again.put(Self.path, #"{"user":"ada","tokens":[]}"#).status == 200)
+        }
+    }
+
+    @Test("It is no use for another user, another installation, another app or any other route") func nothingElse() async throws {
+        try await Self.run { running, shop in
+            let phone = try await Self.device(shop, user: "ada")
+            for body in [#"{"user":"eve","tokens":[]}"#, #"{"user":null,"tokens":[]}"#] {
+                #expect(try await phone.put(Self.path, body).code == "forbidden")
+            }
+            #expect(try await phone.call("PATCH", Self.path, #"{"user":"eve"}"#).code == "forbidden")
+            _ = try await running.client.makeApp("other")
+            // Each device may make few requests in a second, so each route has a device of its own.
+            for (number, route) in APIRoute.all.enumerated() {
+                let own = installation(100 + number)
+                let phone = try await Self.device(shop, user: "ada", id: own)
+                let id = route.isForDevices ? installation(2) : own
+                let path = route.path.replacing("{slug}", with: "shop").replacing("{user}", with: "ada")
+                    .replacing("{id}", with: id.description)
+                for app in route.isOfApp ? ["shop", "other"] : [""] {
+                    let answer = try await phone.call(route.method.rawValue, path.replacing("{app}", with: app), "{}")
+                    #expect(
+                        answer.status == (route.isForDevices ? 404 : 403), "\(route.method.rawValue) \(path) of \(app): \(answer.status)")
+                }
+            }
+        }
+    }
+
+    @Test("Another user's sign-in, a logout by the backend and a logout everywhere end it") func revocation() async throws {
+        try await Self.run { running, shop in
+            for (number, end) in ["sign-in", "logout", "everywhere"].enumerated() {
+                let path = "/v1/apps/shop/installations/\(installation(10 + number))"
+                let phone = try await Self.device(shop, user: "ada", id: installation(10 + number))
+                #expect(try await phone.put(path, #"{"user":"ada","tokens":[]}"#).status == 201)
+                let ended =
+                    switch end {
+                    case "sign-in": try await shop.put(path, #"{"user":"eve","tokens":[]}"#)
+                    case "logout": try await shop.post(path + "/logout")
+                    default: try await shop.post("/v1/apps/shop/users/ada/logout")
+                    }
+                #expect(ended.status == 200)
+                let late = try await phone.put(path, #"{"user":"ada","tokens":[]}"#)
+                #expect(late.status == 403 && late.code == "credential_revoked", "\(end)")
+                // Without a user there is none to protect.
+                #expect(try await phone.delete(path).status == (end == "sign-in" ? 403 : 204), "\(end)")
+            }
+        }
+    }
+
+    @Test("Of two credentials of one epoch, the first sign-in ends the other; a device signs out no other user") func twoUsers()
+        async throws
+    {
+        try await Self.run { running, shop in
+            let (ada, eve) = (try await Self.device(shop, user: "ada"), try await Self.device(shop, user: "eve"))
+            #expect(try await eve.put(Self.path, #"{"user":"eve","tokens":[]}"#).status == 201)
+            #expect(try await ada.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked")
+            #expect(try await ada.post(Self.path + "/logout").code == "credential_revoked")
+            #expect(try await shop.get(Self.path).json.text("user") == "eve")
+        }
+    }
+
+    @Test("An expired credential still signs out its user, and does nothing else") func expired() async throws {
+        try await Self.run { running, shop in
+            let phone = try await Self.device(shop, user: "ada")
+            #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).status == 201)
+            let epoch = try #require(try await shop.get(Self.path).json["owner_epoch"]?.integerValue)
+            let keys = try #require(DeviceCredentialKeys(Self.key))
+            let past = UnixTime.milliseconds() - 1000
+            let old = try Self.credential(epoch: epoch, expiresAt: past)
+            let late = shop.with(key: keys.text(old))
+            #expect(try await late.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_expired")
+            let forgotten = try Self.credential(epoch: epoch, expiresAt: past - DeviceCredential.signOutPatience)
+            #expect(try await shop.with(key: keys.text(forgotten)).post(Self.path + "/logout").code == "credential_expired")
+            #expect(try await late.post(Self.path + "/logout").status == 200)
+            #expect(try await shop.get(Self.path).json["user"]?.isNull == true)
+        }
+    }
+
+    @Test("Without keys there are no credentials, and the answer says what the operator has to do") func off() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let body = #"{"installation":"\#(installation(1))","user":"ada"}"#
+            let answer = try await shop.post("/v1/apps/shop/device-credentials", body)
+            #expect(answer.status == 409 && answer.code == "device_credentials_off")
+            let keys = try #require(DeviceCredentialKeys(Self.key))
+            let phone = shop.with(key: keys.text(try Self.credential()))
+            #expect(try await phone.put(Self.path, "{}").status == 401)
+        }
+    }
+
+    @Test("A bad request is answered field by field") func badRequest() async throws {
+        try await Self.run { running, shop in
+            let bad = [
+                #"{"user":"ada"}"#, #"{"installation":"x","user":"ada"}"#, #"{"installation":"\#(installation(1))"}"#,
+                #"{"installation":"\#(installation(1))","user":"ada","lifetime_seconds":59}"#,
+                #"{"installation":"\#(installation(1))","user":"ada","more":1}"#,
+            ]
+            for wrong in bad {
+                let answer = try await shop.post("/v1/apps/shop/device-credentials", wrong)
+                #expect(answer.code == "invalid_request", "\(wrong)")
+            }
+        }
+    }
+}
