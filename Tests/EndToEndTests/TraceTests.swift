@@ -14,7 +14,7 @@ struct TraceTests {
             let id = try await client.send("traced", to: "ada")
             #expect(try await client.completed(id).count("accepted") == 1)
 
-            // Each process sends its spans twice a second.
+            // Each process sends its spans once a second.
             let trace = try await collector.trace { spans in
                 spans.contains { $0.attributes["push.notification"] == id } && spans.count >= 11
             }

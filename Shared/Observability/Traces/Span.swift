@@ -1,3 +1,4 @@
+import PushModel
 import StrictJSON
 
 /// One finished piece of work of a trace, as OpenTelemetry describes it (specification, Tracing API, Span).
@@ -74,14 +75,19 @@ extension Span {
     private func write(to writer: inout JSONWriter) {
         writer.object { writer in
             Self.write(context, to: &writer)
-            if let parent { writer.field("parentSpanId", parent.spanID) }
+            if let parent {
+                writer.name("parentSpanId")
+                writer.plainString { appendHex(parent.span, to: &$0) }
+            }
             writer.field("name", name)
             writer.field("kind", kind.rawValue)
             writer.field("startTimeUnixNano", String(start))
             writer.field("endTimeUnixNano", String(end))
-            Self.write(attributes, to: &writer)
-            writer.array("links") { writer in
-                for link in links { writer.object { Self.write(link, to: &$0) } }
+            if !attributes.isEmpty { Self.write(attributes, to: &writer) }
+            if !links.isEmpty {
+                writer.array("links") { writer in
+                    for link in links { writer.object { Self.write(link, to: &$0) } }
+                }
             }
             if let fault {
                 writer.object("status") { writer in
@@ -93,8 +99,13 @@ extension Span {
     }
 
     private static func write(_ context: TraceContext, to writer: inout JSONWriter) {
-        writer.field("traceId", context.traceID)
-        writer.field("spanId", context.spanID)
+        writer.name("traceId")
+        writer.plainString { text in
+            appendHex(context.traceHigh, to: &text)
+            appendHex(context.traceLow, to: &text)
+        }
+        writer.name("spanId")
+        writer.plainString { appendHex(context.span, to: &$0) }
     }
 
     private static func write(_ attributes: [(name: String, value: Value)], to writer: inout JSONWriter) {

@@ -9,13 +9,13 @@ import ServiceLifecycle
 import StrictJSON
 import Synchronization
 
-/// Sends spans to an OpenTelemetry collector: OTLP over HTTP, twice a second. Never in the way of the work: if the collector is slow or away,
+/// Sends spans to an OpenTelemetry collector: OTLP over HTTP, once a second. Never in the way of the work: if the collector is slow or away,
 /// at most ``capacity`` spans wait (about 8 MiB), and the rest is dropped and counted.
 package final class TraceExporter: Service {
     package static let capacity = 16_384
-    /// Spans of one request: about 256 KiB.
-    private static let batch = 512
-    private static let interval = Duration.milliseconds(500)
+    /// Spans of one request: about half a MiB.
+    private static let batch = 1024
+    private static let interval = Duration.seconds(1)
     private static let patience = TimeAmount.seconds(5)
     /// Tries of one batch; the collector may be restarting.
     private static let maximumTries = 5
@@ -140,7 +140,7 @@ package final class TraceExporter: Service {
                 var request = HTTPClientRequest(url: url)
                 request.method = .POST
                 request.headers = headers
-                request.body = .bytes(body)
+                request.body = .bytes(ByteBuffer(bytes: body))
                 let response = try await client.execute(request, timeout: Self.patience)
                 let answer = try await response.body.collect(upTo: 65_536)
                 switch response.status.code {

@@ -140,7 +140,7 @@ extension DispatcherCore {
             let said = Answered(answer)
             if let trace = job.trace, let sentAt = said.sentAt {
                 effects.spans.append(
-                    trace.request(job.job.deliveries[answer.index], of: job.job, sentAt: sentAt, answeredAt: now, said))
+                    trace.request(job.job.deliveries[answer.index], sentAt: sentAt, answeredAt: now, said))
             }
             perform(step, on: answer.index, said: said, of: &job)
         }

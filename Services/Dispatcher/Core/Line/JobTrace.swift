@@ -17,33 +17,29 @@ struct JobTrace {
     func wait(of job: PushJob, publishedAt: Int64, takenAt: Int64) -> Span {
         Span(
             "receive \(job.lane.rawValue)", .consumer, sender.child(), parent: sender,
-            start: min(publishedAt, takenAt) * 1_000_000, end: takenAt * 1_000_000, attributes(job))
+            start: min(publishedAt, takenAt) * 1_000_000, end: takenAt * 1_000_000)
     }
 
     /// From the taking of the job to the decision about its last delivery.
     func work(on job: PushJob, takenAt: Int64, decidedAt: Int64) -> Span {
         Span(
             "process \(job.lane.rawValue)", .consumer, own, parent: sender, start: takenAt * 1_000_000, end: decidedAt * 1_000_000,
-            attributes(job) + [("push.attempt", .number(job.attempt + 1)), ("push.deliveries", .number(job.deliveries.count))])
+            [
+                ("messaging.system", .text("rabbitmq")), ("push.app", .text(job.app.text)),
+                ("push.notification", .text(job.notification.description)), ("push.attempt", .number(job.attempt + 1)),
+                ("push.deliveries", .number(job.deliveries.count)),
+            ])
     }
 
     /// One request to APNs.
-    func request(_ delivery: PushJob.Delivery, of job: PushJob, sentAt: Int64, answeredAt: Int64, _ said: Answered) -> Span {
+    func request(_ delivery: PushJob.Delivery, sentAt: Int64, answeredAt: Int64, _ said: Answered) -> Span {
         var attributes: [(name: String, value: Span.Value)] = [
-            ("http.request.method", .text("POST")), ("push.delivery", .text(delivery.id.description)),
-            ("push.environment", .text(delivery.environment.rawValue)), ("push.app", .text(job.app.text)),
+            ("push.delivery", .text(delivery.id.description)), ("push.environment", .text(delivery.environment.rawValue)),
         ]
         if let status = said.status { attributes.append(("http.response.status_code", .number(status))) }
         if let reason = said.reason { attributes.append(("push.apns.reason", .text(reason))) }
         return Span(
             "POST /3/device", .client, own.child(), parent: own, start: sentAt * 1_000_000, end: answeredAt * 1_000_000, attributes,
             fault: said.status == 200 ? nil : said.reason ?? said.status.map { "status \($0)" } ?? "no answer")
-    }
-
-    private func attributes(_ job: PushJob) -> [(name: String, value: Span.Value)] {
-        [
-            ("messaging.system", .text("rabbitmq")), ("messaging.destination.name", .text("push.jobs.\(job.lane.rawValue)")),
-            ("push.app", .text(job.app.text)), ("push.notification", .text(job.notification.description)),
-        ]
     }
 }
