@@ -126,7 +126,7 @@ extension RegisteredToken {
         ])
 
     static let response = ResponseSchema<RegisteredToken>.object(
-        nil,
+        "ExportedToken",
         [
             .required("token", .deviceToken) { $0.token },
             .required("environment", .word) { $0.environment },

@@ -117,12 +117,8 @@ extension OpenAPIDocument {
             "headers": headers(of: codes),
             "content": .map([
                 "application/problem+json": .map([
-                    "schema": .map([
-                        "allOf": .list([
-                            problem.node,
-                            .map(["properties": .map(["code": .map(["enum": .texts(codes.map(\.rawValue))])])]),
-                        ])
-                    ])
+                    // One schema for all: generators make a class of each, and an enumeration breaks older clients when a code is added.
+                    "schema": problem.node
                 ])
             ]),
         ])

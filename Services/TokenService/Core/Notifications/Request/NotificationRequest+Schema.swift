@@ -28,7 +28,7 @@ extension NotificationRequest {
             "local_time", .localTime,
             "Instead of not_before: when it is this time where the device is. Devices that report no time zone count as UTC."),
         .omissible("expires_at", .time, "When it is too late; at most 72 hours after it is due. Not together with ttl_seconds."),
-        .omissible("ttl_seconds", .integer(1...259_200).standard(86_400), "The same, counted from when it is due."),
+        .omissible("ttl_seconds", .integer(1...259_200), "The same, counted from when it is due; 86400 where both are left out."),
         .omissible(
             "apns_expiration", .count,
             "How long APNs may store it, in UNIX seconds, at most 30 days after it is due; 0 for one try. The expiry where it is left out."),
@@ -63,18 +63,23 @@ extension NotificationRequest {
     private static let targetSchema = JSONSchema.named(
         "Target",
         .oneOf(
-            .request([.required("user", .user, "Every device that this user is signed in on.")]),
-            .request([.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "A user named twice counts once.")]
+            .request("UserTarget", [.required("user", .user, "Every device that this user is signed in on.")]),
+            .request(
+                "UsersTarget",
+                [.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "A user named twice counts once.")]
             ),
-            .request([.required("installation", .uuid)]),
-            .request([.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumListed))]),
-            .request([.required("tokens", .array(.deviceToken, minimum: 1, maximum: Target.maximumListed))]),
-            .request([
-                .required(
-                    "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
-                    "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags.")
-            ]),
-            .request([.required("all", .boolean.example(true), "Every installation of the app; true.")])))
+            .request("InstallationTarget", [.required("installation", .uuid)]),
+            .request("InstallationsTarget", [.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumListed))]),
+            .request("TokensTarget", [.required("tokens", .array(.deviceToken, minimum: 1, maximum: Target.maximumListed))]),
+            .request(
+                "TagsTarget",
+                [
+                    .required(
+                        "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
+                        "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags."
+                    )
+                ]),
+            .request("AllTarget", [.required("all", .boolean.example(true), "Every installation of the app; true.")])))
 
     /// Exactly one.
     private static let uploadTargetSchema = JSONSchema.named(

@@ -26,7 +26,7 @@ package struct NotificationWarning: Equatable, Sendable {
     }
 
     static let response = ResponseSchema<NotificationWarning>.object(
-        nil,
+        "NotificationWarning",
         [
             .required("pointer", .text(.string().example("/ttl_seconds")), "Where: a JSON pointer into the request.") { $0.pointer },
             .required("code", .word) { $0.code },
