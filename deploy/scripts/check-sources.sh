@@ -33,7 +33,7 @@ deploy/scripts/faulty-build.sh --check || status=1
 
 python3 deploy/scripts/check-docs.py || status=1
 
-for script in deploy/run deploy/test deploy/bench deploy/chaos deploy/fuzz deploy/scripts/*.sh .ci/run; do
+for script in deploy/run deploy/test deploy/bench deploy/chaos deploy/containers deploy/fuzz deploy/scripts/*.sh .ci/run; do
     bash -n "$script" || status=1
 done
 [ "$status" = 0 ] && printf 'check-sources: formatting, imports, layout and scripts are in order\n'

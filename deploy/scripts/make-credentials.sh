@@ -13,10 +13,10 @@ mkdir -p "$folder"
 cd "$folder"
 umask 077
 if [ ! -s simulator.crt ]; then
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj "/CN=Push demonstration CA" -keyout ca.key -out ca.crt 2>/dev/null
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj "/CN=Push demonstration CA" -keyout ca.key -out ca.crt 2>/dev/null
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=localhost" -keyout simulator.key -out simulator.csr 2>/dev/null
     printf 'subjectAltName=%s\nbasicConstraints=CA:FALSE\n' "$names" >extensions
-    openssl x509 -req -in simulator.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile extensions -out simulator.crt 2>/dev/null
+    openssl x509 -req -in simulator.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 3650 -extfile extensions -out simulator.crt 2>/dev/null
     rm -f simulator.csr extensions ca.srl
 fi
 [ -s AuthKey_DEMO123456.p8 ] || openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out AuthKey_DEMO123456.p8 2>/dev/null
