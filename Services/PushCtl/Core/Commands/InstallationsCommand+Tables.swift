@@ -17,7 +17,9 @@ func installationTable(_ installations: [JSONValue]) -> Table {
 /// The facts about one installation, a line each.
 func installationFacts(_ record: JSONValue) -> String {
     let user = record["user"]?.stringValue ?? "no user"
-    let names = ["registered_at", "created_at", "throttled_until", "locale", "time_zone", "app_version", "os_version", "device_model", "permission"]
+    let names = [
+        "registered_at", "created_at", "throttled_until", "locale", "time_zone", "app_version", "os_version", "device_model", "permission",
+    ]
     let facts = names.compactMap { name in record[name]?.stringValue.map { "\(name) \($0)" } }
     let tags = (record["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
     let epoch = record["owner_epoch"]?.integerValue ?? 0
