@@ -163,6 +163,27 @@ struct DeviceCredentialTests {
         }
     }
 
+    /// The device gave up waiting for its registration, and signed out. The registration arrives after the sign-out.
+    @Test(
+        "A sign-out that had nothing to do stops a late sign-in too", arguments: ["unknown", "without a user", "deregistered"],
+        [true, false])
+    func lateSignIn(before: String, deregisters: Bool) async throws {
+        try await Self.run { running, shop in
+            if before != "unknown" { #expect(try await shop.put(Self.path, #"{"user":null,"tokens":[]}"#).status == 201) }
+            if before == "deregistered" { #expect(try await shop.delete(Self.path).status == 204) }
+            let phone = try await Self.device(shop, user: "ada")
+            for _ in 1...2 {
+                let answer = deregisters ? try await phone.delete(Self.path) : try await phone.post(Self.path + "/logout")
+                #expect(answer.status == (deregisters ? 204 : 200))
+            }
+            #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked")
+            #expect(try await shop.get("/v1/apps/shop/users/ada/installations").json["installations"]?.arrayValue?.isEmpty == true)
+            // The next sign-in has a credential of its own.
+            let again = try await Self.device(shop, user: "ada")
+            #expect(try await again.put(Self.path, #"{"user":"ada","tokens":[]}"#).status < 300)
+        }
+    }
+
     @Test("An expired credential still signs out its user, and does nothing else") func expired() async throws {
         try await Self.run { running, shop in
             let phone = try await Self.device(shop, user: "ada")

@@ -19,11 +19,11 @@ struct DeviceCredentialsController: Sendable {
                 .conflict, "device_credentials_off", "Device credentials are off",
                 "the operator has to set DEVICE_CREDENTIAL_KEYS_FILE")
         }
-        let record = try await pool.session { session in
-            try InstallationStore(session: session, app: app).records([wanted.installation]).first
+        let epoch = try await pool.session { session in
+            try InstallationStore(session: session, app: app).ownerEpoch(of: wanted.installation)
         }
         let credential = DeviceCredential(
-            app: app.slug, installation: wanted.installation, user: wanted.user, ownerEpoch: record?.ownerEpoch ?? 0,
+            app: app.slug, installation: wanted.installation, user: wanted.user, ownerEpoch: epoch,
             expiresAt: UnixTime.milliseconds() + wanted.lifetimeSeconds * 1000)
         return JSONAnswer.response(.created, DeviceCredential.response, (credential, keys.text(credential)))
     }

@@ -18,6 +18,14 @@ package struct InstallationStore {
         ).column("id")
     }
 
+    /// Also of one that was deregistered; 0 if there is none.
+    func ownerEpoch(of installation: PushID) throws -> Int64 {
+        let epochs: [Int64] = try session.execute(
+            "SELECT owner_epoch FROM installations WHERE app_id = \(app.id) AND id = \(installation)"
+        ).column("owner_epoch")
+        return epochs.first ?? 0
+    }
+
     /// Unpublished fences of installations that the user was signed out of: of the user's latest sign-outs, each installation once. While
     /// no fence is open at all, it searches nothing.
     package func openFences(of user: String) throws -> [Fence] {

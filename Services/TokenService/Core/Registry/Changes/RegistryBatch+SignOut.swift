@@ -30,7 +30,20 @@ extension RegistryBatch {
         try check(expected, at: keys)
         let ended = keys.filter { installations[$0]?.owner != nil }
         for key in ended { end(key, .logout) }
-        return RegistryChange.Result(installations: ended, fenced: fence(ended))
+        return RegistryChange.Result(installations: ended, fenced: fence(ended + unused(keys, by: expected)))
+    }
+
+    /// The installations without a user that a device signs out: their epoch ends too, or a sign-in by the same device that is still under
+    /// way would be accepted after its sign-out. An installation that is not known yet becomes one that was deregistered.
+    private mutating func unused(_ keys: [InstallationKey], by expected: ExpectedOwner) -> [InstallationKey] {
+        guard case .device(_, let issued) = expected else { return [] }
+        for key in keys where installations[key] == nil {
+            var row = InstallationState(
+                key: key, epoch: 1, profile: InstallationProfile(), createdAt: now, registeredAt: now, isStored: false)
+            row.deregister(.deregistered, at: now)
+            installations[key] = row
+        }
+        return keys.filter { key in installations[key].map { $0.isStored && $0.owner == nil && $0.epoch == issued } ?? false }
     }
 
     mutating func supersede(before change: RegistryChange, of app: App) throws -> RegistryChange.Result {
@@ -59,7 +72,10 @@ extension RegistryBatch {
 
     mutating func deregister(_ keys: [InstallationKey], expecting expected: ExpectedOwner) throws -> RegistryChange.Result {
         try check(expected, at: keys)
-        return deregister(keys.filter { installations[$0]?.isRegistered == true }, .deregistered, tokens: .deregistered)
+        let unused = unused(keys.filter { installations[$0]?.isRegistered != true }, by: expected)
+        var result = deregister(keys.filter { installations[$0]?.isRegistered == true }, .deregistered, tokens: .deregistered)
+        result.fenced.formUnion(fence(unused))
+        return result
     }
 
     private mutating func deregister(

@@ -121,8 +121,8 @@ extension RegistryBatch {
                 app_version = e.app_version, os_version = e.os_version, device_model = e.device_model,
                 permission = e.permission, tags = e.tags::text[]
             WHEN NOT MATCHED AND NOT e.is_stored THEN INSERT (app_id, id, owner, owner_epoch, signed_out_reason, registered_at, created_at,
-                locale, time_zone, app_version, os_version, device_model, permission, tags)
-                VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.locale, e.time_zone,
+                deregistered_at, locale, time_zone, app_version, os_version, device_model, permission, tags)
+                VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.deregistered_at, e.locale, e.time_zone,
                     e.app_version, e.os_version, e.device_model, e.permission, e.tags::text[])
             """
     }
