@@ -16,6 +16,7 @@ let fenced = base + [.strictMemorySafety()]
 let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 let configuration = Target.Dependency.product(name: "Configuration", package: "swift-configuration")
 let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux]))
 let httpClient = Target.Dependency.product(name: "AsyncHTTPClient", package: "async-http-client")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
 let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
@@ -69,7 +70,10 @@ func chaosProgram(_ name: String, _ dependencies: [Target.Dependency]) -> Target
 
 let package = Package(
     name: "push",
+    // Of PushClient. The programs run on Linux.
+    platforms: [.iOS(.v16), .macOS(.v13)],
     products: [
+        .library(name: "PushClient", targets: ["PushClient"]),
         .executable(name: "token-service", targets: ["TokenServiceMain"]),
         .executable(name: "dispatcher", targets: ["DispatcherMain"]),
         .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
@@ -78,6 +82,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-configuration", exact: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-distributed-tracing", exact: "1.7.3"),
         .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
@@ -107,6 +112,7 @@ let package = Package(
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
         shared("Observability", ["PushModel", "StrictJSON", configuration, coreMetrics, httpClient, hummingbird, hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioSSL]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
+        shared("PushClient", [crypto], exclude: ["README.md"]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
         service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL, signals], resources: [.copy("Migrations"), .copy("Console/Page")]),
@@ -136,7 +142,8 @@ let package = Package(
         tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushCtlTests", ["Observability", "PushCtl", "StrictJSON", "SystemIO", "TestSupport", arguments]),
-        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
+        tests("PushClientTests", ["PushClient", crypto]),
+        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushClient", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
         .target(name: "BenchmarkSupport", dependencies: ["StrictJSON", "SystemIO"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, configuration, logging]),

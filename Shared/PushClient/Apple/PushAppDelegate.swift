@@ -1,0 +1,80 @@
+#if canImport(UIKit) && canImport(UserNotifications)
+    public import Foundation
+    public import UIKit
+    import UserNotifications
+
+    /// The app delegate of an app on iOS. It puts everything into the inbox, and decides nothing.
+    ///
+    /// In a SwiftUI app: `@UIApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
+    /// subclass, and calls `super` where it overrides.
+    open class PushAppDelegate: NSObject, UIApplicationDelegate {
+        private let watch = NetworkWatch()
+
+        open func application(
+            _ application: UIApplication, didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]? = nil
+        ) -> Bool {
+            // Before this returns, or the tap that started the app is lost (Apple, "UNUserNotificationCenterDelegate").
+            UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
+            watch.start(appBecomesActive: UIApplication.didBecomeActiveNotification)
+            application.registerForRemoteNotifications()
+            return true
+        }
+
+        open func application(_ application: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data) {
+            PushInbox.shared.put(.token(deviceToken, purpose: .alert))
+        }
+
+        open func application(_ application: UIApplication, didFailToRegisterForRemoteNotificationsWithError error: any Error) {
+            PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
+        }
+
+        open func application(
+            _ application: UIApplication, didReceiveRemoteNotification userInfo: [AnyHashable: Any]
+        ) async -> UIBackgroundFetchResult {
+            guard let notification = try? PushNotification(userInfo: userInfo) else { return .failed }
+            let result = await SilentPushWork().run { [weak self] in try await self?.receiveSilently(notification) ?? .noData }
+            return switch result {
+            case .newData: .newData
+            case .noData: .noData
+            case .failed: .failed
+            }
+        }
+
+        /// The work of a silent push. The system gets its answer in time, also if this does not return.
+        open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
+    }
+#elseif canImport(AppKit) && canImport(UserNotifications)
+    public import AppKit
+    public import Foundation
+    import UserNotifications
+
+    /// The app delegate of an app on macOS. It puts everything into the inbox, and decides nothing.
+    ///
+    /// In a SwiftUI app: `@NSApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
+    /// subclass, and calls `super` where it overrides.
+    open class PushAppDelegate: NSObject, NSApplicationDelegate {
+        private let watch = NetworkWatch()
+
+        open func applicationDidFinishLaunching(_ notification: Notification) {
+            UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
+            watch.start(appBecomesActive: NSApplication.didBecomeActiveNotification)
+            NSApplication.shared.registerForRemoteNotifications()
+        }
+
+        open func application(_ application: NSApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data) {
+            PushInbox.shared.put(.token(deviceToken, purpose: .alert))
+        }
+
+        open func application(_ application: NSApplication, didFailToRegisterForRemoteNotificationsWithError error: any Error) {
+            PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
+        }
+
+        open func application(_ application: NSApplication, didReceiveRemoteNotification userInfo: [String: Any]) {
+            guard let notification = try? PushNotification(userInfo: userInfo) else { return }
+            Task { _ = await SilentPushWork().run { [weak self] in try await self?.receiveSilently(notification) ?? .noData } }
+        }
+
+        /// The work of a silent push.
+        open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
+    }
+#endif

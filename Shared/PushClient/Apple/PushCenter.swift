@@ -1,0 +1,36 @@
+#if canImport(UserNotifications)
+    import UserNotifications
+
+    /// The system's notification centre: the permission and the badge.
+    public struct PushCenter: PushBadge {
+        public init() {}
+
+        /// What the person allows now. The person may change it in the Settings, so the app asks again whenever it is opened.
+        public func permission() async -> PushPermission {
+            switch await UNUserNotificationCenter.current().notificationSettings().authorizationStatus {
+            case .notDetermined: .notDetermined
+            case .denied: .denied
+            case .authorized: .authorized
+            case .provisional: .provisional
+            #if os(iOS)
+                case .ephemeral: .ephemeral
+            #endif
+            @unknown default: .authorized
+            }
+        }
+
+        /// Lets the system ask the person, which it does once in the life of an install.
+        ///
+        /// - Parameter isProvisional: The system asks nothing; notifications appear quietly.
+        /// - Returns: The permission after that.
+        public func request(isProvisional: Bool = false) async throws -> PushPermission {
+            let options: UNAuthorizationOptions = isProvisional ? [.alert, .badge, .sound, .provisional] : [.alert, .badge, .sound]
+            _ = try await UNUserNotificationCenter.current().requestAuthorization(options: options)
+            return await permission()
+        }
+
+        public func set(_ count: Int) async throws {
+            try await UNUserNotificationCenter.current().setBadgeCount(count)
+        }
+    }
+#endif

@@ -1,0 +1,55 @@
+#if canImport(UserNotifications)
+    public import Foundation
+    public import UserNotifications
+
+    /// The delegate of the notification centre: it puts taps and notifications into the inbox.
+    ///
+    /// It calls each completion handler before it returns, on the thread that the system chose.
+    public final class PushNotificationDelegate: NSObject, UNUserNotificationCenterDelegate, Sendable {
+        /// The centre holds its delegate weakly, so this one lives as long as the process.
+        public static let shared = PushNotificationDelegate()
+
+        private let presentation = Guarded<@Sendable (APS) -> ForegroundPresentation> { .decide($0, visibleThread: nil) }
+
+        /// Decides how notifications appear while the app is in front, instead of ``ForegroundPresentation/decide(_:visibleThread:)``.
+        public func decidePresentation(_ decide: @escaping @Sendable (APS) -> ForegroundPresentation) {
+            presentation.withLock { $0 = decide }
+        }
+
+        public func userNotificationCenter(
+            _ center: UNUserNotificationCenter, willPresent notification: UNNotification,
+            withCompletionHandler completionHandler: @escaping (UNNotificationPresentationOptions) -> Void
+        ) {
+            guard let received = try? PushNotification(userInfo: notification.request.content.userInfo) else {
+                completionHandler([.banner, .list, .sound])
+                return
+            }
+            PushInbox.shared.put(.notification(received))
+            let decide = presentation.withLock { $0 }
+            let decided = decide(received.aps)
+            var options: UNNotificationPresentationOptions = []
+            if decided.showsBanner { options.insert(.banner) }
+            if decided.isListed { options.insert(.list) }
+            if decided.playsSound { options.insert(.sound) }
+            if decided.setsBadge { options.insert(.badge) }
+            completionHandler(options)
+        }
+
+        public func userNotificationCenter(
+            _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
+            withCompletionHandler completionHandler: @escaping () -> Void
+        ) {
+            if let received = try? PushNotification(userInfo: response.notification.request.content.userInfo) {
+                let action: PushTap.Action =
+                    switch response.actionIdentifier {
+                    case UNNotificationDefaultActionIdentifier: .open
+                    case UNNotificationDismissActionIdentifier: .dismiss
+                    default: .custom(response.actionIdentifier)
+                    }
+                let text = (response as? UNTextInputNotificationResponse)?.userText
+                PushInbox.shared.put(.tap(PushTap(notification: received, action: action, text: text)))
+            }
+            completionHandler()
+        }
+    }
+#endif

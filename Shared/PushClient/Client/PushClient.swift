@@ -1,0 +1,235 @@
+public import Foundation
+
+/// The app's side of the platform: it keeps the server's registration equal to what the app wants, over kills and weeks without network.
+///
+/// Any thread may make it and call it, before or after the system's callbacks. Every call returns at once. What it says is durable
+/// when it returns, and the client uploads it as soon as it can. One client is enough for a process.
+public final class PushClient: Sendable {
+    private struct State {
+        /// Nil until the store could be read.
+        var machine: RegistrationMachine?
+        /// Calls from before that.
+        var early: [@Sendable (inout RegistrationMachine) -> [RegistrationMachine.Action]] = []
+        var timer: (number: Int, task: Task<Void, Never>)?
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    let configuration: PushConfiguration
+    private let clock: any PushClock
+    private let random: @Sendable () -> Double
+    private let state = Guarded(State())
+
+    private let notices = Mailbox<PushNotice>(capacity: 256)
+    private let notifications = Mailbox<PushNotification>(capacity: 256)
+    private let taps = Mailbox<PushTap>(capacity: 256)
+
+    /// Begins at once: it reads the store, takes what the inbox has kept, and goes on with what earlier launches have left to do.
+    ///
+    /// - Parameters:
+    ///   - inbox: Where the adaptors put the system's events. Tests give each client one of its own.
+    ///   - clock: For tests.
+    ///   - random: In 0..<1, for the jitter of delays; for tests.
+    public init(
+        _ configuration: PushConfiguration, inbox: PushInbox = .shared, clock: any PushClock = SystemPushClock(),
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
+    ) {
+        self.configuration = configuration
+        self.clock = clock
+        self.random = random
+        change { _ in [] }
+        inbox.attach { [weak self] event in
+            guard let self else { return false }
+            self.receive(event)
+            return true
+        }
+    }
+
+    // MARK: What the app says
+
+    /// This user is signed in on this device from now on. The same user again changes nothing.
+    ///
+    /// - Parameter user: As the backend knows the user, at most 256 bytes.
+    public func signIn(as user: String) { handle(.signIn(user)) }
+
+    /// No user is signed in on this device from now on. The server learns it as soon as it can, also after a restart.
+    ///
+    /// "Sign out everywhere" is a call of the backend's (`POST /v1/apps/{app}/users/{user}/logout`).
+    public func signOut() { handle(.signOut) }
+
+    /// The server shall forget this installation, until ``signIn(as:)``.
+    public func deregister() { handle(.deregister) }
+
+    /// Changes what the app says about its installation, in one step.
+    public func updateProfile(_ change: @escaping @Sendable (inout PushProfile) -> Void) {
+        self.change { [random] machine in
+            var profile = machine.record.desired.profile
+            change(&profile)
+            return machine.handle(.profile(profile), random: random())
+        }
+    }
+
+    /// The network came back, or the person opened the app: the client does not wait any longer. A server's `Retry-After` still counts.
+    public func retryNow() { handle(.retryNow) }
+
+    /// Reports what happened to a notification. The same event of a delivery again counts once.
+    public func report(_ event: PushReceipt.Event, of delivery: UUID) {
+        handle(.receipt(PushReceipt(delivery: delivery, event: event, at: clock.now)))
+    }
+
+    /// Takes over a receipt that a service extension has left (``ReceiptFolder``).
+    ///
+    /// - Returns: False while the store cannot be read: then the receipt is in memory only.
+    func add(_ receipt: PushReceipt) -> Bool {
+        handle(.receipt(receipt))
+        return status != nil
+    }
+
+    // MARK: What the app hears
+
+    /// The handler gets each notice once, in order, also those from before this call. It runs on any thread, and may call the client.
+    public func onNotice(_ handler: @escaping @Sendable (PushNotice) -> Void) {
+        notices.attach {
+            handler($0); return true
+        }
+    }
+
+    /// The handler gets each notification that arrived while the app ran, once and in order, also those from before this call.
+    public func onNotification(_ handler: @escaping @Sendable (PushNotification) -> Void) {
+        notifications.attach {
+            handler($0); return true
+        }
+    }
+
+    /// Each tap, action and dismissal goes to one handler of these, once and in order, also those from before this call.
+    public func onTap(_ routes: PushRoutes) {
+        taps.attach {
+            routes.handle($0); return true
+        }
+    }
+
+    /// What the client wants the server to know, and how far it is. Nil while the store cannot be read.
+    public var status: PushStatus? {
+        state.withLock { state in state.machine.map(PushStatus.init) }
+    }
+
+    /// Returns when no request is in flight: everything is uploaded, or the client waits before it tries again. For a background task
+    /// that keeps the process alive.
+    public func settled() async {
+        await withCheckedContinuation { continuation in
+            let isIdle = state.withLock { state in
+                guard state.machine?.isBusy == true else { return true }
+                state.waiters.append(continuation)
+                return false
+            }
+            if isIdle { continuation.resume() }
+        }
+    }
+
+    // MARK: The system's events
+
+    private func receive(_ event: PushEvent) {
+        switch event {
+        case .token(let bytes, let purpose):
+            handle(.token(PushToken(bytes, purpose: purpose, environment: configuration.environment)))
+        case .tokenFailed(let purpose, let message):
+            notices.put(.tokenFailed(purpose: purpose, message: message))
+            handle(.tokenFailed(purpose))
+        case .goodMoment: retryNow()
+        case .notification(let notification): notifications.put(notification)
+        case .tap(let tap):
+            if let delivery = tap.notification.delivery { report(tap.action == .dismiss ? .dismissed : .opened, of: delivery) }
+            taps.put(tap)
+        }
+    }
+
+    // MARK: The machine
+
+    private func handle(_ event: RegistrationMachine.Event) {
+        change { [random] in $0.handle(event, random: random()) }
+    }
+
+    private func change(_ body: @escaping @Sendable (inout RegistrationMachine) -> [RegistrationMachine.Action]) {
+        let (actions, waiters) = state.withLock { state -> ([RegistrationMachine.Action], [CheckedContinuation<Void, Never>]) in
+            state.early.append(body)
+            let actions = open(&state)
+            if state.machine?.isBusy == true { return (actions, []) }
+            defer { state.waiters = [] }
+            return (actions, state.waiters)
+        }
+        for action in actions { perform(action) }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Runs the calls that wait, and stores what they changed before anyone acts on it.
+    private func open(_ state: inout State) -> [RegistrationMachine.Action] {
+        var actions: [RegistrationMachine.Action] = []
+        do {
+            if state.machine == nil {
+                var opened = try RegistrationMachine(configuration)
+                actions = opened.start()
+                state.machine = opened
+            }
+            if var machine = state.machine {
+                for body in state.early { actions += body(&machine) }
+                state.early = []
+                state.machine = machine
+                try machine.save(actions, to: configuration.store)
+            }
+        } catch {
+            actions.append(.notice(.storeFailed(message: "\(error)")))
+        }
+        return actions
+    }
+
+    private func perform(_ action: RegistrationMachine.Action) {
+        switch action {
+        // Done already, under the lock: the order of writes is that of the states.
+        case .save, .saveCredential: break
+        case .notice(let notice): notices.put(notice)
+        case .wake(let duration, let number): wake(after: duration, number)
+        case .send(let upload, let credential, let number):
+            Task { self.handle(.answered(number, await self.send(upload, credential))) }
+        case .fetchCredential(let user, let number):
+            Task { self.handle(.credential(number, await self.fetchCredential(of: user))) }
+        }
+    }
+
+    private func wake(after duration: Duration, _ number: Int) {
+        let task = Task { [weak self, clock] in
+            guard (try? await clock.sleep(for: duration)) != nil else { return }
+            self?.handle(.timeIsUp(number))
+        }
+        // A negative number is the receipts' own timer. The timer of an earlier phase has nothing left to say.
+        guard number >= 0 else { return }
+        let earlier = state.withLock { state -> Task<Void, Never>? in
+            guard number >= state.timer?.number ?? 0 else { return task }
+            defer { state.timer = (number, task) }
+            return state.timer?.task
+        }
+        earlier?.cancel()
+    }
+
+    private func send(_ upload: Upload, _ credential: DeviceCredential?) async -> RegistrationMachine.Answer {
+        let transport =
+            switch configuration.server {
+            case .backend(let transport): transport
+            case .tokenService(let transport, _): transport
+            }
+        guard let installation = status?.installation,
+            let request = try? PushRequest(upload, app: configuration.app, installation: installation, credential: credential),
+            let response = try? await transport.send(request)
+        else { return .lost }
+        return response.answer
+    }
+
+    private func fetchCredential(of user: String?) async -> RegistrationMachine.CredentialAnswer {
+        guard case .tokenService(_, let credentials) = configuration.server, let installation = status?.installation else {
+            return .refused
+        }
+        do {
+            return try await credentials.credential(installation: installation, user: user).map { .granted($0) } ?? .refused
+        } catch {
+            return .failed
+        }
+    }
+}

@@ -1,0 +1,53 @@
+public import Foundation
+
+/// What a ``PushClient`` needs to know at its start.
+public struct PushConfiguration: Sendable {
+    /// The app's name on the platform (its slug).
+    public var app: String
+    /// In which of Apple's environments the build's tokens work. ``PushEnvironment/init(provisioningProfile:)`` reads it from the build.
+    public var environment: PushEnvironment
+    public var server: PushServer
+    public var store: any PushStore
+    /// Every purpose for which the app asks the system for a token at each launch. A registration waits until each has its token or
+    /// its failure: a registration names every token, and the server retires the others.
+    public var purposes: Set<PushTokenPurpose>
+    /// How long a request, or the app's answer about a credential, may take.
+    public var patience: Duration
+    /// How long the first receipt waits for others before it is sent.
+    public var receiptDelay: Duration
+
+    public init(
+        app: String, environment: PushEnvironment, server: PushServer, store: any PushStore, purposes: Set<PushTokenPurpose> = [.alert],
+        patience: Duration = .seconds(60), receiptDelay: Duration = .seconds(30)
+    ) {
+        self.app = app
+        self.environment = environment
+        self.server = server
+        self.store = store
+        self.purposes = purposes
+        self.patience = patience
+        self.receiptDelay = receiptDelay
+    }
+}
+
+/// What a ``PushClient`` wants the server to know, and how far it is.
+public struct PushStatus: Sendable, Hashable {
+    public let installation: UUID
+    /// Who is signed in on this device.
+    public let user: String?
+    public let isDeregistered: Bool
+    public let profile: PushProfile
+    /// The server has answered that it has the newest state, with tokens of this launch.
+    public let isUploaded: Bool
+    /// Receipts that the server does not have yet.
+    public let pendingReceipts: Int
+
+    init(_ machine: RegistrationMachine) {
+        installation = machine.record.installation
+        user = machine.record.desired.user
+        isDeregistered = machine.record.desired.presence == .deregistered
+        profile = machine.record.desired.profile
+        isUploaded = machine.isUploaded
+        pendingReceipts = machine.record.receipts.pending.count
+    }
+}

@@ -1,0 +1,33 @@
+/// What the client reports to the app: progress, and what the app must act on. See ``PushClient/onNotice(_:)``.
+public enum PushNotice: Sendable, Hashable {
+    /// The server has the newest registration. Nil: with no user.
+    case registered(user: String?)
+    /// The server has signed out the former user.
+    case signedOut
+    /// The server has forgotten the installation.
+    case deregistered
+    /// The app's backend, or the server, says that this user's session is over. The app shows its sign-in.
+    case signInRequired(user: String?)
+    /// The server will never take the present state: a fault of the app or its set-up. The client tries again after a change, or when
+    /// the app is opened.
+    case refused(operation: PushOperation, status: Int, code: String?)
+    /// The system gave no token for this purpose; the message is the system's.
+    case tokenFailed(purpose: PushTokenPurpose, message: String)
+    /// The store cannot be read or written now, for example before the device is unlocked for the first time. The client keeps what it
+    /// knows in memory and tries again at the next event.
+    case storeFailed(message: String)
+}
+
+/// What a request to the server does.
+public enum PushOperation: String, Sendable, Hashable {
+    /// `PUT /v1/apps/{app}/installations/{id}`
+    case register
+    /// `PATCH /v1/apps/{app}/installations/{id}`
+    case change
+    /// `POST /v1/apps/{app}/installations/{id}/logout`
+    case signOut
+    /// `DELETE /v1/apps/{app}/installations/{id}`
+    case deregister
+    /// `POST /v1/apps/{app}/installations/{id}/receipts`
+    case receipts
+}

@@ -1,0 +1,24 @@
+public import Foundation
+
+#if canImport(FoundationNetworking)
+    public import FoundationNetworking
+#endif
+
+/// Downloads attachments into a file with `URLSession`, so that a large one does not fill the extension's small memory.
+public struct URLSessionAttachmentSource: AttachmentSource {
+    private let session: URLSession
+
+    public init(session: URLSession = .shared) {
+        self.session = session
+    }
+
+    public func download(_ url: URL) async throws -> (file: URL, contentType: String) {
+        let (file, answer) = try await session.download(from: url)
+        guard let http = answer as? HTTPURLResponse, http.statusCode == 200, let type = http.value(forHTTPHeaderField: "Content-Type")
+        else {
+            try? FileManager.default.removeItem(at: file)
+            throw URLError(.badServerResponse)
+        }
+        return (file, type)
+    }
+}

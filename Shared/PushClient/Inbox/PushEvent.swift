@@ -1,0 +1,19 @@
+public import Foundation
+
+/// What the system tells an app, as the adaptors put it into the inbox.
+public enum PushEvent: Sendable, Equatable {
+    /// A device token, as raw bytes of any length (Apple, "Registering your app with APNs").
+    case token(Data, purpose: PushTokenPurpose)
+    /// The system gave no token, or says that the one it gave is over.
+    case tokenFailed(purpose: PushTokenPurpose, message: String)
+    /// A notification arrived while the app runs.
+    case notification(PushNotification)
+    /// The person tapped a notification, chose one of its actions, or dismissed it.
+    case tap(PushTap)
+    /// The person opened the app, or the network came back: a good moment to try again.
+    case goodMoment
+
+    var isToken: Bool {
+        if case .token = self { true } else { false }
+    }
+}

@@ -1,0 +1,174 @@
+public import Foundation
+
+/// The `aps` of a payload (Apple, "Generating a remote notification"). Keys that are absent are nil; unknown keys are ignored.
+public struct APS: Decodable, Sendable, Hashable {
+    public enum InterruptionLevel: String, Decodable, Sendable, Hashable {
+        case passive, active, critical
+        case timeSensitive = "time-sensitive"
+    }
+
+    public var alert: PushAlert?
+    /// 0 removes the badge.
+    public var badge: Int?
+    public var sound: PushSound?
+    public var threadID: String?
+    public var category: String?
+    public var isContentAvailable = false
+    public var isMutableContent = false
+    public var interruptionLevel: InterruptionLevel?
+    /// 0 to 1; of a Live Activity any number.
+    public var relevanceScore: Double?
+    public var targetContentID: String?
+    public var filterCriteria: String?
+    /// Set if this is a Live Activity's push.
+    public var activity: ActivityUpdate?
+
+    public init() {}
+
+    private enum Key: String, CodingKey {
+        case alert, badge, sound, category, event
+        case threadID = "thread-id"
+        case contentAvailable = "content-available"
+        case mutableContent = "mutable-content"
+        case interruptionLevel = "interruption-level"
+        case relevanceScore = "relevance-score"
+        case targetContentID = "target-content-id"
+        case filterCriteria = "filter-criteria"
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let keys = try decoder.container(keyedBy: Key.self)
+        alert = try keys.decodeIfPresent(PushAlert.self, forKey: .alert)
+        badge = try keys.decodeIfPresent(Int.self, forKey: .badge)
+        sound = try keys.decodeIfPresent(PushSound.self, forKey: .sound)
+        threadID = try keys.decodeIfPresent(String.self, forKey: .threadID)
+        category = try keys.decodeIfPresent(String.self, forKey: .category)
+        isContentAvailable = try keys.decodeIfPresent(Int.self, forKey: .contentAvailable) == 1
+        isMutableContent = try keys.decodeIfPresent(Int.self, forKey: .mutableContent) == 1
+        // A level that a newer system brings must not cost the whole notification.
+        interruptionLevel = try keys.decodeIfPresent(String.self, forKey: .interruptionLevel).flatMap(InterruptionLevel.init)
+        relevanceScore = try keys.decodeIfPresent(Double.self, forKey: .relevanceScore)
+        targetContentID = try keys.decodeIfPresent(String.self, forKey: .targetContentID)
+        filterCriteria = try keys.decodeIfPresent(String.self, forKey: .filterCriteria)
+        activity = keys.contains(.event) ? try ActivityUpdate(from: decoder) : nil
+    }
+
+    /// Nothing for the person to see or hear: a background update (Apple, "Pushing background updates to your App").
+    public var isSilent: Bool { isContentAvailable && alert == nil && badge == nil && sound == nil }
+}
+
+/// The `alert`: a text, or an object with texts or keys of the app's localised texts.
+public struct PushAlert: Decodable, Sendable, Hashable {
+    /// A text, or the key of one in the app's `Localizable.strings` with its arguments.
+    public enum Text: Sendable, Hashable {
+        case plain(String)
+        case localized(key: String, arguments: [String])
+    }
+
+    public var title: Text?
+    public var subtitle: Text?
+    public var body: Text?
+    public var launchImage: String?
+
+    private enum Key: String, CodingKey {
+        case title, subtitle, body
+        case launchImage = "launch-image"
+        case titleKey = "title-loc-key"
+        case titleArguments = "title-loc-args"
+        case subtitleKey = "subtitle-loc-key"
+        case subtitleArguments = "subtitle-loc-args"
+        case bodyKey = "loc-key"
+        case bodyArguments = "loc-args"
+    }
+
+    /// In a Live Activity's alert, title and body may each be such an object.
+    private struct Nested: Decodable {
+        var key: String
+        var arguments: [String]?
+
+        private enum CodingKeys: String, CodingKey {
+            case key = "loc-key"
+            case arguments = "loc-args"
+        }
+    }
+
+    public init(from decoder: any Decoder) throws {
+        if let text = try? decoder.singleValueContainer().decode(String.self) {
+            body = .plain(text)
+            return
+        }
+        let keys = try decoder.container(keyedBy: Key.self)
+        title = try Self.text(keys, .title, .titleKey, .titleArguments)
+        subtitle = try Self.text(keys, .subtitle, .subtitleKey, .subtitleArguments)
+        body = try Self.text(keys, .body, .bodyKey, .bodyArguments)
+        launchImage = try keys.decodeIfPresent(String.self, forKey: .launchImage)
+    }
+
+    private static func text(_ keys: KeyedDecodingContainer<Key>, _ plain: Key, _ key: Key, _ arguments: Key) throws -> Text? {
+        if let key = try keys.decodeIfPresent(String.self, forKey: key) {
+            return .localized(key: key, arguments: try keys.decodeIfPresent([String].self, forKey: arguments) ?? [])
+        }
+        if let nested = try? keys.decode(Nested.self, forKey: plain) {
+            return .localized(key: nested.key, arguments: nested.arguments ?? [])
+        }
+        return try keys.decodeIfPresent(String.self, forKey: plain).map(Text.plain)
+    }
+}
+
+/// The `sound`: a name, or an object for a critical alert.
+public struct PushSound: Decodable, Sendable, Hashable {
+    /// A file of the app, or `default`.
+    public var name: String
+    public var isCritical = false
+    /// 0 to 1; for critical alerts only.
+    public var volume: Double?
+
+    private enum Key: String, CodingKey {
+        case name, critical, volume
+    }
+
+    public init(from decoder: any Decoder) throws {
+        if let name = try? decoder.singleValueContainer().decode(String.self) {
+            self.name = name
+            return
+        }
+        let keys = try decoder.container(keyedBy: Key.self)
+        name = try keys.decodeIfPresent(String.self, forKey: .name) ?? "default"
+        isCritical = try keys.decodeIfPresent(Int.self, forKey: .critical) == 1
+        volume = try keys.decodeIfPresent(Double.self, forKey: .volume)
+    }
+}
+
+/// What a Live Activity's push says (Apple, "Starting and updating Live Activities with ActivityKit push notifications").
+public struct ActivityUpdate: Decodable, Sendable, Hashable {
+    public enum Event: String, Decodable, Sendable, Hashable {
+        case start, update, end
+    }
+
+    public var event: Event
+    /// The device shows the newest.
+    public var timestamp: Date?
+    public var staleDate: Date?
+    public var dismissalDate: Date?
+    public var attributesType: String?
+
+    private enum Key: String, CodingKey {
+        case event, timestamp
+        case staleDate = "stale-date"
+        case dismissalDate = "dismissal-date"
+        case attributesType = "attributes-type"
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let keys = try decoder.container(keyedBy: Key.self)
+        event = try keys.decode(Event.self, forKey: .event)
+        // UNIX seconds.
+        func date(_ key: Key) throws -> Date? {
+            try keys.decodeIfPresent(Double.self, forKey: key).map { Date(timeIntervalSince1970: $0) }
+        }
+        timestamp = try date(.timestamp)
+        staleDate = try date(.staleDate)
+        dismissalDate = try date(.dismissalDate)
+        attributesType = try keys.decodeIfPresent(String.self, forKey: .attributesType)
+    }
+}

@@ -1,0 +1,116 @@
+/// What an answer means.
+extension RegistrationMachine {
+    mutating func settle(_ upload: Upload, _ answer: Answer, random: Double) -> [Action] {
+        guard case .response(let status, let code, let retryAfter) = answer else { return wait(nil, random: random) }
+        switch status {
+        case 200..<300: return finish(upload)
+        case 401, 403: return unauthorised(upload, status: status, code: code, random: random)
+        case 404 where upload.operation == .change:
+            // The server has forgotten the installation: the next token registers it anew.
+            record.server = .new
+            return rest(saving: true)
+        case 409 where code == "owner_mismatch":
+            // The belief was wrong. The next request expects nothing, and the backend's session or the credential decides.
+            record.server = ServerBelief(existence: beliefBefore.existence, owners: nil, confirmed: nil)
+            return rest(saving: true)
+        case 408, 409, 425, 429, 500...: return wait(retryAfter, random: random)
+        default: return refuse(upload, status: status, code: code)
+        }
+    }
+
+    private mutating func finish(_ upload: Upload) -> [Action] {
+        record.server.finish(upload, before: beliefBefore)
+        delay.reset()
+        hasRenewed = false
+        var actions: [Action] = []
+        switch upload {
+        case .register(let registration):
+            // If a token came meanwhile, the comparison with the newer list finds the difference.
+            stated = registration.tokens
+            actions.append(.notice(.registered(user: registration.claim.user)))
+        case .change: break
+        case .signOut, .deregister:
+            // The server ended the owner epoch, and the credential with it.
+            actions += forgetCredential()
+            actions.append(.notice(upload.operation == .signOut ? .signedOut : .deregistered))
+            if upload.operation == .deregister { stated = [] }
+        case .receipts(let receipts):
+            record.receipts.remove(receipts)
+            if record.receipts.pending.isEmpty { receiptsAreDue = false }
+        }
+        return actions + rest(saving: true)
+    }
+
+    private mutating func unauthorised(_ upload: Upload, status: Int, code: String?, random: Double) -> [Action] {
+        guard rules.needsCredential else { return refuse(upload, status: status, code: code) }
+        if upload.operation == .signOut, code == "credential_revoked", let user = credential?.user {
+            // The server revokes a credential when the owner epoch ends: this user is signed out already.
+            restoreBelief()
+            record.server.end(user)
+            return forgetCredential() + [.notice(.signedOut)] + rest(saving: true)
+        }
+        let isOver = upload.operation == .signOut || code != "credential_expired"
+        let turned = isOver ? forgetCredential() : spendCredential()
+        restoreBelief()
+        guard !hasRenewed else {
+            hasRenewed = false
+            return turned + [.save] + wait(nil, random: random)
+        }
+        hasRenewed = true
+        return turned + rest(saving: true)
+    }
+
+    mutating func settle(_ answer: CredentialAnswer, for user: String?, random: Double) -> [Action] {
+        switch answer {
+        case .granted(let granted):
+            credential = HeldCredential(user: user, credential: granted)
+            phase = .resting
+            return [.saveCredential] + advance()
+        case .failed: return wait(nil, random: random)
+        case .refused:
+            isRefused = !isOvertaken
+            receiptsAreDue = false
+            // A backend may give no credentials without a user: then signed-out devices do not register.
+            return (user == nil ? [] : [.notice(.signInRequired(user: user))]) + rest(saving: false)
+        }
+    }
+
+    /// The same request would be refused again. It changed nothing.
+    private mutating func refuse(_ upload: Upload, status: Int, code: String?) -> [Action] {
+        restoreBelief()
+        if case .receipts(let receipts) = upload {
+            record.receipts.remove(receipts)
+        } else {
+            isRefused = !isOvertaken
+        }
+        let isSession = status == 401 || status == 403
+        let notice: PushNotice =
+            isSession
+            ? .signInRequired(user: record.desired.user) : .refused(operation: upload.operation, status: status, code: code)
+        return [.notice(notice)] + rest(saving: true)
+    }
+
+    private mutating func wait(_ retryAfter: Duration?, random: Double) -> [Action] {
+        number += 1
+        phase = .waiting(mayHurry: retryAfter == nil)
+        return [.wake(after: delay.next(random: random, retryAfter: retryAfter), number: number)]
+    }
+
+    private mutating func rest(saving: Bool) -> [Action] {
+        phase = .resting
+        return (saving ? [.save] : []) + advance()
+    }
+
+    private mutating func restoreBelief() { record.server = beliefBefore }
+
+    private mutating func spendCredential() -> [Action] {
+        credential?.isSpent = true
+        return [.saveCredential]
+    }
+
+    private mutating func forgetCredential() -> [Action] {
+        guard credential != nil else { return [] }
+        credential = nil
+        return [.saveCredential]
+    }
+}

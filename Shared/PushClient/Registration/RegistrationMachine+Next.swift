@@ -1,0 +1,98 @@
+/// What to do next.
+extension RegistrationMachine {
+    mutating func advance() -> [Action] {
+        guard phase == .resting, let upload = nextUpload() else { return [] }
+        number += 1
+        isOvertaken = false
+        if case .of(let user) = missingCredential(for: upload) {
+            phase = .fetching(user: user)
+            return [.fetchCredential(user: user, number: number), .wake(after: rules.patience, number: number)]
+        }
+        phase = .sending(upload)
+        beliefBefore = record.server
+        record.server.begin(upload)
+        // First the doubt goes to the store, then the request leaves: a kill between the two must not leave a false certainty.
+        let save: [Action] = record.server == beliefBefore ? [] : [.save]
+        return save + [
+            .send(upload, credential: credential?.credential, number: number), .wake(after: rules.patience, number: number),
+        ]
+    }
+
+    func nextUpload() -> Upload? {
+        if !isRefused, let upload = nextRegistration() { return upload }
+        guard receiptsAreDue, !record.receipts.pending.isEmpty else { return nil }
+        return .receipts(Array(record.receipts.pending.prefix(ReceiptBook.batch)))
+    }
+
+    func nextRegistration() -> Upload? {
+        let server = record.server
+        let user = record.desired.user
+        switch record.desired.presence {
+        // A credential without a user is to be given up. After the restore of an old backup it is the only sign of a user at the server.
+        case .deregistered:
+            // An expired credential can sign out, but not deregister.
+            if credential?.isSpent == true, credential?.user != nil { return .signOut(expectedAtEnd) }
+            return server.existence != .absent || credential != nil || stated == nil ? .deregister(expectedAtEnd) : nil
+        case .signedOut:
+            if credential?.user != nil || server.mayHaveOwner(otherThan: nil) && canEnd { return .signOut(expectedAtEnd) }
+        case .signedIn(let user):
+            // The former user's credential can sign out, also before the backend has given one for the new user.
+            if let former = credential?.user, former != user, server.mayHaveOwner(otherThan: user) {
+                return .signOut(expectedAtEnd)
+            }
+        }
+        let claim = record.desired.claim
+        if tokensAreComplete {
+            let listed = listedTokens
+            guard stated != listed || server.confirmed != claim else { return nil }
+            return .register(Upload.Registration(claim: claim, tokens: listed, expected: expected))
+        }
+        if server.existence == .registered {
+            return server.confirmed == claim ? nil : .change(Upload.Registration(claim: claim, tokens: [], expected: expected))
+        }
+        // The token may be long in coming, and until then the server must not push for an earlier user.
+        return server.mayHaveOwner(otherThan: user) && canEnd ? .signOut(expectedAtEnd) : nil
+    }
+
+    /// A registration names every token, and the server retires the others. So it waits for each purpose that the app uses.
+    private var tokensAreComplete: Bool {
+        !tokens.isEmpty && rules.purposes.allSatisfy { tokens[$0] != nil || failed.contains($0) }
+    }
+
+    private var listedTokens: [PushToken] { tokens.values.sorted { $0.purpose.rawValue < $1.purpose.rawValue } }
+
+    /// Whether a request that ends a user's time can be authorised: a credential signs out its own user only.
+    private var canEnd: Bool { !rules.needsCredential || credential?.user != nil || onlyFormerOwner != nil }
+
+    /// `PUT` and `PATCH` succeed if exactly this user is signed in.
+    private var expected: ExpectedUser {
+        guard let owners = record.server.owners, owners.count == 1 else { return .anyone }
+        return .exactly(owners[0])
+    }
+
+    /// A logout and a deregistration also succeed if no user is signed in, so several candidates may stand beside null.
+    private var expectedAtEnd: ExpectedUser { onlyFormerOwner.map { .exactly($0) } ?? .anyone }
+
+    private var onlyFormerOwner: String? {
+        let users = (record.server.owners ?? []).compactMap { $0 }
+        return users.count == 1 ? users[0] : nil
+    }
+
+    private enum MissingCredential {
+        case none
+        case of(String?)
+    }
+
+    private func missingCredential(for upload: Upload) -> MissingCredential {
+        guard rules.needsCredential else { return .none }
+        switch upload {
+        case .register(let registration), .change(let registration):
+            return isUsable && credential?.user == registration.claim.user ? .none : .of(registration.claim.user)
+        case .signOut: return credential?.user != nil ? .none : .of(onlyFormerOwner)
+        case .deregister: return isUsable ? .none : .of(onlyFormerOwner)
+        case .receipts: return isUsable ? .none : .of(record.desired.user)
+        }
+    }
+
+    private var isUsable: Bool { credential?.isSpent == false }
+}

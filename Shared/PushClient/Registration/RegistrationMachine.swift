@@ -1,0 +1,178 @@
+/// Decides what the client tells the server, and when. Events go in, actions come out; it does no input or output itself.
+///
+/// One request is in flight at most. Each request is made from the newest state, so a state that was overtaken is never uploaded.
+struct RegistrationMachine: Sendable {
+    struct Rules: Hashable, Sendable {
+        /// The registration waits until each of these has its token of this launch, or a failure.
+        var purposes: Set<PushTokenPurpose> = [.alert]
+        /// False: the app's own backend authorises each request.
+        var needsCredential = false
+        /// A request, or the app's answer about a credential, that takes longer counts as lost.
+        var patience = Duration.seconds(60)
+        /// How long the first receipt waits for others.
+        var receiptDelay = Duration.seconds(30)
+    }
+
+    enum Event: Sendable {
+        case token(PushToken)
+        /// There is no token for this purpose now.
+        case tokenFailed(PushTokenPurpose)
+        case signIn(String)
+        case signOut
+        case deregister
+        case profile(PushProfile)
+        case receipt(PushReceipt)
+        /// The network came back, or the person opened the app.
+        case retryNow
+        case answered(Int, Answer)
+        case credential(Int, CredentialAnswer)
+        case timeIsUp(Int)
+    }
+
+    enum Action: Hashable, Sendable {
+        /// Store ``record`` before any later action of the same list.
+        case save
+        /// Store ``credential``.
+        case saveCredential
+        case send(Upload, credential: DeviceCredential?, number: Int)
+        case fetchCredential(user: String?, number: Int)
+        case wake(after: Duration, number: Int)
+        case notice(PushNotice)
+    }
+
+    enum Answer: Hashable, Sendable {
+        case response(status: Int, code: String?, retryAfter: Duration?)
+        /// No answer came; the server may have done the request.
+        case lost
+    }
+
+    enum CredentialAnswer: Hashable, Sendable {
+        case granted(DeviceCredential)
+        /// The app's backend gives none: for it, this user is not signed in here.
+        case refused
+        /// The backend could not be asked.
+        case failed
+    }
+
+    enum Phase: Hashable, Sendable {
+        case resting
+        case fetching(user: String?)
+        case sending(Upload)
+        /// The server's `Retry-After` is obeyed; other delays end early when the network comes back.
+        case waiting(mayHurry: Bool)
+    }
+
+    let rules: Rules
+    var record: RegistrationRecord
+    var credential: HeldCredential?
+    var phase = Phase.resting
+
+    // What holds for this launch only.
+    var tokens: [PushTokenPurpose: PushToken] = [:]
+    var failed: Set<PushTokenPurpose> = []
+    /// What this launch has registered, or nothing if it has deregistered; nil before. So each launch states it, also when nothing changed.
+    var stated: [PushToken]?
+    /// A refusal that the same state would meet again. A new state, an opened app or a new launch ends it.
+    var isRefused = false
+    /// The present request was made from an older state.
+    var isOvertaken = false
+    var receiptsAreDue = false
+    var receiptTimer: Int?
+    var delay = RetryDelay()
+    /// Belief from before the request in flight.
+    var beliefBefore: ServerBelief
+    /// The credential was renewed for the present request: a second refusal is a failure.
+    var hasRenewed = false
+    /// The number of the present phase. Answers and timers of earlier ones count for nothing.
+    var number = 0
+
+    init(record: RegistrationRecord, credential: HeldCredential?, rules: Rules) {
+        self.record = record
+        self.credential = credential
+        self.rules = rules
+        beliefBefore = record.server
+        receiptsAreDue = !record.receipts.pending.isEmpty
+    }
+
+    /// Begins what an earlier launch has left to do.
+    mutating func start() -> [Action] { advance() }
+
+    /// - Parameter random: In 0..<1, for the jitter of delays.
+    mutating func handle(_ event: Event, random: Double) -> [Action] {
+        switch event {
+        case .token(let token):
+            tokens[token.purpose] = token
+            failed.remove(token.purpose)
+            guard record.desired.presence != .deregistered else { return [] }
+            stated = nil
+            isRefused = false
+            isOvertaken = true
+            return advance()
+        case .tokenFailed(let purpose):
+            tokens[purpose] = nil
+            failed.insert(purpose)
+            return advance()
+        case .signIn(let user): return want { $0.presence = .signedIn(user) }
+        case .signOut:
+            guard record.desired.presence != .deregistered else { return [] }
+            return want { $0.presence = .signedOut }
+        case .deregister: return want { $0.presence = .deregistered }
+        case .profile(let profile): return want { $0.profile = profile }
+        case .receipt(let receipt): return add(receipt)
+        case .retryNow:
+            isRefused = false
+            receiptsAreDue = !record.receipts.pending.isEmpty
+            hurry()
+            return advance()
+        case .answered(let number, let answer):
+            guard number == self.number, case .sending(let upload) = phase else { return [] }
+            return settle(upload, answer, random: random)
+        case .credential(let number, let answer):
+            guard number == self.number, case .fetching(let user) = phase else { return [] }
+            return settle(answer, for: user, random: random)
+        case .timeIsUp(let number): return timeIsUp(number, random: random)
+        }
+    }
+
+    private mutating func want(_ change: (inout DesiredState) -> Void) -> [Action] {
+        var wanted = record.desired
+        change(&wanted)
+        let isNew = wanted != record.desired
+        guard isNew else { return advance() }
+        if wanted.presence != record.desired.presence { hurry() }
+        record.desired = wanted
+        isRefused = false
+        isOvertaken = true
+        return [.save] + advance()
+    }
+
+    private mutating func hurry() {
+        if case .waiting(mayHurry: true) = phase { phase = .resting }
+    }
+
+    private mutating func add(_ receipt: PushReceipt) -> [Action] {
+        guard record.receipts.add(receipt) else { return [] }
+        if record.receipts.pending.count >= ReceiptBook.batch { receiptsAreDue = true }
+        guard !receiptsAreDue, receiptTimer == nil else { return [.save] + advance() }
+        // A number of its own: it runs beside whatever the present phase waits for.
+        receiptTimer = -number - 1
+        return [.save, .wake(after: rules.receiptDelay, number: -number - 1)] + advance()
+    }
+
+    private mutating func timeIsUp(_ number: Int, random: Double) -> [Action] {
+        if number == receiptTimer {
+            receiptTimer = nil
+            receiptsAreDue = !record.receipts.pending.isEmpty
+            return advance()
+        }
+        guard number == self.number else { return [] }
+        switch phase {
+        case .resting: return []
+        case .waiting:
+            phase = .resting
+            return advance()
+        case .sending(let upload): return settle(upload, .lost, random: random)
+        case .fetching(let user): return settle(.failed, for: user, random: random)
+        }
+    }
+}

@@ -1,0 +1,32 @@
+/// One request to the server.
+enum Upload: Hashable, Sendable {
+    /// `PUT`: everything about the installation. Only with tokens of this launch.
+    case register(Registration)
+    /// `PATCH`: user and profile, while the tokens of this launch are not there. It leaves the server's tokens alone.
+    case change(Registration)
+    case signOut(ExpectedUser)
+    case deregister(ExpectedUser)
+    case receipts([PushReceipt])
+
+    struct Registration: Hashable, Sendable {
+        var claim: Claim
+        var tokens: [PushToken]
+        var expected: ExpectedUser
+    }
+
+    var operation: PushOperation {
+        switch self {
+        case .register: .register
+        case .change: .change
+        case .signOut: .signOut
+        case .deregister: .deregister
+        case .receipts: .receipts
+        }
+    }
+}
+
+/// Whom the server must have as the owner, or refuse: a request that comes late then changes nothing.
+enum ExpectedUser: Hashable, Sendable {
+    case anyone
+    case exactly(String?)
+}

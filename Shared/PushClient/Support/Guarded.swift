@@ -1,0 +1,32 @@
+#if canImport(os)
+    import os
+#else
+    import Synchronization
+#endif
+
+/// A value behind a lock. iOS 16 and macOS 13 have no `Synchronization.Mutex`, so Apple's platforms use `OSAllocatedUnfairLock`.
+///
+/// A body must be short, and must not call the app's code: the app may call the library back.
+final class Guarded<Value>: Sendable {
+    #if canImport(os)
+        private let lock: OSAllocatedUnfairLock<Value>
+
+        init(_ value: sending Value) {
+            lock = OSAllocatedUnfairLock(uncheckedState: value)
+        }
+
+        func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+            try lock.withLockUnchecked(body)
+        }
+    #else
+        private let mutex: Mutex<Value>
+
+        init(_ value: sending Value) {
+            mutex = Mutex(value)
+        }
+
+        func withLock<Result>(_ body: (inout sending Value) throws -> sending Result) rethrows -> sending Result {
+            try mutex.withLock(body)
+        }
+    #endif
+}

@@ -1,0 +1,60 @@
+public import Foundation
+
+/// One request to the platform's HTTP API.
+public struct PushRequest: Sendable, Hashable {
+    public var operation: PushOperation
+    /// `PUT`, `PATCH`, `POST` or `DELETE`.
+    public var method: String
+    /// Percent-encoded, from `/v1/apps/…` on, with the query.
+    public var path: String
+    /// Without `Authorization` if the app's own backend forwards the request.
+    public var headers: [String: String]
+    /// JSON, or nil.
+    public var body: Data?
+    /// The installation that the path names.
+    public var installation: UUID
+}
+
+/// The server's answer.
+public struct PushResponse: Sendable, Hashable {
+    public var status: Int
+    /// Names in lower case.
+    public var headers: [String: String]
+    public var body: Data
+
+    public init(status: Int, headers: [String: String] = [:], body: Data = Data()) {
+        self.status = status
+        self.headers = Dictionary(headers.map { ($0.key.lowercased(), $0.value) }) { _, last in last }
+        self.body = body
+    }
+}
+
+/// Carries a request to a server. The client calls it from any thread, with one request at a time.
+public protocol PushTransport: Sendable {
+    /// Returns the answer, of whatever status. Throws if no answer came; the client then repeats the request later.
+    func send(_ request: PushRequest) async throws -> PushResponse
+}
+
+/// How requests reach the platform. The app never holds a key of the platform.
+public enum PushServer: Sendable {
+    /// The app sends requests to the company's own backend, which checks the user's session and forwards them with its key.
+    ///
+    /// The backend refuses a registration with 401 when the session is over: a late request then cannot sign a user in again. It takes a
+    /// sign-out also then.
+    case backend(any PushTransport)
+
+    /// The app sends requests to the token service itself, with device credentials.
+    ///
+    /// - Parameter credentials: Asks the company's own backend for a credential for this installation and user. See ``CredentialSource``.
+    case tokenService(any PushTransport, credentials: any CredentialSource)
+}
+
+/// Gets device credentials from the app's own backend.
+public protocol CredentialSource: Sendable {
+    /// The backend checks that `user` is signed in in this session, calls `POST /v1/apps/{app}/device-credentials`, and hands the answer on.
+    ///
+    /// - Parameter user: Nil on a device where no user is signed in.
+    /// - Returns: Nil if the backend says that this user is not signed in here, or that it gives no credentials without a user.
+    /// - Throws: If the backend cannot be asked now; the client asks again later.
+    func credential(installation: UUID, user: String?) async throws -> DeviceCredential?
+}

@@ -1,0 +1,16 @@
+public import Foundation
+
+/// `AppKit`: only what `PushClient` calls, with the SDK's signatures.
+@MainActor open class NSApplication: NSObject {
+    public class var shared: NSApplication { fatalError() }
+    nonisolated public class var didBecomeActiveNotification: Notification.Name { fatalError() }
+    open func registerForRemoteNotifications() { fatalError() }
+}
+
+/// The SDK's requirements are optional, which only Objective-C has.
+@MainActor public protocol NSApplicationDelegate: NSObjectProtocol {
+    func applicationDidFinishLaunching(_ notification: Notification)
+    func application(_ application: NSApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data)
+    func application(_ application: NSApplication, didFailToRegisterForRemoteNotificationsWithError error: any Error)
+    func application(_ application: NSApplication, didReceiveRemoteNotification userInfo: [String: Any])
+}

@@ -1,0 +1,30 @@
+public import Foundation
+
+/// `CryptoKit`: only what `PushClient` calls, with the SDK's signatures.
+public struct SymmetricKey: Sendable {
+    public init<D: ContiguousBytes>(data: D) { fatalError() }
+}
+
+public enum AES {
+    public enum GCM {
+        public struct Nonce: ContiguousBytes, Sequence, Sendable {
+            public func withUnsafeBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R { fatalError() }
+            public func makeIterator() -> Array<UInt8>.Iterator { fatalError() }
+        }
+
+        public struct SealedBox: Sendable {
+            public let tag: Data
+            public let ciphertext: Data
+            public let nonce: Nonce
+            public init<D: DataProtocol>(combined: D) throws { fatalError() }
+        }
+
+        public static func seal<Plaintext: DataProtocol, AuthenticatedData: DataProtocol>(
+            _ message: Plaintext, using key: SymmetricKey, nonce: Nonce? = nil, authenticating authenticatedData: AuthenticatedData
+        ) throws -> SealedBox { fatalError() }
+
+        public static func open<AuthenticatedData: DataProtocol>(
+            _ sealedBox: SealedBox, using key: SymmetricKey, authenticating authenticatedData: AuthenticatedData
+        ) throws -> Data { fatalError() }
+    }
+}

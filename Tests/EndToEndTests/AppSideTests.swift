@@ -1,0 +1,331 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import PushClient
+import PushCtl
+import StrictJSON
+import Synchronization
+import TestSupport
+import Testing
+
+/// The app's library over a network that loses requests and answers, in processes that are killed, against the real services.
+@Suite("The app's side against the real services", .timeLimit(.minutes(20)))
+struct AppSideTests {
+    private static let users = ["ada", "grace", "alan"]
+    /// Ten thousand by hand (two minutes): PUSH_TEST_DEVICES=10000.
+    private static let deviceCount = ProcessInfo.processInfo.environment["PUSH_TEST_DEVICES"].flatMap { Int($0) } ?? 2000
+
+    @Test("Devices with random lives end as each wants it, and a push reaches the devices on which its user is signed in, and no others")
+    func randomLives() async throws {
+        try await withPlatform { platform in
+            let keys = "\(platform.folder)/device.keys"
+            try Data(String(repeating: "7e", count: 32).utf8).write(to: URL(fileURLWithPath: keys))
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys)
+            try await platform.startSimulator()
+            let service = try await platform.startTokenService(["DEVICE_CREDENTIAL_KEYS_FILE": keys])
+            try await platform.startDispatcher()
+            try await Client.with(platform, service) { client in
+                let backend = AppBackend(url: service.url, key: try #require(client.service.key))
+                let seed = UInt64.random(in: .min ... .max)
+                print("AppSideTests: \(Self.deviceCount) devices, seed \(seed)")
+                let wanted = try await Self.live(seed: seed, backend)
+                #expect(wanted.count == Self.deviceCount)
+                for user in Self.users {
+                    let before = Set(try await client.arrivals().map(\.apnsID))
+                    let id = try await client.send("for \(user)", to: user)
+                    _ = try await client.completed(id)
+                    let arrived = try await client.arrivals().filter { !before.contains($0.apnsID) }
+                    let expected = wanted.filter { $0.user == user }.map(\.token)
+                    #expect(Set(arrived.map(\.token)) == Set(expected), "seed \(seed), \(user)")
+                    #expect(arrived.count == expected.count, "no device gets it twice")
+                }
+            }
+        }
+    }
+
+    private static func live(seed: UInt64, _ backend: AppBackend) async throws -> [Wanted] {
+        let numbers = Numbers(upTo: deviceCount)
+        return try await withThrowingTaskGroup(of: [Wanted].self) { group in
+            for _ in 0..<16 {
+                group.addTask {
+                    var ends: [Wanted] = []
+                    while let number = numbers.next() {
+                        var device = Device(seed &+ UInt64(number), backend)
+                        ends.append(try await device.live())
+                    }
+                    return ends
+                }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+    }
+
+    /// What a device wants at the end, which the server has by then.
+    struct Wanted: Sendable {
+        let user: String?
+        let token: String
+    }
+
+    /// One device and its life.
+    private struct Device {
+        private let seed: UInt64
+        private let backend: AppBackend
+        private let disk = Disk()
+        private let late = LateRequests()
+        private var random: Seeded
+        private var token: Data
+        private var process: Life
+        private var client: PushClient
+
+        init(_ seed: UInt64, _ backend: AppBackend) {
+            self.seed = seed
+            self.backend = backend
+            random = Seeded(state: seed)
+            token = Self.newToken(&random)
+            (process, client) = Self.launch(disk, token, backend, late, &random)
+            client.updateProfile {
+                $0.tags = ["t"]
+                $0.permission = .provisional
+            }
+        }
+
+        mutating func live() async throws -> Wanted {
+            for _ in 0..<Int.random(in: 4...14, using: &random) {
+                switch Int.random(in: 0..<12, using: &random) {
+                case 0...3: client.signIn(as: users.randomElement(using: &random) ?? "ada")
+                case 4, 5: client.signOut()
+                case 6: client.deregister()
+                case 7: kill()
+                case 8: try await deliverLate()
+                case 9:
+                    // A new token, as after a restore: Apple gives it at the next launch.
+                    token = Self.newToken(&random)
+                    kill()
+                default: client.retryNow()
+                }
+                if Bool.random(using: &random) { await client.settled() }
+            }
+            return try await end()
+        }
+
+        /// Requests whose sender has given up reach the server now. After a sign-out that the server has answered, they sign no user in.
+        private func deliverLate() async throws {
+            await client.settled()
+            let status = client.status
+            for request in late.take() { _ = try await backend.send(request) }
+            guard let status, status.isUploaded, status.user == nil else { return }
+            let (code, record) = try await backend.read(status.installation)
+            #expect(code == 404 || record["user"]?.isNull == true, "seed \(seed): a late request signed a user in")
+        }
+
+        /// What is in flight may still reach the server. The process stores nothing any more.
+        private mutating func kill() {
+            process.end()
+            (process, client) = Self.launch(disk, token, backend, late, &random)
+        }
+
+        private static func launch(
+            _ disk: Disk, _ token: Data, _ backend: AppBackend, _ late: LateRequests, _ random: inout Seeded
+        ) -> (Life, PushClient) {
+            let life = Life()
+            let network = Network(backend: backend, life: life, late: late, seed: UInt64.random(in: .min ... .max, using: &random))
+            let configuration = PushConfiguration(
+                app: Client.app, environment: .production, server: .tokenService(network, credentials: network),
+                store: LifeStore(disk: disk, life: life))
+            let inbox = PushInbox()
+            // Before the client exists: an early token is kept.
+            if Bool.random(using: &random) {
+                inbox.put(.token(token, purpose: .alert))
+                return (life, PushClient(configuration, inbox: inbox))
+            }
+            let client = PushClient(configuration, inbox: inbox)
+            inbox.put(.token(token, purpose: .alert))
+            return (life, client)
+        }
+
+        /// The network is good from here on.
+        private mutating func end() async throws -> Wanted {
+            try await deliverLate()
+            process.end()
+            let life = Life()
+            let configuration = PushConfiguration(
+                app: Client.app, environment: .production, server: .tokenService(backend, credentials: backend),
+                store: LifeStore(disk: disk, life: life))
+            let inbox = PushInbox()
+            let last = PushClient(configuration, inbox: inbox)
+            inbox.put(.token(token, purpose: .alert))
+            let seed = seed
+            let status = try await eventually("the device with seed \(seed) has uploaded its state", within: .seconds(120)) {
+                last.retryNow()
+                await last.settled()
+                return last.status.flatMap { $0.isUploaded ? $0 : nil }
+            }
+            let hex = token.map { String(format: "%02x", $0) }.joined()
+            let (code, record) = try await backend.read(status.installation)
+            if status.isDeregistered {
+                #expect(code == 404, "seed \(seed)")
+            } else {
+                #expect(code == 200 && record["user"]?.stringValue == status.user, "seed \(seed)")
+                let active = record["tokens"]?.arrayValue?.filter { $0["state"]?.stringValue == "active" } ?? []
+                #expect(active.compactMap { $0["token"]?.stringValue } == [hex], "seed \(seed)")
+                #expect(record["permission"]?.stringValue == "provisional", "seed \(seed)")
+            }
+            return Wanted(user: status.user, token: hex)
+        }
+
+        private static func newToken(_ random: inout Seeded) -> Data {
+            Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })
+        }
+    }
+}
+
+// MARK: The company's backend
+
+/// Has the API key, which no app has.
+private struct AppBackend: PushTransport, CredentialSource {
+    let url: String
+    let key: String
+
+    func send(_ request: PushRequest) async throws -> PushResponse {
+        try await call(request.method, request.path, request.headers, request.body)
+    }
+
+    func credential(installation: UUID, user: String?) async throws -> DeviceCredential? {
+        var body = JSONWriter()
+        body.object { writer in
+            writer.field("installation", installation.uuidString.lowercased())
+            writer.name("user")
+            if let user { writer.value(user) } else { writer.null() }
+        }
+        let answer = try await call(
+            "POST", "/v1/apps/\(Client.app)/device-credentials",
+            ["Authorization": "Bearer \(key)", "Content-Type": "application/json"], Data(body.bytes))
+        guard answer.status == 201 else { throw Lost() }
+        return try DeviceCredential(answer: answer.body)
+    }
+
+    func read(_ installation: UUID) async throws -> (status: Int, record: JSONValue) {
+        let answer = try await call(
+            "GET", "/v1/apps/\(Client.app)/installations/\(installation.uuidString.lowercased())?tokens=full",
+            ["Authorization": "Bearer \(key)"], nil)
+        return (answer.status, try JSONValue.parse(Array(answer.body)))
+    }
+
+    private func call(_ method: String, _ path: String, _ headers: [String: String], _ body: Data?) async throws -> PushResponse {
+        var request = HTTPClientRequest(url: url + path)
+        request.method = HTTPMethod(rawValue: method)
+        for (name, value) in headers { request.headers.replaceOrAdd(name: name, value: value) }
+        if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let content = try await response.body.collect(upTo: 1 << 20)
+        let fields = Dictionary(response.headers.map { ($0.name, $0.value) }) { first, _ in first }
+        return PushResponse(status: Int(response.status.code), headers: fields, body: Data(content.readableBytesView))
+    }
+}
+
+private struct Lost: Error {}
+
+/// Loses one request in eight and one answer in eight, keeps one in eight for later, and gives a dead process no answer.
+private final class Network: PushTransport, CredentialSource {
+    private let backend: AppBackend
+    private let life: Life
+    private let late: LateRequests
+    private let random: Mutex<Seeded>
+
+    init(backend: AppBackend, life: Life, late: LateRequests, seed: UInt64) {
+        self.backend = backend
+        self.life = life
+        self.late = late
+        random = Mutex(Seeded(state: seed))
+    }
+
+    func send(_ request: PushRequest) async throws -> PushResponse {
+        try lose()
+        if random.withLock({ Int.random(in: 0..<8, using: &$0) }) == 0 {
+            late.add(request)
+            throw Lost()
+        }
+        let answer = try await backend.send(request)
+        try lose()
+        return answer
+    }
+
+    func credential(installation: UUID, user: String?) async throws -> DeviceCredential? {
+        try lose()
+        return try await backend.credential(installation: installation, user: user)
+    }
+
+    private func lose() throws {
+        guard life.isAlive, random.withLock({ Int.random(in: 0..<8, using: &$0) }) > 0 else { throw Lost() }
+    }
+}
+
+/// Requests on their way, whose sender has given up.
+private final class LateRequests: Sendable {
+    private let requests = Mutex<[PushRequest]>([])
+
+    func add(_ request: PushRequest) { requests.withLock { $0.append(request) } }
+
+    func take() -> [PushRequest] {
+        requests.withLock { requests in
+            defer { requests = [] }
+            return requests
+        }
+    }
+}
+
+// MARK: The device
+
+/// Counts for many tasks.
+private final class Numbers: Sendable {
+    private let end: Int
+    private let count = Mutex(0)
+
+    init(upTo end: Int) { self.end = end }
+
+    func next() -> Int? {
+        count.withLock { count in
+            defer { count += 1 }
+            return count < end ? count : nil
+        }
+    }
+}
+
+/// One process of the app.
+private final class Life: Sendable {
+    private let alive = Mutex(true)
+
+    var isAlive: Bool { alive.withLock { $0 } }
+    func end() { alive.withLock { $0 = false } }
+}
+
+private final class Disk: Sendable {
+    let items = Mutex<[PushStoreItem: Data]>([:])
+}
+
+/// A dead process writes nothing.
+private struct LifeStore: PushStore {
+    let disk: Disk
+    let life: Life
+
+    func read(_ item: PushStoreItem) throws -> Data? { disk.items.withLock { $0[item] } }
+
+    func write(_ data: Data?, for item: PushStoreItem) throws {
+        guard life.isAlive else { throw Lost() }
+        disk.items.withLock { $0[item] = data }
+    }
+}
+
+/// SplitMix64.
+private struct Seeded: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,273 @@
+import Foundation
+import Testing
+
+@testable import PushClient
+
+/// The client over a transport that a test holds: threads, stores and time are its own.
+@Suite struct PushClientTests {
+    static let token = Data((0..<32).map { UInt8($0) })
+
+    final class App: Sendable {
+        let server: FakeServer
+        let clock = TestClock()
+        let store: any PushStore
+        let inbox = PushInbox()
+
+        init(needsCredential: Bool = false, store: any PushStore = MemoryStore()) {
+            server = FakeServer(needsCredential: needsCredential)
+            self.store = store
+        }
+
+        func client(_ inbox: PushInbox? = nil) -> PushClient {
+            let needsCredential = server.with { $0.model.needsCredential }
+            let configuration = PushConfiguration(
+                app: "shop", environment: .sandbox, server: needsCredential ? .tokenService(server, credentials: server) : .backend(server),
+                store: store)
+            return PushClient(configuration, inbox: inbox ?? self.inbox, clock: clock, random: { 0.5 })
+        }
+    }
+
+    /// What can happen around a launch. Each order of these must end with the token at the server, under the user's name.
+    enum Step: CaseIterable {
+        case tokenArrives, clientIsMade, userSignsIn, networkComesBack, appIsKilled
+    }
+
+    static let orders: [[Step]] = {
+        func permutations(_ steps: [Step]) -> [[Step]] {
+            guard steps.count > 1 else { return [steps] }
+            return steps.indices.flatMap { index in
+                var rest = steps
+                let first = rest.remove(at: index)
+                return permutations(rest).map { [first] + $0 }
+            }
+        }
+        return permutations(Step.allCases)
+    }()
+
+    /// A process: an inbox, and a client once the app makes one. The store and the server outlive it.
+    private struct Process {
+        let app: App
+        var inbox = PushInbox()
+        var client: PushClient?
+        /// The app's own session store.
+        var session: String?
+
+        func made() -> PushClient { app.client(inbox) }
+    }
+
+    @Test(arguments: [false, true])
+    func everyOrderOfALaunchRegistersTheToken(needsCredential: Bool) async {
+        for order in Self.orders {
+            let app = App(needsCredential: needsCredential)
+            app.server.with { $0.isOffline = true }
+            var process = Process(app: app)
+            for step in order {
+                switch step {
+                case .tokenArrives: process.inbox.put(.token(Self.token, purpose: .alert))
+                case .clientIsMade:
+                    let client = process.made()
+                    if let user = process.session { client.signIn(as: user) }
+                    process.client = client
+                case .userSignsIn:
+                    process.session = "ada"
+                    process.client?.signIn(as: "ada")
+                case .networkComesBack:
+                    app.server.with { $0.isOffline = false }
+                    process.client?.retryNow()
+                case .appIsKilled:
+                    await process.client?.settled()
+                    let wasMade = process.client != nil
+                    let hadToken = order.firstIndex(of: .tokenArrives).map { $0 < (order.firstIndex(of: .appIsKilled) ?? 0) } == true
+                    process = Process(app: app, session: process.session)
+                    // The next launch repeats what the app does at each launch.
+                    if wasMade { process.client = process.made() }
+                    if hadToken { process.inbox.put(.token(Self.token, purpose: .alert)) }
+                }
+                await process.client?.settled()
+            }
+            let client = process.client
+            client?.retryNow()
+            await client?.settled()
+            let row = client.flatMap { app.server.row($0) }
+            #expect(row?.owner == "ada", "\(order)")
+            #expect(row?.tokens == [PushToken(Self.token, purpose: .alert, environment: .sandbox)], "\(order)")
+            #expect(client?.status?.isUploaded == true, "\(order)")
+            #expect(app.server.with { $0.mostInFlight } <= 1)
+        }
+        #expect(Self.orders.count == 120)
+    }
+
+    @Test func aSignOutWithoutNetworkSurvivesAKill() async throws {
+        let app = App()
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        var client: PushClient? = app.client()
+        client?.signIn(as: "ada")
+        await client?.settled()
+        let installation = try #require(client?.status?.installation)
+        app.server.with { $0.isOffline = true }
+        client?.signOut()
+        #expect(client?.status?.user == nil)
+        await client?.settled()
+        client = nil
+        #expect(app.server.with { $0.model.rows[installation]?.owner } == "ada")
+
+        app.server.with { $0.isOffline = false }
+        // No token has come in this launch: the sign-out does not wait for one.
+        let next = app.client()
+        await next.settled()
+        #expect(next.status?.installation == installation)
+        #expect(app.server.with { $0.model.rows[installation]?.owner } == nil)
+        let request = try #require(app.server.requests.last { $0.operation == .signOut })
+        #expect(request.body == Data(#"{"expected_user":"ada"}"#.utf8))
+    }
+
+    @Test func noTokenIsStored() async throws {
+        let store = MemoryStore()
+        let app = App(store: store)
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let client = app.client()
+        client.signIn(as: "ada")
+        await client.settled()
+        let hex = PushToken(Self.token, purpose: .alert, environment: .sandbox).hex
+        for item in PushStoreItem.allCases {
+            let text = try store.read(item).map { String(decoding: $0, as: UTF8.self) } ?? ""
+            #expect(!text.contains(hex))
+        }
+    }
+
+    @Test func aLockedKeychainIsNoNewDevice() async throws {
+        let keychain = MemoryStore()
+        let app = App(store: SplitPushStore(secrets: keychain, rest: MemoryStore()))
+        let first = app.client()
+        let installation = try #require(first.status?.installation)
+        await first.settled()
+
+        keychain.isLocked = true
+        let inbox = PushInbox()
+        inbox.put(.token(Self.token, purpose: .alert))
+        let configuration = first.configuration
+        let client = PushClient(configuration, inbox: inbox, clock: app.clock)
+        client.signIn(as: "ada")
+        #expect(client.status == nil)
+        keychain.isLocked = false
+        client.retryNow()
+        await client.settled()
+        #expect(client.status?.installation == installation)
+        #expect(app.server.row(client)?.owner == "ada")
+        #expect(app.server.row(client)?.tokens.count == 1)
+    }
+
+    @Test func retriesGrowLongerUntilTheServerHasIt() async {
+        let app = App()
+        app.server.with { $0.isOffline = true }
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let client = app.client()
+        client.signIn(as: "ada")
+        for _ in 0..<4 {
+            await client.settled()
+            await app.clock.sleepers(1)
+            app.clock.advance(by: .seconds(900))
+        }
+        app.server.with { $0.isOffline = false }
+        client.retryNow()
+        await client.settled()
+        #expect(app.server.row(client)?.owner == "ada")
+    }
+
+    @Test func aSilentTransportCountsAsLost() async {
+        let app = App()
+        let hung = HungTransport()
+        let configuration = PushConfiguration(app: "shop", environment: .sandbox, server: .backend(hung), store: app.store)
+        let inbox = PushInbox()
+        inbox.put(.token(Self.token, purpose: .alert))
+        let client = PushClient(configuration, inbox: inbox, clock: app.clock, random: { 0.5 })
+        await hung.calls(1)
+        await app.clock.sleepers(1)
+        app.clock.advance(by: .seconds(60))
+        await client.settled()
+        client.retryNow()
+        await hung.calls(2)
+    }
+
+    @Test func tapsWaitForTheirHandlers() async throws {
+        let app = App()
+        let delivery = UUID()
+        let order = try PushNotification(
+            json: Data(#"{"aps":{"category":"ORDER"},"push":{"delivery":"\#(delivery.uuidString)"}}"#.utf8))
+        let other = try PushNotification(json: Data(#"{"aps":{}}"#.utf8))
+        app.inbox.put(.tap(PushTap(notification: order, action: .custom("PAY"))))
+        app.inbox.put(.tap(PushTap(notification: other, action: .open)))
+        let client = app.client()
+        let seen = Guarded([String]())
+        client.onTap(
+            PushRoutes(["ORDER": { tap in seen.withLock { $0.append("order \(tap.action)") } }]) { tap in
+                seen.withLock { $0.append("other \(tap.action)") }
+            })
+        app.inbox.put(.tap(PushTap(notification: order, action: .dismiss)))
+        #expect(seen.withLock { $0 } == [#"order custom("PAY")"#, "other open", "order dismiss"])
+        #expect(client.status?.pendingReceipts == 2)
+    }
+
+    @Test func failuresWaitForTheirHandler() {
+        let app = App()
+        app.inbox.put(.tokenFailed(purpose: .alert, message: "no network"))
+        let client = app.client()
+        let seen = Guarded([PushNotice]())
+        client.onNotice { notice in seen.withLock { $0.append(notice) } }
+        #expect(seen.withLock { $0 } == [.tokenFailed(purpose: .alert, message: "no network")])
+    }
+
+    @Test func anEndedSessionAsksForASignIn() async {
+        let app = App(needsCredential: true)
+        app.server.with { $0.isSessionOver = true }
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let client = app.client()
+        let seen = Guarded([PushNotice]())
+        client.onNotice { notice in seen.withLock { $0.append(notice) } }
+        client.signIn(as: "ada")
+        await client.settled()
+        #expect(seen.withLock { $0 } == [.signInRequired(user: "ada")])
+        #expect(app.server.requests.isEmpty)
+    }
+
+    @Test func aClientThatIsGoneLeavesTheEventsToTheNext() async {
+        let app = App()
+        var client: PushClient? = app.client()
+        await client?.settled()
+        client = nil
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let next = app.client()
+        next.signIn(as: "ada")
+        await next.settled()
+        #expect(app.server.row(next)?.tokens.count == 1)
+    }
+}
+
+/// Takes requests, and never answers.
+final class HungTransport: PushTransport {
+    private let state = Guarded((count: 0, watchers: [(Int, CheckedContinuation<Void, Never>)]()))
+
+    func send(_ request: PushRequest) async throws -> PushResponse {
+        let ready = state.withLock { state in
+            state.count += 1
+            let count = state.count
+            defer { state.watchers.removeAll { $0.0 <= count } }
+            return state.watchers.filter { $0.0 <= count }.map(\.1)
+        }
+        for watcher in ready { watcher.resume() }
+        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+        throw CancellationError()
+    }
+
+    /// Returns when it has been called so often.
+    func calls(_ count: Int) async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.withLock { state in
+                if state.count >= count { return true }
+                state.watchers.append((count, continuation))
+                return false
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import Testing
+
+@testable import PushClient
+
+@Suite struct PushStoreTests {
+    private func withFolder(_ body: (URL) throws -> Void) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try body(folder)
+    }
+
+    @Test func filesKeepWhatWasWritten() throws {
+        try withFolder { folder in
+            let store = FilePushStore(folder: folder)
+            #expect(try store.read(.record) == nil)
+            try store.write(nil, for: .record)
+            try store.write(Data("one".utf8), for: .record)
+            try store.write(Data("two".utf8), for: .record)
+            #expect(try FilePushStore(folder: folder).read(.record) == Data("two".utf8))
+            #expect(try FilePushStore(folder: folder).read(.credential) == nil)
+            try store.write(nil, for: .record)
+            #expect(try store.read(.record) == nil)
+        }
+    }
+
+    @Test func aFileThatCannotBeReadIsNotAbsent() throws {
+        try withFolder { folder in
+            let store = FilePushStore(folder: folder)
+            // A folder in the place of the file: reading fails, whoever the tests run as.
+            try FileManager.default.createDirectory(
+                at: folder.appendingPathComponent("push-record.json"), withIntermediateDirectories: true)
+            #expect(throws: (any Error).self) { try store.read(.record) }
+        }
+    }
+
+    @Test func aBackupOfAnotherDeviceCountsForNothing() throws {
+        let (keychain, files) = (MemoryStore(), MemoryStore())
+        let server = PushServer.backend(NoTransport())
+        func opened() throws -> RegistrationMachine {
+            let store = SplitPushStore(secrets: keychain, rest: files)
+            return try RegistrationMachine(PushConfiguration(app: "shop", environment: .production, server: server, store: store))
+        }
+        var record = RegistrationRecord(installation: UUID(), server: .new)
+        record.desired.presence = .signedIn("ada")
+        try files.write(JSONEncoder().encode(record), for: .record)
+        let machine = try opened()
+        #expect(machine.record.desired.presence == .signedOut)
+        #expect(machine.record.installation != record.installation)
+        #expect(try opened().record.installation == machine.record.installation)
+    }
+
+    @Test func receiptsOfAnExtensionReachTheClientOnce() async throws {
+        try await withFolderAsync { folder in
+            let app = PushClientTests.App()
+            let client = app.client()
+            let receipts = ReceiptFolder(folder: folder)
+            try receipts.collect(into: client)
+            let receipt = PushReceipt(delivery: UUID(), event: .shown, at: Date())
+            try receipts.leave(receipt)
+            try receipts.leave(receipt)
+            try receipts.leave(PushReceipt(delivery: receipt.delivery, event: .dismissed, at: Date()))
+            try receipts.collect(into: client)
+            try receipts.leave(receipt)
+            try receipts.collect(into: client)
+            #expect(client.status?.pendingReceipts == 2)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
+        }
+    }
+
+    private func withFolderAsync(_ body: (URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await body(folder)
+    }
+}

@@ -1,0 +1,305 @@
+import Foundation
+import Testing
+
+@testable import PushClient
+
+/// Single decisions of the machine; the exploration tests their combinations.
+@Suite struct RegistrationMachineTests {
+    static let alert = PushToken(Data([1]), purpose: .alert, environment: .production)
+    static let voip = PushToken(Data([2]), purpose: .voip, environment: .production)
+
+    private func machine(
+        credentials: Bool = false, purposes: Set<PushTokenPurpose> = [.alert], belief: ServerBelief = .new
+    ) -> RegistrationMachine {
+        var rules = RegistrationMachine.Rules(purposes: purposes)
+        rules.needsCredential = credentials
+        return RegistrationMachine(record: RegistrationRecord(installation: UUID(), server: belief), credential: nil, rules: rules)
+    }
+
+    private func uploads(_ actions: [RegistrationMachine.Action]) -> [Upload] {
+        actions.compactMap { if case .send(let upload, _, _) = $0 { upload } else { nil } }
+    }
+
+    private func answer(
+        _ machine: inout RegistrationMachine, _ status: Int, _ code: String? = nil, retryAfter: Duration? = nil
+    ) -> [RegistrationMachine.Action] {
+        machine.handle(.answered(machine.number, .response(status: status, code: code, retryAfter: retryAfter)), random: 0.5)
+    }
+
+    @Test func aRegistrationWaitsForEachPurpose() {
+        var machine = machine(purposes: [.alert, .voip])
+        #expect(machine.handle(.signIn("ada"), random: 0) == [.save])
+        #expect(uploads(machine.handle(.token(Self.alert), random: 0)) == [])
+        let sent = uploads(machine.handle(.token(Self.voip), random: 0))
+        #expect(
+            sent == [
+                .register(
+                    Upload.Registration(
+                        claim: Claim(user: "ada", profile: PushProfile()), tokens: [Self.alert, Self.voip], expected: .exactly(nil)))
+            ])
+    }
+
+    @Test func aFailedPurposeHoldsNobodyUp() {
+        var machine = machine(purposes: [.alert, .voip])
+        _ = machine.handle(.token(Self.alert), random: 0)
+        #expect(uploads(machine.handle(.tokenFailed(.voip), random: 0)).count == 1)
+    }
+
+    @Test func aFailureAloneRegistersNothing() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        // A registration without tokens would retire the one that the server has.
+        #expect(uploads(machine.handle(.tokenFailed(.alert), random: 0)) == [])
+    }
+
+    @Test func withoutATokenOfThisLaunchThePatchLeavesTokensAlone() {
+        let belief = ServerBelief(existence: .registered, owners: ["ada"], confirmed: nil)
+        var machine = machine(belief: belief)
+        let sent = uploads(machine.handle(.signIn("grace"), random: 0))
+        #expect(sent.map(\.operation) == [.change])
+    }
+
+    @Test func theNewestStateWins() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        for user in ["ada", "grace", "alan"] { _ = machine.handle(.signIn(user), random: 0) }
+        guard case .register(let next)? = uploads(answer(&machine, 200)).first else {
+            Issue.record("no registration follows")
+            return
+        }
+        #expect(next.claim.user == "alan")
+        #expect(next.expected == .exactly(nil))
+        #expect(uploads(answer(&machine, 200)) == [])
+    }
+
+    @Test func eachLaunchRegistersThoughNothingChanged() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = answer(&machine, 201)
+        machine = RegistrationMachine(record: machine.record, credential: nil, rules: machine.rules)
+        #expect(uploads(machine.start()) == [])
+        #expect(uploads(machine.handle(.token(Self.alert), random: 0)).map(\.operation) == [.register])
+    }
+
+    @Test func retryAfterIsObeyedAndNotHurried() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        let actions = answer(&machine, 429, "rate_limited", retryAfter: .seconds(120))
+        #expect(actions == [.wake(after: .seconds(120.5), number: machine.number)])
+        #expect(machine.handle(.retryNow, random: 0) == [])
+        #expect(uploads(machine.handle(.timeIsUp(machine.number), random: 0)).count == 1)
+    }
+
+    @Test func theNetworkEndsAnOrdinaryDelay() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = machine.handle(.answered(machine.number, .lost), random: 0)
+        #expect(uploads(machine.handle(.retryNow, random: 0)).count == 1)
+    }
+
+    @Test func aDoubtIsStoredBeforeTheRequestLeaves() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        let actions = machine.handle(.token(Self.alert), random: 0)
+        #expect(actions.first == .save)
+        #expect(machine.record.server.owners == [nil, "ada"])
+        // A kill now: the next launch knows that ada may be there.
+        var next = RegistrationMachine(record: machine.record, credential: nil, rules: machine.rules)
+        _ = next.start()
+        #expect(uploads(next.handle(.signOut, random: 0)) == [.signOut(.exactly("ada"))])
+    }
+
+    @Test func anotherOwnerAtTheServerEndsTheExpectation() {
+        var machine = machine(belief: ServerBelief(existence: .registered, owners: ["ada"], confirmed: nil))
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = answer(&machine, 200)
+        guard case .register(let first) = machine.phase.upload, case .exactly = first.expected else {
+            Issue.record("the first registration expects nobody")
+            return
+        }
+        guard case .register(let second)? = uploads(answer(&machine, 409, "owner_mismatch")).first else {
+            Issue.record("no second registration")
+            return
+        }
+        #expect(second.expected == .anyone)
+    }
+
+    @Test func aRefusalWaitsForAChange() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        let actions = answer(&machine, 400, "invalid_request")
+        #expect(actions.contains(.notice(.refused(operation: .register, status: 400, code: "invalid_request"))))
+        #expect(machine.phase == .resting)
+        #expect(uploads(machine.handle(.signIn("ada"), random: 0)).count == 1)
+    }
+
+    @Test func aRefusalOfAnOlderStateIsNoRefusalOfTheNewer() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = machine.handle(.signIn("ada"), random: 0)
+        #expect(uploads(answer(&machine, 400, "invalid_request")).map(\.operation) == [.register])
+
+        machine = self.machine(credentials: true)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        #expect(machine.phase == .fetching(user: nil))
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.credential(machine.number, .refused), random: 0)
+        #expect(machine.phase == .fetching(user: "ada"))
+    }
+
+    @Test func aBackendThatEndedTheSessionAsksForASignIn() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        #expect(answer(&machine, 401).contains(.notice(.signInRequired(user: "ada"))))
+        #expect(uploads(machine.handle(.timeIsUp(machine.number), random: 0)) == [])
+    }
+
+    @Test func anAnswerThatComesTooLateCountsForNothing() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.alert), random: 0)
+        let old = machine.number
+        _ = machine.handle(.timeIsUp(old), random: 0)
+        #expect(machine.handle(.answered(old, .response(status: 200, code: nil, retryAfter: nil)), random: 0) == [])
+        _ = machine.handle(.retryNow, random: 0)
+        #expect(machine.handle(.answered(old, .response(status: 200, code: nil, retryAfter: nil)), random: 0) == [])
+        #expect(machine.stated == nil)
+    }
+
+    // MARK: Credentials
+
+    private func credentialed() -> RegistrationMachine {
+        var machine = machine(credentials: true)
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = machine.handle(.credential(machine.number, .granted(DeviceCredential("psd_1"))), random: 0)
+        return machine
+    }
+
+    @Test func anExpiredCredentialIsRenewedOnceForEachAttempt() {
+        var machine = credentialed()
+        #expect(answer(&machine, 401, "credential_expired").contains(.fetchCredential(user: "ada", number: machine.number)))
+        _ = machine.handle(.credential(machine.number, .granted(DeviceCredential("psd_2"))), random: 0)
+        _ = answer(&machine, 401, "credential_expired")
+        #expect(machine.phase == .waiting(mayHurry: true))
+        let retried = machine.handle(.timeIsUp(machine.number), random: 0)
+        #expect(retried.contains(.fetchCredential(user: "ada", number: machine.number)))
+    }
+
+    @Test func anExpiredCredentialStillSignsOut() {
+        var machine = credentialed()
+        _ = answer(&machine, 200)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = answer(&machine, 401, "credential_expired")
+        _ = machine.handle(.credential(machine.number, .failed), random: 0)
+        let actions = machine.handle(.signOut, random: 0)
+        #expect(uploads(actions) == [.signOut(.exactly("ada"))])
+        #expect(actions.contains { if case .send(_, DeviceCredential("psd_1"), _) = $0 { true } else { false } })
+        _ = answer(&machine, 200)
+        #expect(machine.credential == nil)
+    }
+
+    @Test func theFormerUsersCredentialSignsOutBeforeTheNewUserHasOne() {
+        var machine = credentialed()
+        _ = answer(&machine, 200)
+        #expect(uploads(machine.handle(.signIn("grace"), random: 0)) == [.signOut(.exactly("ada"))])
+        #expect(answer(&machine, 200).contains(.fetchCredential(user: "grace", number: machine.number)))
+    }
+
+    @Test func aCredentialThatIsLeftOverSignsItsUserOut() {
+        // After the restore of an older backup: the record says that no user is at the server, and the keychain knows better.
+        var rules = RegistrationMachine.Rules()
+        rules.needsCredential = true
+        let record = RegistrationRecord(installation: UUID(), server: ServerBelief(existence: .registered, owners: [nil], confirmed: nil))
+        let held = HeldCredential(user: "ada", credential: DeviceCredential("psd_1"))
+        var machine = RegistrationMachine(record: record, credential: held, rules: rules)
+        #expect(uploads(machine.start()) == [.signOut(.anyone)])
+        _ = answer(&machine, 403, "credential_revoked")
+        #expect(machine.credential == nil)
+    }
+
+    // MARK: Receipts
+
+    private func receipt(_ event: PushReceipt.Event = .shown, _ delivery: UUID = UUID()) -> PushReceipt {
+        PushReceipt(delivery: delivery, event: event, at: Date(timeIntervalSince1970: 0))
+    }
+
+    @Test func receiptsWaitForOthers() {
+        var machine = machine()
+        let first = machine.handle(.receipt(receipt()), random: 0)
+        guard case .wake(let delay, let number)? = first.last else {
+            Issue.record("no timer")
+            return
+        }
+        #expect(delay == .seconds(30))
+        #expect(machine.handle(.receipt(receipt()), random: 0) == [.save])
+        guard case .receipts(let sent)? = uploads(machine.handle(.timeIsUp(number), random: 0)).first else {
+            Issue.record("nothing is sent")
+            return
+        }
+        #expect(sent.count == 2)
+        #expect(answer(&machine, 200) == [.save])
+        #expect(machine.record.receipts.pending.isEmpty)
+    }
+
+    @Test func aHundredReceiptsGoAtOnce() {
+        var machine = machine()
+        for _ in 0..<99 { #expect(uploads(machine.handle(.receipt(receipt()), random: 0)) == []) }
+        #expect(uploads(machine.handle(.receipt(receipt()), random: 0)).count == 1)
+        _ = machine.handle(.receipt(receipt()), random: 0)
+        // The rest follows: there is a connection now.
+        guard case .receipts(let rest)? = uploads(answer(&machine, 200)).first else {
+            Issue.record("the rest stays")
+            return
+        }
+        #expect(rest.count == 1)
+    }
+
+    @Test func aReceiptCountsOnce() {
+        var machine = machine()
+        let delivery = UUID()
+        _ = machine.handle(.receipt(receipt(.shown, delivery)), random: 0)
+        #expect(machine.handle(.receipt(receipt(.shown, delivery)), random: 0) == [])
+        _ = machine.handle(.receipt(receipt(.opened, delivery)), random: 0)
+        #expect(machine.record.receipts.pending.count == 2)
+        _ = machine.handle(.retryNow, random: 0)
+        _ = answer(&machine, 200)
+        #expect(machine.handle(.receipt(receipt(.shown, delivery)), random: 0) == [])
+    }
+
+    @Test func refusedReceiptsDoNotComeAgain() {
+        var machine = machine()
+        _ = machine.handle(.receipt(receipt()), random: 0)
+        _ = machine.handle(.retryNow, random: 0)
+        #expect(
+            answer(&machine, 400, "invalid_request").contains(.notice(.refused(operation: .receipts, status: 400, code: "invalid_request")))
+        )
+        #expect(machine.record.receipts.pending.isEmpty)
+        #expect(!machine.isRefused)
+    }
+
+    @Test func receiptsOutliveAKill() throws {
+        var machine = machine()
+        _ = machine.handle(.receipt(receipt()), random: 0)
+        let data = try JSONEncoder().encode(machine.record)
+        var next = RegistrationMachine(
+            record: try JSONDecoder().decode(RegistrationRecord.self, from: data), credential: nil, rules: machine.rules)
+        #expect(uploads(next.start()).map(\.operation) == [.receipts])
+    }
+
+    @Test func theOldestReceiptGoesWhenTheBookIsFull() {
+        var book = ReceiptBook()
+        let first = receipt()
+        _ = book.add(first)
+        for _ in 0..<ReceiptBook.capacity { _ = book.add(receipt()) }
+        #expect(book.pending.count == ReceiptBook.capacity)
+        #expect(!book.pending.contains(first))
+    }
+}
+
+extension RegistrationMachine.Phase {
+    var upload: Upload? {
+        if case .sending(let upload) = self { upload } else { nil }
+    }
+}

@@ -1,0 +1,201 @@
+import Foundation
+import Testing
+
+@testable import PushClient
+
+#if canImport(CryptoKit)
+    import CryptoKit
+#else
+    import Crypto
+#endif
+
+@Suite struct ServiceExtensionTests {
+    struct Fault: Error {}
+
+    struct Step: NotificationStep {
+        var body: @Sendable (NotificationContent) async throws -> NotificationContent
+
+        init(_ body: @escaping @Sendable (NotificationContent) async throws -> NotificationContent) {
+            self.body = body
+        }
+
+        func improve(_ content: NotificationContent) async throws -> NotificationContent { try await body(content) }
+    }
+
+    /// Collects deliveries, and lets a test wait for the first.
+    final class Screen: Sendable {
+        private let state = Guarded((shown: [NotificationContent](), watchers: [CheckedContinuation<Void, Never>]()))
+
+        var shown: [NotificationContent] { state.withLock { $0.shown } }
+
+        func show(_ content: NotificationContent) {
+            let watchers = state.withLock { state in
+                state.shown.append(content)
+                defer { state.watchers = [] }
+                return state.watchers
+            }
+            for watcher in watchers { watcher.resume() }
+        }
+
+        func first() async -> NotificationContent? {
+            await withCheckedContinuation { continuation in
+                let isThere = state.withLock { state in
+                    guard state.shown.isEmpty else { return true }
+                    state.watchers.append(continuation)
+                    return false
+                }
+                if isThere { continuation.resume() }
+            }
+            return shown.first
+        }
+    }
+
+    private func content(_ json: String = #"{"aps":{}}"#) throws -> NotificationContent {
+        NotificationContent(try PushNotification(json: Data(json.utf8)), title: "You have a message")
+    }
+
+    private static let hung = Step { content in
+        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+        return content
+    }
+
+    private static func titled(_ title: String) -> Step {
+        Step { content in
+            var better = content
+            better.title = title
+            return better
+        }
+    }
+
+    @Test func everyStepImprovesAndAFaultDoesNoHarm() async throws {
+        let screen = Screen()
+        let work = ServiceExtensionWork(try content(), deliver: screen.show)
+        let subtitle = Step { content in
+            var better = content
+            better.subtitle = "after \(content.title)"
+            return better
+        }
+        work.begin([Self.titled("one"), Step { _ in throw Fault() }, subtitle], clock: TestClock())
+        let shown = await screen.first()
+        #expect(shown?.title == "one" && shown?.subtitle == "after one")
+    }
+
+    @Test func theBudgetDeliversTheBestSoFar() async throws {
+        let (screen, clock) = (Screen(), TestClock())
+        let work = ServiceExtensionWork(try content(), deliver: screen.show)
+        let reached = AsyncStream<Void>.makeStream()
+        work.begin(
+            [
+                Self.titled("one"),
+                Step { content in
+                    reached.continuation.yield()
+                    return try await Self.hung.improve(content)
+                }, Self.titled("two"),
+            ], clock: clock)
+        for await _ in reached.stream { break }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(25))
+        #expect(await screen.first()?.title == "one")
+    }
+
+    @Test func theSystemsLastCallDeliversOnce() async throws {
+        let (screen, clock) = (Screen(), TestClock())
+        let work = ServiceExtensionWork(try content(), deliver: screen.show)
+        work.begin([Self.hung], clock: clock)
+        await clock.sleepers(1)
+        work.deliver()
+        work.deliver()
+        clock.advance(by: .seconds(25))
+        #expect(screen.shown.map(\.title) == ["You have a message"])
+    }
+
+    // MARK: Attachments
+
+    struct Files: AttachmentSource {
+        var contentType: String
+        var bytes: Int
+
+        func download(_ url: URL) async throws -> (file: URL, contentType: String) {
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
+            _ = FileManager.default.createFile(atPath: file.path, contents: nil)
+            let handle = try FileHandle(forWritingTo: file)
+            // A file with a hole: no bytes are written.
+            try handle.truncate(atOffset: UInt64(bytes))
+            try handle.close()
+            return (file, contentType)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("image/jpeg", 10 << 20, "jpg"), ("image/png; q=1", 1, "png"), ("video/mp4", 50 << 20, "mp4"), ("audio/mpeg", 5 << 20, "mp3"),
+            ("image/jpeg", (10 << 20) + 1, nil), ("audio/mpeg", (5 << 20) + 1, nil), ("video/mp4", (50 << 20) + 1, nil),
+            ("text/html", 1, nil),
+        ] as [(String, Int, String?)])
+    func attachmentsHaveLimits(contentType: String, bytes: Int, fileExtension: String?) async throws {
+        let original = try content(#"{"aps":{},"push":{"attachments":["https://example.com/picture"]}}"#)
+        let step = AttachmentStep(source: Files(contentType: contentType, bytes: bytes))
+        guard let fileExtension else {
+            await #expect(throws: AttachmentStep.Refused.self) { try await step.improve(original) }
+            return
+        }
+        let better = try await step.improve(original)
+        let file = try #require(better.attachments.first?.file)
+        #expect(file.pathExtension == fileExtension)
+        try FileManager.default.removeItem(at: file)
+    }
+
+    @Test func onlyHTTPSIsFetched() async throws {
+        let step = AttachmentStep(source: Files(contentType: "image/png", bytes: 1))
+        for address in ["http://example.com/a", "file:///etc/passwd"] {
+            let original = try content(#"{"aps":{},"push":{"attachments":["\#(address)"]}}"#)
+            await #expect(throws: AttachmentStep.Refused.self) { try await step.improve(original) }
+        }
+    }
+
+    // MARK: Sealed texts
+
+    private let key = SymmetricKey(data: Data(repeating: 7, count: 32))
+
+    private func sealed(_ name: String, _ texts: SealedContent.Texts) throws -> NotificationContent {
+        let box = try JSONEncoder().encode(SealedContent(sealing: texts, key: name, with: key))
+        return try content(#"{"aps":{},"push":{"sealed":\#(String(decoding: box, as: UTF8.self))}}"#)
+    }
+
+    @Test func sealedTextsAreOpened() async throws {
+        let original = try sealed("k1", SealedContent.Texts(title: "From Ada", body: "See you at eight"))
+        let better = try await DecryptionStep { [key] name in name == "k1" ? key : nil }.improve(original)
+        #expect(better.title == "From Ada" && better.body == "See you at eight")
+    }
+
+    @Test func whatCannotBeOpenedStaysGeneral() async throws {
+        let original = try sealed("k1", SealedContent.Texts(title: "From Ada"))
+        await #expect(throws: DecryptionStep.Failure.unknownKey("k1")) { try await DecryptionStep { _ in nil }.improve(original) }
+        await #expect(throws: (any Error).self) {
+            try await DecryptionStep { _ in SymmetricKey(data: Data(repeating: 8, count: 32)) }.improve(original)
+        }
+        await #expect(throws: DecryptionStep.Failure.nothingSealed) { try await DecryptionStep { _ in nil }.improve(content()) }
+    }
+
+    @Test func theNameOfTheKeyIsSealedToo() throws {
+        var sealed = try SealedContent(sealing: SealedContent.Texts(title: "x"), key: "k1", with: key)
+        sealed.key = "k2"
+        #expect(throws: (any Error).self) { try sealed.open(with: key) }
+    }
+
+    /// Made with Python's cryptography: key 32 bytes of 07, nonce 12 bytes of 01, the plain text {"title":"Hi"}.
+    @Test func aServerInAnotherLanguageSealsTheSame() throws {
+        let json = Data(#"{"v":1,"key":"k1","box":"AQEBAQEBAQEBAQEBDcP93uTTiSzr9pRIUkoK8VbsleBlanYlTbhNnQ8p"}"#.utf8)
+        let texts = try JSONDecoder().decode(SealedContent.self, from: json).open(with: key)
+        #expect(texts == SealedContent.Texts(title: "Hi"))
+    }
+
+    @Test func anExtensionLeavesItsReceipt() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let delivery = UUID()
+        let step = ReceiptStep(folder: ReceiptFolder(folder: folder), clock: TestClock())
+        _ = try await step.improve(content(#"{"aps":{},"push":{"delivery":"\#(delivery.uuidString)"}}"#))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["\(delivery.uuidString.lowercased()).shown.json"])
+    }
+}

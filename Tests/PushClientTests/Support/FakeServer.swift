@@ -1,0 +1,116 @@
+import Foundation
+
+@testable import PushClient
+
+/// The model of the server behind the client's real requests: it reads the JSON of each, and answers like the service.
+final class FakeServer: PushTransport, CredentialSource {
+    struct Offline: Error {}
+
+    struct State {
+        var model: ModelServer
+        var isOffline = false
+        var requests: [PushRequest] = []
+        var isSessionOver = false
+        var serial = 0
+        var inFlight = 0
+        var mostInFlight = 0
+        /// Answers of these statuses come before the model is asked.
+        var answers: [PushResponse] = []
+    }
+
+    private let state: Guarded<State>
+
+    init(needsCredential: Bool = false) {
+        state = Guarded(State(model: ModelServer(needsCredential: needsCredential)))
+    }
+
+    func with<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        state.withLock { body(&$0) }
+    }
+
+    var requests: [PushRequest] { with { $0.requests } }
+
+    func row(_ client: PushClient) -> ModelServer.Row? {
+        client.status.flatMap { status in with { $0.model.rows[status.installation] } }
+    }
+
+    func send(_ request: PushRequest) async throws -> PushResponse {
+        with { state in
+            state.inFlight += 1
+            state.mostInFlight = max(state.mostInFlight, state.inFlight)
+        }
+        await Task.yield()
+        defer { with { $0.inFlight -= 1 } }
+        let call = try ModelServer.Call(request)
+        return try state.withLock { state in
+            if state.isOffline { throw Offline() }
+            state.requests.append(request)
+            if !state.answers.isEmpty { return state.answers.removeFirst() }
+            guard case .response(let status, let code, _) = state.model.handle(call) else { throw Offline() }
+            return PushResponse(status: status, body: code.map { Data(#"{"code":"\#($0)"}"#.utf8) } ?? Data())
+        }
+    }
+
+    func credential(installation: UUID, user: String?) async throws -> DeviceCredential? {
+        try state.withLock { state in
+            if state.isOffline { throw Offline() }
+            if state.isSessionOver { return nil }
+            state.serial += 1
+            state.model.makeCredential("psd_\(state.serial)", installation: installation, user: user)
+            return DeviceCredential("psd_\(state.serial)")
+        }
+    }
+}
+
+extension ModelServer.Call {
+    private struct Body: Decodable {
+        struct Token: Decodable {
+            var token: String
+            var environment: PushEnvironment
+            var purpose: PushTokenPurpose
+        }
+
+        var user: String?
+        var tokens: [Token]?
+        var tags: [String]?
+        var locale: String?
+        var permission: PushPermission?
+    }
+
+    init(_ request: PushRequest) throws {
+        let object = try request.body.flatMap { try JSONSerialization.jsonObject(with: $0) as? [String: Any] } ?? [:]
+        let body = try JSONDecoder().decode(Body.self, from: request.body ?? Data("{}".utf8))
+        var expected = ExpectedUser.anyone
+        if let named = object["expected_user"] { expected = .exactly(named as? String) }
+        if let query = request.path.split(separator: "?").dropFirst().first {
+            expected = .exactly(String(query.dropFirst("expected_user=".count)).removingPercentEncoding)
+        }
+        let registration = Upload.Registration(
+            claim: Claim(user: body.user, profile: PushProfile(tags: body.tags ?? [], locale: body.locale, permission: body.permission)),
+            tokens: (body.tokens ?? []).map { token in
+                PushToken(Data(hex: token.token), purpose: token.purpose, environment: token.environment)
+            },
+            expected: expected)
+        let upload: Upload =
+            switch request.operation {
+            case .register: .register(registration)
+            case .change: .change(registration)
+            case .signOut: .signOut(expected)
+            case .deregister: .deregister(expected)
+            case .receipts: .receipts([])
+            }
+        let credential = request.headers["Authorization"].map { String($0.dropFirst("Bearer ".count)) }
+        self.init(installation: request.installation, upload: upload, credential: credential)
+    }
+}
+
+extension Data {
+    init(hex: String) {
+        var rest = Substring(hex)
+        self.init()
+        while let byte = UInt8(rest.prefix(2), radix: 16) {
+            append(byte)
+            rest = rest.dropFirst(2)
+        }
+    }
+}

@@ -1,0 +1,24 @@
+import Foundation
+
+/// SplitMix64. Failures name the seed; `PUSH_CLIENT_SEED` repeats it.
+struct SeededRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(_ seed: UInt64) {
+        state = seed
+    }
+
+    static func seed(of name: String) -> UInt64 {
+        let seed = ProcessInfo.processInfo.environment["PUSH_CLIENT_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: .min ... .max)
+        print("\(name): PUSH_CLIENT_SEED=\(seed)")
+        return seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
