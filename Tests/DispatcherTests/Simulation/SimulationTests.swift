@@ -111,7 +111,7 @@ struct SimulationTests {
     @Test("The simulation finds a dispatcher that ignores the control stream", arguments: SimulatedWorld.Deafness.allCases)
     func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
         var found: [String] = []
-        for seed in 0..<100 where !found.contains(where: { $0.contains(deafness.breach) }) {
+        for seed in 0..<1000 where !found.contains(where: { $0.contains(deafness.breach) }) {
             found += try await complaints(seeds: seed..<seed + 1) { world, seed in
                 world.deafTo = deafness
                 world.live(seed)
