@@ -300,11 +300,11 @@ package struct JobStore {
             SELECT j.notification, j.number, j.lane, j.published_at, n.expires_at
             FROM generate_series(now() - interval '1 day', now(), interval '1 minute') AS minute (began)
             CROSS JOIN LATERAL (
-                (SELECT * FROM jobs
+                (SELECT notification, number, lane, published_at FROM jobs
                     WHERE notification >= first_id_at(minute.began) AND notification < first_id_at(minute.began + interval '1 minute')
                     ORDER BY notification, number LIMIT 10)
                 UNION
-                (SELECT * FROM jobs
+                (SELECT notification, number, lane, published_at FROM jobs
                     WHERE notification >= first_id_at(minute.began) AND notification < first_id_at(minute.began + interval '1 minute')
                     ORDER BY notification DESC, number DESC LIMIT 10)
             ) AS j
