@@ -115,7 +115,7 @@ struct IndependentClientTests {
             ?? folder.deletingLastPathComponent().deletingLastPathComponent().appending(path: ".push/python-clients/bin/python").path()
         try #require(
             FileManager.default.isExecutableFile(atPath: python),
-            "\(python) is missing: run deploy/scripts/python-clients.sh, or name a Python that has the libraries in PUSH_TEST_PYTHON")
+            "\(python) is missing: run deploy/test once, which installs it, or name a Python that has the libraries in PUSH_TEST_PYTHON")
         let keyFile = test.identity.directory + "/\(UUID().uuidString).p8"
         try Data(test.identity.key.pem().utf8).write(to: URL(filePath: keyFile))
         let process = Process()

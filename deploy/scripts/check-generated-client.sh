@@ -23,24 +23,6 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-# Sets $generator to the folder of openapi-python-client's programs, in the versions of Tests/GeneratedClient/requirements.txt.
-find_generator() {
-    local wanted="$root/Tests/GeneratedClient/requirements.txt" folder="$root/.push/generated-client"
-    generator="$folder/bin"
-    # A second run waits here, and finds the first one's work.
-    exec 9>"$folder.lock"
-    flock 9
-    if ! cmp -s "$wanted" "$folder/installed"; then
-        step "Installing openapi-python-client"
-        rm -rf "$folder"
-        foreground python3 -m venv "$folder" || fail "'python3 -m venv' could not make $folder."
-        foreground "$generator/pip" install --disable-pip-version-check --quiet --no-deps --requirement "$wanted" \
-            || fail "pip could not get openapi-python-client from the Python package index (above)."
-        cp "$wanted" "$folder/installed"
-    fi
-    exec 9>&-
-}
-
 # The generator knows no streams of lines: it leaves out the import, and the answer of the export. It must understand all else.
 # Of a body with two media types it makes a module that Python cannot import, so it gets the document with one of them.
 generate() {
@@ -64,7 +46,8 @@ if [ -z "$programs" ]; then
 fi
 source "$root/deploy/scripts/platform.sh"
 export PYTHONDONTWRITEBYTECODE=1
-find_generator
+python_environment generated-client Tests/GeneratedClient/requirements.txt
+generator="$environment/bin"
 began=$SECONDS
 
 step "Starting PostgreSQL, RabbitMQ and the platform"

@@ -63,20 +63,6 @@ A
     fi
 }
 
-# Sets $python: one with kubernetes-validate, in the versions of Tests/Kubernetes/requirements.txt.
-find_python() {
-    local wanted="$root/Tests/Kubernetes/requirements.txt" folder="$root/.push/kubernetes"
-    python="$folder/bin/python"
-    if ! cmp -s "$wanted" "$folder/installed"; then
-        step "Installing kubernetes-validate"
-        rm -rf "$folder"
-        run python3 -m venv "$folder" || fail "'python3 -m venv' could not make $folder."
-        run "$folder/bin/pip" install --disable-pip-version-check --quiet --no-deps --requirement "$wanted" \
-            || fail "pip could not get kubernetes-validate from the Python package index (above)."
-        cp "$wanted" "$folder/installed"
-    fi
-}
-
 # simulate RULES SCALED_OBJECTS [OPTION…]
 simulate() {
     local rules=$1 objects=$2
@@ -87,12 +73,13 @@ simulate() {
 begin_run kubernetes-check
 require_packages python3 python3-venv prometheus openssl ca-certificates
 export PYTHONDONTWRITEBYTECODE=1
-# A second run waits here, and finds the first one's programs.
-exec 9>"$root/.push/kubernetes.lock"
+python_environment kubernetes Tests/Kubernetes/requirements.txt
+python="$environment/bin/python"
+# A second run waits here, and finds the first one's program.
+exec 9>"$root/.push/kustomize.lock"
 flock 9
 find_kustomize
-find_python
-flock -u 9
+exec 9>&-
 began=$SECONDS
 
 step "Rendering the overlays"

@@ -222,6 +222,24 @@ build_progress() {
         END { print text }' "$1"
 }
 
+# Sets $environment to .push/NAME, a Python environment with the packages of REQUIREMENTS (a path in the checkout). What stands there in these
+# versions is kept. A second run waits here, and finds the first one's work. python_environment NAME REQUIREMENTS
+python_environment() {
+    local wanted="$root/$2"
+    environment="$root/.push/$1"
+    exec 9>"$environment.lock"
+    flock 9
+    if ! cmp -s "$wanted" "$environment/installed"; then
+        step "Installing the Python packages of $2 (into .push)"
+        rm -rf "$environment"
+        foreground python3 -m venv "$environment" || fail "'python3 -m venv' could not make $environment."
+        foreground "$environment/bin/pip" install --disable-pip-version-check --quiet --no-deps --requirement "$wanted" \
+            || fail "pip could not get the packages of $2 from the Python package index (above)."
+        cp "$wanted" "$environment/installed"
+    fi
+    exec 9>&-
+}
+
 # build WORDS [ARGUMENT]… -- PRODUCT…: both in one.
 build() {
     begin_build "$@"

@@ -146,7 +146,7 @@ struct ForeignServerTests {
             let python =
                 ProcessInfo.processInfo.environment["PUSH_TEST_PYTHON"]
                 ?? folder.deletingLastPathComponent().deletingLastPathComponent().appending(path: ".push/python-clients/bin/python").path()
-            try #require(FileManager.default.isExecutableFile(atPath: python), "run deploy/scripts/python-clients.sh")
+            try #require(FileManager.default.isExecutableFile(atPath: python), "run deploy/test once, which installs it")
             process = Process()
             process.executableURL = URL(filePath: python)
             process.arguments = [
