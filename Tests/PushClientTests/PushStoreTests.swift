@@ -27,7 +27,7 @@ import Testing
     @Test func aFileThatCannotBeReadIsNotAbsent() throws {
         try withFolder { folder in
             let store = FilePushStore(folder: folder)
-            // A folder in the place of the file: reading fails, whoever the tests run as.
+            // A folder in the place of the file: reading fails, also for root.
             try FileManager.default.createDirectory(
                 at: folder.appendingPathComponent("push-record.json"), withIntermediateDirectories: true)
             #expect(throws: (any Error).self) { try store.read(.record) }

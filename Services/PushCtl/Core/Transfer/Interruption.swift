@@ -14,8 +14,8 @@ enum Interruption {
             group.addTask { .value(try await body()) }
             group.addTask {
                 for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) { return .interrupted }
-                try await Task.sleep(for: .seconds(1 << 30))
-                return .interrupted
+                // Without a signal the sequence ends only when this task is cancelled.
+                throw CancellationError()
             }
             defer { group.cancelAll() }
             switch try await group.next() {
