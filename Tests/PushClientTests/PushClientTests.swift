@@ -191,9 +191,8 @@ import Testing
 
     @Test func tapsWaitForTheirHandlers() async throws {
         let app = App()
-        let delivery = UUID()
         let order = try PushNotification(
-            json: Data(#"{"aps":{"category":"ORDER"},"push":{"delivery":"\#(delivery.uuidString)"}}"#.utf8))
+            json: Data(#"{"aps":{"category":"ORDER"},"push-receipt":{"notification":"\#(UUID().uuidString)","job":0}}"#.utf8))
         let other = try PushNotification(json: Data(#"{"aps":{}}"#.utf8))
         app.inbox.put(.tap(PushTap(notification: order, action: .custom("PAY"))))
         app.inbox.put(.tap(PushTap(notification: other, action: .open)))

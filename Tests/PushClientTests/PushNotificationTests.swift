@@ -7,14 +7,14 @@ import Testing
     private func notification(_ json: String) throws -> PushNotification { try PushNotification(json: Data(json.utf8)) }
 
     @Test func everyKeyOfAps() throws {
-        let delivery = UUID()
+        let source = PushSource(notification: UUID(), job: 12)
         let notification = try notification(
             """
             {"aps": {"alert": {"title": "T", "subtitle-loc-key": "S", "subtitle-loc-args": ["a"], "body": "B", "launch-image": "L"},
               "badge": 3, "sound": {"critical": 1, "name": "x.caf", "volume": 0.5}, "thread-id": "t", "category": "c",
               "content-available": 1, "mutable-content": 1, "interruption-level": "time-sensitive", "relevance-score": 0.25,
               "target-content-id": "w", "filter-criteria": "f", "of-a-later-system": {}},
-             "push": {"delivery": "\(delivery.uuidString.lowercased())"}, "order": {"id": 7}}
+             "push-receipt": {"notification": "\(source.notification.uuidString.lowercased())", "job": 12}, "order": {"id": 7}}
             """)
         let aps = notification.aps
         #expect(aps.alert?.title == .plain("T"))
@@ -27,13 +27,18 @@ import Testing
         #expect(aps.isContentAvailable && aps.isMutableContent && !aps.isSilent)
         #expect(aps.interruptionLevel == .timeSensitive && aps.relevanceScore == 0.25)
         #expect(aps.targetContentID == "w" && aps.filterCriteria == "f")
-        #expect(notification.delivery == delivery)
+        #expect(notification.source == source)
 
         struct Part: Decodable {
             struct Order: Decodable { var id: Int }
             var order: Order
         }
         #expect(try notification.decode(Part.self).order.id == 7)
+    }
+
+    @Test func aKeyOfTheAppsOwnNamesNoSource() throws {
+        #expect(try notification(#"{"aps": {}, "push-receipt": "mine"}"#).source == nil)
+        #expect(try notification(#"{"aps": {}}"#).source == nil)
     }
 
     @Test func theShortForms() throws {

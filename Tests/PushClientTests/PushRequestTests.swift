@@ -50,13 +50,17 @@ import Testing
     }
 
     @Test func receiptsAreDated() throws {
-        let delivery = UUID(uuidString: "019AC0DE-4F00-7CC3-9B00-5D2F6C1E8A77") ?? UUID()
+        let notification = UUID(uuidString: "019AC0DE-4F00-7CC3-9B00-5D2F6C1E8A77") ?? UUID()
         let request = try request(
-            .receipts([PushReceipt(delivery: delivery, event: .opened, at: Date(timeIntervalSince1970: 1_800_000_000.25))]))
+            .receipts([
+                PushReceipt(
+                    source: PushSource(notification: notification, job: 7), event: .opened,
+                    at: Date(timeIntervalSince1970: 1_800_000_000.25))
+            ]))
         #expect(request.method == "POST")
         #expect(request.path.hasSuffix("2b11/receipts"))
         let expected =
-            #"{"receipts":[{"at":"2027-01-15T08:00:00.250Z","delivery":"019ac0de-4f00-7cc3-9b00-5d2f6c1e8a77","event":"opened"}]}"#
+            #"{"receipts":[{"at":"2027-01-15T08:00:00.250Z","event":"opened","job":7,"notification":"019ac0de-4f00-7cc3-9b00-5d2f6c1e8a77"}]}"#
         #expect(text(request) == expected)
     }
 

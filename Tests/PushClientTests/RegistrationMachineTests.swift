@@ -221,8 +221,10 @@ import Testing
 
     // MARK: Receipts
 
-    private func receipt(_ event: PushReceipt.Event = .shown, _ delivery: UUID = UUID()) -> PushReceipt {
-        PushReceipt(delivery: delivery, event: event, at: Date(timeIntervalSince1970: 0))
+    private func receipt(
+        _ event: PushReceipt.Event = .shown, _ source: PushSource = PushSource(notification: UUID(), job: 0)
+    ) -> PushReceipt {
+        PushReceipt(source: source, event: event, at: Date(timeIntervalSince1970: 0))
     }
 
     @Test func receiptsWaitForOthers() {
@@ -258,14 +260,14 @@ import Testing
 
     @Test func aReceiptCountsOnce() {
         var machine = machine()
-        let delivery = UUID()
-        _ = machine.handle(.receipt(receipt(.shown, delivery)), random: 0)
-        #expect(machine.handle(.receipt(receipt(.shown, delivery)), random: 0) == [])
-        _ = machine.handle(.receipt(receipt(.opened, delivery)), random: 0)
+        let source = PushSource(notification: UUID(), job: 0)
+        _ = machine.handle(.receipt(receipt(.shown, source)), random: 0)
+        #expect(machine.handle(.receipt(receipt(.shown, source)), random: 0) == [])
+        _ = machine.handle(.receipt(receipt(.opened, source)), random: 0)
         #expect(machine.record.receipts.pending.count == 2)
         _ = machine.handle(.retryNow, random: 0)
         _ = answer(&machine, 200)
-        #expect(machine.handle(.receipt(receipt(.shown, delivery)), random: 0) == [])
+        #expect(machine.handle(.receipt(receipt(.shown, source)), random: 0) == [])
     }
 
     @Test func refusedReceiptsDoNotComeAgain() {

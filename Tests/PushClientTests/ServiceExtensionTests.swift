@@ -193,9 +193,10 @@ import Testing
     @Test func anExtensionLeavesItsReceipt() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
-        let delivery = UUID()
+        let notification = UUID()
         let step = ReceiptStep(folder: ReceiptFolder(folder: folder), clock: TestClock())
-        _ = try await step.improve(content(#"{"aps":{},"push":{"delivery":"\#(delivery.uuidString)"}}"#))
-        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["\(delivery.uuidString.lowercased()).shown.json"])
+        _ = try await step.improve(content(#"{"aps":{},"push-receipt":{"notification":"\#(notification.uuidString)","job":3}}"#))
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["\(notification.uuidString.lowercased()).3.shown.json"])
     }
 }

@@ -111,6 +111,7 @@ struct AuthorisationMatrixTests {
         case .changeWebhook: #"{"enabled":false}"#
         case .redeliverWebhookMessages: #"{"failed":true}"#
         case .change: #"{"user":null}"#
+        case .reportReceipts: #"{"receipts":[]}"#
         default: route.method == .get || route.method == .delete ? nil : "{}"
         }
     }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("What a device may do with a credential of its own", .timeLimit(.minutes(5)))
 struct DeviceCredentialTests {
-    private static let key = String(repeating: "0f", count: 32)
+    private static let key = RunningService.deviceKey
     private static let otherKey = String(repeating: "a1", count: 32)
 
     private static func credential(
@@ -71,27 +71,11 @@ struct DeviceCredentialTests {
 
     // MARK: Over HTTP
 
-    private static func run(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
-        let file = NSTemporaryDirectory() + "/device-keys-\(UUID())"
-        try Data(key.utf8).write(to: URL(filePath: file))
-        defer { try? FileManager.default.removeItem(atPath: file) }
-        try await RunningService.run(.init(settings: ["DEVICE_CREDENTIAL_KEYS_FILE": file])) { running in
-            try await body(running, try await running.client.makeApp())
-        }
-    }
-
-    private static func device(_ shop: APITestClient, user: String?, id: PushID = installation(1)) async throws -> APITestClient {
-        let name = user.map { "\"\($0)\"" } ?? "null"
-        let made = try await shop.post("/v1/apps/shop/device-credentials", #"{"installation":"\#(id)","user":\#(name)}"#)
-        #expect(made.status == 201)
-        return shop.with(key: made.json.text("credential"))
-    }
-
     private static let path = "/v1/apps/shop/installations/\(installation(1))"
 
     @Test("A device registers, changes and signs out its own installation, for its own user") func ownInstallation() async throws {
-        try await Self.run { running, shop in
-            let phone = try await Self.device(shop, user: "ada")
+        try await RunningService.withDevices { running, shop in
+            let phone = try await shop.device(user: "ada")
             try await phone.register(installation(1), user: "ada", token: token(1))
             #expect(try await phone.call("PATCH", Self.path, #"{"permission":"provisional"}"#).json.text("permission") == "provisional")
             // Again, as at every launch.
@@ -101,14 +85,14 @@ struct DeviceCredentialTests {
             #expect(try await phone.post(Self.path + "/logout").status == 200, "a repeated sign-out succeeds")
             let late = try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#)
             #expect(late.status == 403 && late.code == "credential_revoked", "a late registration does not undo the sign-out")
-            let again = try await Self.device(shop, user: "ada")
+            let again = try await shop.device(user: "ada")
             #expect(try await again.put(Self.path, #"{"user":"ada","tokens":[]}"#).status == 200)
         }
     }
 
     @Test("It is no use for another user, another installation, another app or any other route") func nothingElse() async throws {
-        try await Self.run { running, shop in
-            let phone = try await Self.device(shop, user: "ada")
+        try await RunningService.withDevices { running, shop in
+            let phone = try await shop.device(user: "ada")
             for body in [#"{"user":"eve","tokens":[]}"#, #"{"user":null,"tokens":[]}"#] {
                 #expect(try await phone.put(Self.path, body).code == "forbidden")
             }
@@ -117,7 +101,7 @@ struct DeviceCredentialTests {
             // Each device may make few requests in a second, so each route has a device of its own.
             for (number, route) in APIRoute.all.enumerated() {
                 let own = installation(100 + number)
-                let phone = try await Self.device(shop, user: "ada", id: own)
+                let phone = try await shop.device(user: "ada", id: own)
                 let id = route.isForDevices ? installation(2) : own
                 let path = route.path.replacing("{slug}", with: "shop").replacing("{user}", with: "ada")
                     .replacing("{id}", with: id.description)
@@ -131,10 +115,10 @@ struct DeviceCredentialTests {
     }
 
     @Test("Another user's sign-in, a logout by the backend and a logout everywhere end it") func revocation() async throws {
-        try await Self.run { running, shop in
+        try await RunningService.withDevices { running, shop in
             for (number, end) in ["sign-in", "logout", "everywhere"].enumerated() {
                 let path = "/v1/apps/shop/installations/\(installation(10 + number))"
-                let phone = try await Self.device(shop, user: "ada", id: installation(10 + number))
+                let phone = try await shop.device(user: "ada", id: installation(10 + number))
                 #expect(try await phone.put(path, #"{"user":"ada","tokens":[]}"#).status == 201)
                 let ended =
                     switch end {
@@ -154,8 +138,8 @@ struct DeviceCredentialTests {
     @Test("Of two credentials of one epoch, the first sign-in ends the other; a device signs out no other user") func twoUsers()
         async throws
     {
-        try await Self.run { running, shop in
-            let (ada, eve) = (try await Self.device(shop, user: "ada"), try await Self.device(shop, user: "eve"))
+        try await RunningService.withDevices { running, shop in
+            let (ada, eve) = (try await shop.device(user: "ada"), try await shop.device(user: "eve"))
             #expect(try await eve.put(Self.path, #"{"user":"eve","tokens":[]}"#).status == 201)
             #expect(try await ada.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked")
             #expect(try await ada.post(Self.path + "/logout").code == "credential_revoked")
@@ -168,10 +152,10 @@ struct DeviceCredentialTests {
         "A sign-out that had nothing to do stops a late sign-in too", arguments: ["unknown", "without a user", "deregistered"],
         [true, false])
     func lateSignIn(before: String, deregisters: Bool) async throws {
-        try await Self.run { running, shop in
+        try await RunningService.withDevices { running, shop in
             if before != "unknown" { #expect(try await shop.put(Self.path, #"{"user":null,"tokens":[]}"#).status == 201) }
             if before == "deregistered" { #expect(try await shop.delete(Self.path).status == 204) }
-            let phone = try await Self.device(shop, user: "ada")
+            let phone = try await shop.device(user: "ada")
             for _ in 1...2 {
                 let answer = deregisters ? try await phone.delete(Self.path) : try await phone.post(Self.path + "/logout")
                 #expect(answer.status == (deregisters ? 204 : 200))
@@ -179,14 +163,14 @@ struct DeviceCredentialTests {
             #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked")
             #expect(try await shop.get("/v1/apps/shop/users/ada/installations").json["installations"]?.arrayValue?.isEmpty == true)
             // The next sign-in has a credential of its own.
-            let again = try await Self.device(shop, user: "ada")
+            let again = try await shop.device(user: "ada")
             #expect(try await again.put(Self.path, #"{"user":"ada","tokens":[]}"#).status < 300)
         }
     }
 
     @Test("An expired credential still signs out its user, and does nothing else") func expired() async throws {
-        try await Self.run { running, shop in
-            let phone = try await Self.device(shop, user: "ada")
+        try await RunningService.withDevices { running, shop in
+            let phone = try await shop.device(user: "ada")
             #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).status == 201)
             let epoch = try #require(try await shop.get(Self.path).json["owner_epoch"]?.integerValue)
             let keys = try #require(DeviceCredentialKeys(Self.key))
@@ -214,7 +198,7 @@ struct DeviceCredentialTests {
     }
 
     @Test("A bad request is answered field by field") func badRequest() async throws {
-        try await Self.run { running, shop in
+        try await RunningService.withDevices { running, shop in
             let bad = [
                 #"{"user":"ada"}"#, #"{"installation":"x","user":"ada"}"#, #"{"installation":"\#(installation(1))"}"#,
                 #"{"installation":"\#(installation(1))","user":"ada","lifetime_seconds":59}"#,

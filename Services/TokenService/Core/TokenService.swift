@@ -168,7 +168,8 @@ package struct TokenService: Sendable {
             holds: HoldsController(pool: pool, holds: outbox.holds),
             webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
             activity: ActivityController(pool: pool, waits: outbox.waits),
-            deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.deviceCredentialKeys), console: console
+            deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.deviceCredentialKeys),
+            deviceReceipts: DeviceReceiptsController(intake: DeviceReceiptIntake(pool: pool), metrics: metrics), console: console
         ).bind(to: router)
         routes = router.routes
         let application = Application(

@@ -41,6 +41,7 @@ package struct TokenServiceMetrics: Sendable {
         begin(.retentionRemoved, "kind", Retention.Kind.self)
         begin(.webhookAttempts, "result", WebhookAttempt.Outcome.Result.self)
         begin(.webhooksDisabled, "reason", Webhook.DisabledReason.self)
+        for result in DeviceReceipt.Result.words { _ = counter(.deviceReceipts, [("result", result)]) }
         for reason in ["gone", "rejected"] { _ = counter(.retired, [("reason", reason)]) }
         for log in EventLog.allCases {
             for sink in EventSink.Kind.allCases { _ = counter(.eventsPublished, [("log", log.rawValue), ("sink", sink.rawValue)]) }
@@ -129,6 +130,10 @@ package struct TokenServiceMetrics: Sendable {
     func accepted(lane: Lane, isReplay: Bool) {
         guard let counters = accepted[lane] else { return }
         (isReplay ? counters.replay : counters.new).increment()
+    }
+
+    func deviceReceipts(_ results: [DeviceReceipt.Result]) {
+        for (word, number) in Tally(results.lazy.map(\.word)).counts { count(.deviceReceipts, [("result", word)], by: Int(number)) }
     }
 
     func putAside(_ number: Int) { count(.putAside, by: number) }

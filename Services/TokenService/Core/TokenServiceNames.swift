@@ -86,5 +86,6 @@ package enum MetricName: String, CaseIterable {
     case webhookAttempts = "push_token_service_webhook_attempts_total"
     case webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
     case webhooksDisabled = "push_token_service_webhooks_disabled_total"
+    case deviceReceipts = "push_token_service_device_receipts_total"
     case webhookLag = "push_token_service_webhook_lag_seconds"
 }

@@ -283,8 +283,8 @@ package enum TokenServiceReference {
                 + "a token. Reason: conflict, answer."),
         DocumentedMetric(
             MetricName.eventsPublished.rawValue, .counter, ["log", "sink"],
-            "State changes that were published, or looked at for webhooks. Log: notifications, installations; Sink: broker, "
-                + "webhooks."),
+            "State changes that were published, or looked at for webhooks. Log: notifications, installations, device_receipts; "
+                + "Sink: broker, webhooks."),
         DocumentedMetric(
             MetricName.eventsWaiting.rawValue, .gauge, ["log", "sink"],
             "Rows of a log that this process is still to read; 0 in processes that do not read it; alert when it grows."),
@@ -298,6 +298,9 @@ package enum TokenServiceReference {
             MetricName.webhooksDisabled.rawValue, .counter, ["reason"],
             "Webhooks that were disabled because of what their receivers did; inform their owners. Reason: gone, failing, "
                 + "backlog_full."),
+        DocumentedMetric(
+            MetricName.deviceReceipts.rawValue, .counter, ["result"],
+            "Receipts that devices reported. Result: counted, repeated, refused."),
         DocumentedMetric(
             MetricName.webhookLag.rawValue, .gauge,
             "For how long the message that is due longest has waited; looked at every ten seconds; alert above a minute."),
@@ -358,7 +361,9 @@ package enum TokenServiceReference {
     package static var events: String {
         MarkdownTable(
             "topic", "CloudEvents `type`", "routing key",
-            rows: (EventTopic.notifications + EventTopic.installations).map { ["`\($0)`", "`push.\($0).v1`", "`<app>.\($0)`"] }
+            rows: (EventTopic.notifications + EventTopic.installations + EventTopic.deviceReceipts).map {
+                ["`\($0)`", "`push.\($0).v1`", "`<app>.\($0)`"]
+            }
                 + OutcomeClass.allCases.map {
                     ["`\(EventTopic.delivery($0))`", "`\(OutcomeEvent.type)`", "`<app>.\($0.rawValue)`"]
                 }

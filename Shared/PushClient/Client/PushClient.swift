@@ -1,4 +1,4 @@
-public import Foundation
+import Foundation
 
 /// The app's side of the platform: it keeps the server's registration equal to what the app wants, over kills and weeks without network.
 ///
@@ -71,9 +71,9 @@ public final class PushClient: Sendable {
     /// The network came back, or the person opened the app: the client does not wait any longer. A server's `Retry-After` still counts.
     public func retryNow() { handle(.retryNow) }
 
-    /// Reports what happened to a notification. The same event of a delivery again counts once.
-    public func report(_ event: PushReceipt.Event, of delivery: UUID) {
-        handle(.receipt(PushReceipt(delivery: delivery, event: event, at: clock.now)))
+    /// Reports what happened to a notification. The same event of a source again counts once.
+    public func report(_ event: PushReceipt.Event, of source: PushSource) {
+        handle(.receipt(PushReceipt(source: source, event: event, at: clock.now)))
     }
 
     /// Takes over a receipt that a service extension has left (``ReceiptFolder``).
@@ -137,7 +137,7 @@ public final class PushClient: Sendable {
         case .goodMoment: retryNow()
         case .notification(let notification): notifications.put(notification)
         case .tap(let tap):
-            if let delivery = tap.notification.delivery { report(tap.action == .dismiss ? .dismissed : .opened, of: delivery) }
+            if let source = tap.notification.source { report(tap.action == .dismiss ? .dismissed : .opened, of: source) }
             taps.put(tap)
         }
     }

@@ -6,14 +6,13 @@ public struct PushReceipt: Codable, Sendable, Hashable {
         case shown, opened, dismissed
     }
 
-    /// The delivery's id, which is the `apns-id` of its push.
-    public var delivery: UUID
+    public var source: PushSource
     public var event: Event
     /// The device's date then.
     public var at: Date
 
-    public init(delivery: UUID, event: Event, at: Date) {
-        self.delivery = delivery
+    public init(source: PushSource, event: Event, at: Date) {
+        self.source = source
         self.event = event
         self.at = at
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Receipts that the server does not have yet. A delivery and an event make one receipt, however often they are reported.
+/// Receipts that the server does not have yet. A source and an event make one receipt, however often they are reported.
 struct ReceiptBook: Codable, Hashable, Sendable {
     /// In one request.
     static let batch = 100
@@ -10,11 +10,11 @@ struct ReceiptBook: Codable, Hashable, Sendable {
     static let memory = 200
 
     private struct Key: Codable, Hashable {
-        var delivery: UUID
+        var source: PushSource
         var event: PushReceipt.Event
 
         init(_ receipt: PushReceipt) {
-            delivery = receipt.delivery
+            source = receipt.source
             event = receipt.event
         }
     }

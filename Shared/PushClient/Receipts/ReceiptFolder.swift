@@ -2,7 +2,7 @@ public import Foundation
 
 /// Receipts on their way from the service extension to the app: two processes that share the folder of an app group.
 ///
-/// Each receipt is a file of its own, named after delivery and event. So the processes never write the same file with different
+/// Each receipt is a file of its own, named after source and event. So the processes never write the same file with different
 /// content, and the same receipt twice is one.
 public struct ReceiptFolder: Sendable {
     private let folder: URL
@@ -14,7 +14,7 @@ public struct ReceiptFolder: Sendable {
     /// Leaves a receipt for the app. When it returns, a kill loses nothing.
     public func leave(_ receipt: PushReceipt) throws {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let name = "\(receipt.delivery.uuidString.lowercased()).\(receipt.event.rawValue).json"
+        let name = "\(receipt.source.notification.uuidString.lowercased()).\(receipt.source.job).\(receipt.event.rawValue).json"
         try JSONEncoder().encode(receipt).write(to: folder.appendingPathComponent(name), options: .atomic)
     }
 
@@ -43,8 +43,8 @@ public struct ReceiptStep: NotificationStep {
     }
 
     public func improve(_ content: NotificationContent) async throws -> NotificationContent {
-        if let delivery = content.notification.delivery {
-            try folder.leave(PushReceipt(delivery: delivery, event: .shown, at: clock.now))
+        if let source = content.notification.source {
+            try folder.leave(PushReceipt(source: source, event: .shown, at: clock.now))
         }
         return content
     }

@@ -5,8 +5,8 @@ public struct PushNotification: Sendable, Hashable {
     /// The whole payload, as JSON.
     public let json: Data
     public let aps: APS
-    /// The delivery's id, which receipts name. Nil if the platform did not put it into the payload.
-    public let delivery: UUID?
+    /// What receipts name. Nil if the sender did not ask for receipts.
+    public let source: PushSource?
 
     /// The payload is no JSON object, or its `aps` is malformed.
     public struct Malformed: Error, CustomStringConvertible {
@@ -14,9 +14,20 @@ public struct PushNotification: Sendable, Hashable {
     }
 
     private struct Known: Decodable {
-        struct Platform: Decodable { var delivery: UUID? }
         var aps: APS?
-        var push: Platform?
+        var source: PushSource?
+
+        enum CodingKeys: String, CodingKey {
+            case aps
+            case source = "push-receipt"
+        }
+
+        init(from decoder: any Decoder) throws {
+            let payload = try decoder.container(keyedBy: CodingKeys.self)
+            aps = try payload.decodeIfPresent(APS.self, forKey: .aps)
+            // Of another shape, the key is the app's own.
+            source = try? payload.decodeIfPresent(PushSource.self, forKey: .source)
+        }
     }
 
     /// - Parameter json: The payload. A payload without `aps`, such as a File Provider's, reads as an empty ``APS``.
@@ -25,7 +36,7 @@ public struct PushNotification: Sendable, Hashable {
             let known = try JSONDecoder().decode(Known.self, from: json)
             self.json = json
             aps = known.aps ?? APS()
-            delivery = known.push?.delivery
+            source = known.source
         } catch {
             throw Malformed(description: "the payload is not a JSON object with a well-formed aps: \(error)")
         }

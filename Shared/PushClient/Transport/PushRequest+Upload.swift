@@ -108,12 +108,14 @@ private struct SignOutBody: Encodable {
 
 private struct ReceiptsBody: Encodable {
     struct Item: Encodable {
-        var delivery: String
+        var notification: String
+        var job: Int
         var event: PushReceipt.Event
         var at: String
 
         init(_ receipt: PushReceipt) {
-            delivery = receipt.delivery.uuidString.lowercased()
+            notification = receipt.source.notification.uuidString.lowercased()
+            job = receipt.source.job
             event = receipt.event
             at = receipt.at.formatted(.iso8601.year().month().day().timeZone(separator: .omitted).time(includingFractionalSeconds: true))
         }

@@ -213,6 +213,30 @@ struct EventStreamTests {
         }
     }
 
+    @Test("The events show what devices reported, each event of a delivery once") func deviceReceipts() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""device_receipts""#, running)
+            try await shop.register(installation(1), user: "somebody", token: token(1))
+            try await Self.listen("shop.delivery.*", running) { signal in
+                let job = try await running.sendAndTake(#"{"user":"somebody"}"#, with: shop, more: #","device_receipts":true"#)
+                try await running.sending(job.notification, shop)
+                let receipts = ["shown", "shown", "opened"].map {
+                    #"{"notification":"\#(job.notification)","job":0,"event":"\#($0)","at":"2026-11-26T10:00:00Z"}"#
+                }
+                let body = #"{"receipts":[\#(receipts.joined(separator: ","))]}"#
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/receipts", body).status == 200)
+                let events = try await Self.events(["shop.delivery.shown", "shop.delivery.opened"], from: signal)
+                for event in events.values {
+                    #expect(event.text("subject") == "deliveries/\(job.deliveries[0].id)")
+                    #expect(event["data"]?.text("delivery") == job.deliveries[0].id.description)
+                    #expect(event["data"]?.text("notification") == job.notification.description)
+                    #expect(event["data"]?.text("installation") == installation(1).description)
+                }
+            }
+        }
+    }
+
     /// What comes from a queue that is still bound to everything is ours and no outcome.
     @Test("The service does not take its own events for outcomes") func ownEvents() async throws {
         try await RunningService.run { running in

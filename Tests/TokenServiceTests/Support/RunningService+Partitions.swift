@@ -72,6 +72,10 @@ extension RunningService {
                 SELECT \(id), 0, 0, min(id), '00000000-0000-4000-8000-000000000001', 1, 'production', now() FROM tokens
                 """,
                 "INSERT INTO notification_counts (notification, class, status, reason, count) VALUES (\(id), 'accepted', 200, '', 1)",
+                """
+                INSERT INTO device_receipts (notification, number, position, event, app_id, installation, owner_epoch, at)
+                VALUES (\(id), 0, 0, 'shown', 1, '00000000-0000-4000-8000-000000000001', 1, now())
+                """,
                 "INSERT INTO notification_variants (notification, locale, payload) VALUES (\(id), 'de', '{}')",
                 "INSERT INTO fan_outs (notification, lane, target, entries, due_at, ended_at) VALUES (\(id), 'now', 'user', 1, now(), now())",
                 "INSERT INTO targets (notification, place, app_id, owner) VALUES (\(id), 1, 1, 'grace')",

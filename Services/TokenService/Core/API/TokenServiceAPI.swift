@@ -19,6 +19,7 @@ struct TokenServiceAPI {
     let webhooks: WebhooksController
     let activity: ActivityController
     let deviceCredentials: DeviceCredentialsController
+    let deviceReceipts: DeviceReceiptsController
     let console: ConsoleController
 
     func bind(to router: APIRouter) {
@@ -39,6 +40,7 @@ struct TokenServiceAPI {
         webhooks.bind(to: router)
         activity.bind(to: router)
         deviceCredentials.bind(to: router)
+        deviceReceipts.bind(to: router)
         console.bind(to: router)
     }
 }

@@ -59,7 +59,7 @@ extension JSONObjectReader {
         guard let words = strings("event_stream", maximumCount: EventLog.allCases.count, maximumBytes: 16) else { return nil }
         let logs = words.compactMap(EventLog.init(rawValue:))
         if logs.count == words.count, Set(words).count == words.count { return logs }
-        problem("event_stream", "unsupported_value", "notifications, installations, both or none")
+        problem("event_stream", "unsupported_value", "any of \(EventLog.allCases.map(\.rawValue).joined(separator: ", "))")
         return nil
     }
 
@@ -133,7 +133,7 @@ extension JSONSchema {
     fileprivate static let staleAfterDays = JSONSchema.integer(AppProperties.staleAfterDays)
         .described("After how many days without a registration an installation is stale; null: never.")
     fileprivate static let removesStale = JSONSchema.boolean.described("Whether stale installations are removed.")
-    fileprivate static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: 2).unique
+    fileprivate static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: EventLog.allCases.count).unique
         .described("Which state changes go to the exchange push.outcomes as CloudEvents; webhooks do not need it.")
         .example(.texts(["notifications"]))
 }

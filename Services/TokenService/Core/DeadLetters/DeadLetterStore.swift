@@ -66,6 +66,8 @@ struct DeadLetterStore {
     private struct Group: Hashable {
         let end: Int64?
         let locale: String
+        /// 0 if the payload does not name it.
+        let job: Int
     }
 
     private func messages(_ sent: [Sent], _ stops: [ReplayDecision.Stop]) throws -> [JobPublisher.Reopened] {
@@ -79,13 +81,17 @@ struct DeadLetterStore {
         }
         return try JobTemplate.load(notifications, in: session).flatMap { template in
             let id = template.notification
-            let groups = Dictionary(grouping: sent[id] ?? []) { Group(end: $0.decision.end, locale: $0.facts.locale) }
+            let groups = Dictionary(grouping: sent[id] ?? []) { one in
+                let job = template.namesJob ? DeliveryNames.place(of: one.delivery.id).job : 0
+                return Group(end: one.decision.end, locale: one.facts.locale, job: job)
+            }
             var reopened = groups.map { group, sent in
                 var template = template
                 if let end = group.end { template.end(end) }
                 if let payload = payloads[id]?[group.locale] { template.payload = payload }
                 return JobPublisher.Reopened(
-                    template: template, deliveries: sent.map(\.delivery), earlierAttempts: sent.map(\.decision.attempts).max() ?? 0)
+                    template: template, job: group.job, deliveries: sent.map(\.delivery),
+                    earlierAttempts: sent.map(\.decision.attempts).max() ?? 0)
             }
             if let stops = stops[id] {
                 reopened.append(JobPublisher.Reopened(template: template, deliveries: [], stopped: Self.events(stops, of: template.app)))

@@ -34,6 +34,7 @@ struct EventStore {
             """
             SELECT CASE \(log)
                     WHEN 'notifications' THEN (SELECT max(id) FROM notification_events)
+                    WHEN 'device_receipts' THEN (SELECT max(id) FROM device_receipts)
                     ELSE (SELECT max(id) FROM installation_history) END AS last,
                 pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_open,
                 pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next
@@ -52,6 +53,7 @@ struct EventStore {
         switch log {
         case .notifications: try notifications(after: position, upTo: end, apps: apps, limit: limit)
         case .installations: try installations(after: position, upTo: end, apps: apps, limit: limit)
+        case .deviceReceipts: try deviceReceipts(after: position, upTo: end, apps: apps, limit: limit)
         }
     }
 
@@ -115,6 +117,20 @@ struct EventStore {
             let position: Int64 = try row["id"]
             let id = PushEvent.id(of: .installations, row: position, at: entry.at)
             return Entry(position: position, event: entry.event(id: id, slug: try row["slug"]))
+        }
+    }
+
+    private func deviceReceipts(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
+        try session.execute(
+            """
+            SELECT r.*, delivery_id(r.notification, r.number, r."position") AS delivery, a.slug
+            FROM device_receipts r JOIN apps a ON a.id = r.app_id
+            WHERE r.id > \(position) AND r.id <= \(end) AND r.app_id = ANY (\(apps)) ORDER BY r.id LIMIT \(limit)
+            """
+        ).map { row in
+            let report = try DeviceReceipt.Report(row)
+            let position: Int64 = try row["id"]
+            return Entry(position: position, event: report.event(id: PushEvent.id(of: .deviceReceipts, row: position, at: report.at)))
         }
     }
 }

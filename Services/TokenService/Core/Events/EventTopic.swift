@@ -9,15 +9,17 @@ package enum EventTopic {
     ]
     package static let installations = HistoryEntry.Event.allCases.map(\.topic)
     package static let deliveries = OutcomeClass.allCases.map { delivery($0) }
+    package static let deviceReceipts = DeviceReceipt.Event.allCases.map(\.topic)
     package static let ping = "webhook.ping"
 
     /// Every topic that a webhook can ask for.
-    package static let all = notifications + installations + deliveries
+    package static let all = notifications + installations + deliveries + deviceReceipts
 
     static func of(_ log: EventLog) -> [String] {
         switch log {
         case .notifications: notifications
         case .installations: installations
+        case .deviceReceipts: deviceReceipts
         }
     }
 

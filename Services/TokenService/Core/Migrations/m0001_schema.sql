@@ -15,7 +15,7 @@ CREATE TABLE apps (
     removes_stale boolean NOT NULL DEFAULT false,
     -- The state changes that go to the exchange of outcomes.
     event_stream text[] NOT NULL DEFAULT '{}'
-        CHECK (cardinality(event_stream) <= 2 AND event_stream <@ ARRAY['notifications', 'installations']),
+        CHECK (cardinality(event_stream) <= 3 AND event_stream <@ ARRAY['notifications', 'installations', 'device_receipts']),
     -- Whether the event stream or a webhook wants notifications' state changes. Every change of either keeps it right.
     reports_notifications boolean NOT NULL DEFAULT false,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -375,6 +375,8 @@ CREATE TABLE notifications (
     traceparent text NOT NULL,
     receipts text NOT NULL DEFAULT 'all' CHECK (receipts IN ('all', 'failures')),
     is_urgent boolean NOT NULL DEFAULT false,
+    -- Whether its payloads name their jobs, so that devices can report what became of it.
+    device_receipts boolean NOT NULL DEFAULT false,
     accepted_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     supersede_key text CHECK (octet_length(supersede_key) BETWEEN 1 AND 64),
@@ -554,6 +556,33 @@ CREATE TABLE receipts (
 ) PARTITION BY RANGE (notification);
 CREATE INDEX receipts_of_installation ON receipts (installation, notification);
 
+-- What devices reported of a delivery: that it was shown, opened or dismissed, each once.
+CREATE TABLE device_receipts (
+    notification uuid NOT NULL,
+    number integer NOT NULL,
+    "position" smallint NOT NULL,
+    event text NOT NULL CHECK (event IN ('shown', 'opened', 'dismissed')),
+    -- The order in which events are published.
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    app_id bigint NOT NULL,
+    installation uuid NOT NULL,
+    -- The installation's when the service took the receipt.
+    owner_epoch bigint NOT NULL,
+    -- By the device's clock, but between the publication and the report.
+    at timestamptz NOT NULL,
+    PRIMARY KEY (notification, number, "position", event)
+) PARTITION BY RANGE (notification);
+CREATE INDEX device_receipts_in_order ON device_receipts (id);
+CREATE INDEX device_receipts_of_installation ON device_receipts (installation, owner_epoch);
+
+-- When a device reported the event; NULL if it did not.
+CREATE FUNCTION reported_at(of_notification uuid, of_number integer, of_position integer, of_event text) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (
+    SELECT at FROM device_receipts
+    WHERE notification = of_notification AND number = of_number AND "position" = of_position AND event = of_event
+);
+
 -- The token of the member at a position; NULL if there is none. Not STRICT: PostgreSQL would call it for each member instead of inlining
 -- it.
 CREATE FUNCTION member_at(members bytea, "position" integer) RETURNS bigint
@@ -586,13 +615,18 @@ RETURN (
 CREATE VIEW deliveries AS
 SELECT delivery_id(r.notification, r.number, r."position") AS id, r.notification, r.number, r."position", r.token_id, r.installation,
     r.owner_epoch, r.environment, r.class, r.status, r.reason, r.attempts, r.last_class, r.last_status, r.last_reason, r.last_at, r.retry_at,
-    r.is_replayed, r.updated_at, true AS has_receipt, r.apns_unique_id
+    r.is_replayed, r.updated_at, true AS has_receipt, r.apns_unique_id,
+    reported_at(r.notification, r.number, r."position", 'shown') AS shown_at,
+    reported_at(r.notification, r.number, r."position", 'opened') AS opened_at,
+    reported_at(r.notification, r.number, r."position", 'dismissed') AS dismissed_at
 FROM receipts r
 UNION ALL
 SELECT delivery_id(j.notification, j.number, m."position"), j.notification, j.number, m."position"::smallint, m.token_id,
     coalesce(i.id, '00000000-0000-0000-0000-000000000000'), coalesce(i.owner_epoch, 1),
     CASE get_bit(j.sandbox, m."position") WHEN 1 THEN 'sandbox' ELSE 'production' END,
-    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at, false, NULL
+    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at, false, NULL,
+    reported_at(j.notification, j.number, m."position", 'shown'), reported_at(j.notification, j.number, m."position", 'opened'),
+    reported_at(j.notification, j.number, m."position", 'dismissed')
 FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
 LEFT JOIN LATERAL (
     SELECT i.id, i.owner_epoch FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
@@ -760,18 +794,18 @@ CREATE TRIGGER notifications_reported_change AFTER UPDATE ON notifications
 
 -- The position of each sink in each log.
 CREATE TABLE event_feeds (
-    log text NOT NULL CHECK (log IN ('notifications', 'installations')),
+    log text NOT NULL CHECK (log IN ('notifications', 'installations', 'device_receipts')),
     sink text NOT NULL CHECK (sink IN ('broker', 'webhooks')),
     position bigint NOT NULL,
     PRIMARY KEY (log, sink)
 );
 INSERT INTO event_feeds (log, sink, position)
-SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink);
+SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations'), ('device_receipts')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink);
 
 -- MARK: Partitions
 
 -- The tables that grow with acceptance are partitioned by time, so that a whole period goes when its retention is over. Rows that belong to a
--- notification are partitioned by its id, which begins with the moment of its acceptance: the eight tables have the same periods.
+-- notification are partitioned by its id, which begins with the moment of its acceptance: the nine tables have the same periods.
 --
 -- jobs_20261121_0000   One period. The housekeeper makes periods ahead of time and drops them.
 -- jobs_rest            Rows that came while their period was missing. They become a period of their own.
@@ -793,7 +827,8 @@ SELECT * FROM (VALUES
     ('fan_outs', 'notifications', 'notification'), ('targets', 'notifications', 'notification'),
     ('cancellations', 'notifications', 'notification'),
     ('jobs', 'notifications', 'notification'), ('receipts', 'notifications', 'notification'),
-    ('notification_counts', 'notifications', 'notification'), ('installation_history', 'installation_history', 'at'),
+    ('notification_counts', 'notifications', 'notification'), ('device_receipts', 'notifications', 'notification'),
+    ('installation_history', 'installation_history', 'at'),
     ('idempotency_records', 'idempotency_records', 'day')
 ) AS t (table_name, family, key);
 

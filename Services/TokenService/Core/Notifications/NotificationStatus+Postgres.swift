@@ -16,6 +16,7 @@ extension NotificationStatus {
             acceptedAt: try row.milliseconds("accepted_at"), expiresAt: try row.milliseconds("expires_at"))
         let answers = try session.pipeline([
             receipts == .all ? countsOfReceipts(id) : counters(id), firstDeliveries(of: id, isWithMembers: receipts == .all && pending > 0),
+            DeviceReceiptStore.counts(of: id),
         ])
         let reasons = try answers[0].map { row in
             Reason(outcome: try row["class"], status: try row["status"], reason: try row["reason"], count: try row["count"])
@@ -27,7 +28,14 @@ extension NotificationStatus {
             notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"],
             completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
             cancelReason: try row["cancel_reason"], counts: counts, reasons: reasons, pending: pending,
+            deviceReceipts: try row["device_receipts"] ? Self.deviceReceipts(answers[2]) : nil,
             deliveries: try answers[1].map { row in try Delivery(row, token: row["token"]) })
+    }
+
+    private static func deviceReceipts(_ rows: PostgresRows) throws -> [DeviceReceipt.Event: Int] {
+        var counts: [DeviceReceipt.Event: Int] = [:]
+        for row in rows { counts[try row["event"]] = try row["count"] as Int }
+        return counts
     }
 
     private static func countsOfReceipts(_ notification: PushID) -> PostgresQuery {
@@ -85,7 +93,9 @@ extension NotificationStatus.Delivery {
         self.init(
             id: try row["id"], installation: try row["installation"], token: token, environment: try row["environment"], outcome: outcome,
             status: try row["status"], reason: try row["reason"], attempts: max(0, attempts - (isPutBack ? 1 : 0)), lastAttempt: attempt,
-            apnsUniqueID: try row["apns_unique_id"], updatedAt: try row.milliseconds("updated_at"))
+            apnsUniqueID: try row["apns_unique_id"], shownAt: try row.milliseconds("shown_at"),
+            openedAt: try row.milliseconds("opened_at"), dismissedAt: try row.milliseconds("dismissed_at"),
+            updatedAt: try row.milliseconds("updated_at"))
     }
 }
 

@@ -20,6 +20,8 @@ package struct NotificationStatus: Equatable, Sendable {
     /// The same by APNs' answer; the most frequent first.
     package var reasons: [Reason]
     package var pending: Int
+    /// What devices reported; nil if the sender did not ask for it.
+    package var deviceReceipts: [DeviceReceipt.Event: Int]?
     /// At most ``maximumDeliveries``, pending ones first.
     package var deliveries: [Delivery]
 
@@ -48,6 +50,10 @@ package struct NotificationStatus: Equatable, Sendable {
         package var attempts: Int
         package var lastAttempt: Attempt?
         package var apnsUniqueID: String?
+        /// As the device reported.
+        package var shownAt: Int64?
+        package var openedAt: Int64?
+        package var dismissedAt: Int64?
         package var updatedAt: Int64
     }
 
@@ -85,11 +91,18 @@ extension NotificationStatus {
             .required(
                 "reasons", .array(Reason.response), "The same by status and reason; the most frequent first."
             ) { $0.reasons },
+            .optional("device_receipts", deviceReceipts, "Deliveries by what their devices reported. Only if the request asked for it.") {
+                $0.deviceReceipts
+            },
             .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed.") {
                 $0.deliveries.count < $0.total ? true : nil
             },
             .required("deliveries", .array(Delivery.hints), "At most 1000, pending ones first.") { $0.deliveries },
         ])
+
+    private static let deviceReceipts = ResponseSchema<[DeviceReceipt.Event: Int]>.object(
+        "DeviceReceiptCounts",
+        DeviceReceipt.Event.allCases.map { event in .required(event.rawValue, .count) { $0[event] ?? 0 } })
 
     private static let counts = ResponseSchema<NotificationStatus>.object(
         nil,
@@ -132,6 +145,9 @@ extension NotificationStatus.Delivery {
                     "apns_unique_id", .text(.string().example("1ccd6b20-cf6d-4e2b-8e4a-3a05c0f1b9a7")),
                     "APNs' id of the last push; Apple's Push Notifications Console finds it. Only the sandbox sends one."
                 ) { $0.apnsUniqueID },
+                .optional("shown_at", .time, "As the device reported, like the next two.") { $0.shownAt },
+                .optional("opened_at", .time) { $0.openedAt },
+                .optional("dismissed_at", .time) { $0.dismissedAt },
                 .required("updated_at", .time) { $0.updatedAt },
             ])
     }

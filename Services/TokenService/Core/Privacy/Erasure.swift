@@ -143,11 +143,13 @@ package struct Erasure: Sendable {
         while true {
             let removed = try await pool.transaction { session in
                 let store = ErasureStore(session, app: app, user: user)
-                return (try store.removeReceipts(of: ended), try store.removeHistory(of: ended))
+                return (
+                    try store.removeReceipts(of: ended), try store.removeHistory(of: ended), try store.removeDeviceReceipts(of: ended)
+                )
             }
             result.receipts.deliveries += removed.0
             result.history += removed.1
-            guard removed.0 == ReceiptRemoval.batch || removed.1 == ErasureStore.historyBatch else { break }
+            guard [removed.0, removed.2].contains(ReceiptRemoval.batch) || removed.1 == ErasureStore.historyBatch else { break }
         }
         try await pool.session { session in try ErasureStore(session, app: app, user: user).finish(ended) }
     }

@@ -49,6 +49,22 @@ extension ErasureStore {
         return try ReceiptRemoval(session: session).remove(found)
     }
 
+    /// What these installations reported while the user had them.
+    func removeDeviceReceipts(of ended: [Ended]) throws -> Int {
+        try session.execute(
+            """
+            DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
+                SELECT r.notification, r.number, r."position", r.event
+                FROM unnest(
+                        \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
+                    AS e (installation, epochs_from, epochs_below)
+                JOIN device_receipts r ON r.app_id = \(app.id) AND r.installation = e.installation
+                    AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
+                LIMIT \(ReceiptRemoval.batch))
+            """
+        ).affected
+    }
+
     func removeHistory(of ended: [Ended]) throws -> Int {
         try session.execute(
             """

@@ -70,13 +70,14 @@ package struct ReceiptRemoval {
             "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.notification = e.id",
             "DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) WHERE r.notification = e.id",
             "DELETE FROM notification_counts c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
+            "DELETE FROM device_receipts d USING unnest(\(notifications)::uuid[]) AS e (id) WHERE d.notification = e.id",
             "DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) WHERE v.notification = e.id",
             "DELETE FROM fan_outs f USING unnest(\(notifications)::uuid[]) AS e (id) WHERE f.notification = e.id",
             "DELETE FROM targets t USING unnest(\(notifications)::uuid[]) AS e (id) WHERE t.notification = e.id",
             "DELETE FROM cancellations c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
             "DELETE FROM idempotency_records WHERE notification = ANY (\(notifications))",
         ]).map(\.affected)
-        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[8], isDone: true)
+        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[9], isDone: true)
     }
 
     /// Removes receipts of any notification.

@@ -81,6 +81,9 @@ extension UserExportStore {
             .optional("status", .integer(.integer.example(200))) { $0.status },
             .optional("reason", .text(.string().example("Unregistered"))) { $0.reason },
             .required("attempts", .count) { $0.attempts },
+            .optional("shown_at", .time) { $0.shownAt },
+            .optional("opened_at", .time) { $0.openedAt },
+            .optional("dismissed_at", .time) { $0.dismissedAt },
             .required("updated_at", .time) { $0.updatedAt },
         ])
 

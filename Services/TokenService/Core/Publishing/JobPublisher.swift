@@ -63,7 +63,8 @@ package final class JobPublisher: Sendable {
         for job in jobs {
             if !job.deliveries.isEmpty {
                 let span = span(of: job)
-                messages.append(message(job.template.encodedJob(job.deliveries), job.template, traceparent: span?.own.traceparent))
+                messages.append(
+                    message(job.template.encodedJob(job.id.number, job.deliveries), job.template, traceparent: span?.own.traceparent))
                 if let span { spans.append(span) }
             }
             messages += job.stopped.map { message($0, job.template) }
@@ -152,7 +153,8 @@ package final class JobPublisher: Sendable {
         let messages = reopened.flatMap { item in
             stride(from: 0, to: item.deliveries.count, by: PushJob.maximumDeliveries).map { start in
                 let part = item.deliveries[start..<min(start + PushJob.maximumDeliveries, item.deliveries.count)]
-                return message(item.template.encodedJob(EncodedDeliveries(part)), item.template, earlierAttempts: item.earlierAttempts)
+                return message(
+                    item.template.encodedJob(item.job, EncodedDeliveries(part)), item.template, earlierAttempts: item.earlierAttempts)
             } + item.stopped.map { message($0, item.template) }
         }
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
@@ -161,6 +163,8 @@ package final class JobPublisher: Sendable {
     /// The deliveries and outcomes of one notification that a replay publishes.
     package struct Reopened: Sendable {
         package var template: JobTemplate
+        /// The job that the payload names, if it names one.
+        package var job = 0
         package var deliveries: [PushJob.Delivery]
         /// See ``PushJob/earlierAttemptsHeader``.
         package var earlierAttempts = 0

@@ -15,6 +15,25 @@ package struct JobTemplate: Equatable, Sendable {
     package var onUnknown: PushJob.OnUnknown
     package var payload: [UInt8]
     package var traceparent: String
+    /// Whether each payload names its job.
+    package var namesJob: Bool = false
+
+    /// The payload's key that names its job.
+    static let jobNameKey = "push-receipt"
+    /// What ``payload(ofJob:)`` adds at most.
+    static let maximumJobNameBytes = jobName(.lowest, Int(Int32.max)).count
+
+    /// The APNs body. If devices report receipts, it names the notification and the job: iOS shows an app no `apns-id`. The device
+    /// reports both with its receipt, and the service finds the delivery among the job's members.
+    func payload(ofJob number: Int) -> [UInt8] {
+        guard namesJob, let end = payload.lastIndex(of: UInt8(ascii: "}")) else { return payload }
+        return payload[..<end] + Self.jobName(notification, number) + payload[end...]
+    }
+
+    /// A member of the payload's object, behind others: an alert has `aps`.
+    private static func jobName(_ notification: PushID, _ number: Int) -> [UInt8] {
+        Array(#","\#(jobNameKey)":{"notification":"\#(notification)","job":\#(number)}"#.utf8)
+    }
 
     /// Gives some of its deliveries an earlier end of their own, in UNIX milliseconds. APNs keeps them no longer either, unless the request
     /// set an expiration.
@@ -25,11 +44,12 @@ package struct JobTemplate: Equatable, Sendable {
     }
 
     /// The job's message, without its deliveries' place in the database.
-    package func encodedJob(_ deliveries: EncodedDeliveries) -> [UInt8] {
+    /// - Parameter number: The job's.
+    package func encodedJob(_ number: Int, _ deliveries: EncodedDeliveries) -> [UInt8] {
         PushJob(
             notification: notification, app: app, lane: lane, pushType: pushType, topic: topic, priority: priority,
             collapseID: collapseID, apnsExpiration: apnsExpiration, expiresAt: expiresAt, acceptedAt: acceptedAt, onUnknown: onUnknown,
-            payload: payload, deliveries: []
+            payload: payload(ofJob: number), deliveries: []
         ).encoded(with: deliveries)
     }
 
@@ -48,6 +68,7 @@ extension Notification {
         JobTemplate(
             notification: id, app: app, lane: request.lane, pushType: request.pushType, topic: topic, priority: request.priority,
             collapseID: request.collapseID, apnsExpiration: request.apnsExpiration, expiresAt: request.expiresAt, acceptedAt: acceptedAt,
-            onUnknown: request.onUnknown, payload: request.content.payload, traceparent: traceparent)
+            onUnknown: request.onUnknown, payload: request.content.payload, traceparent: traceparent,
+            namesJob: request.deviceReceipts)
     }
 }

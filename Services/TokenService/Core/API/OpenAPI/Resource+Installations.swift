@@ -1,7 +1,7 @@
 extension Resource {
     static let installations = Resource(
         "Installations", "One install of an app on one device, with its tokens and the signed-in user.",
-        [register, change, read, list, history, logOut, deregister, makeCredential])
+        [register, change, read, list, history, logOut, deregister, makeCredential, reportReceipts])
 
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
@@ -31,6 +31,14 @@ extension Resource {
         """,
         request: .json(DeviceCredential.request), answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredential.response))],
         problems: [.deviceCredentialsOff])
+
+    private static let reportReceipts = Operation(
+        .reportReceipts, "reportDeviceReceipts", "Report what became of notifications on the device",
+        """
+        Of notifications that were sent with `device_receipts`: their payload's key `push-receipt` names notification and job. Each event of a \
+        delivery counts once, up to 30 days after it was sent. Receipts that are refused are listed, and the others count all the same.
+        """,
+        request: .json(DeviceReceipt.request), answers: [Answer(200, "One result for each.", .json(DeviceReceipt.response))])
 
     private static let ifMatch = Parameter.header(
         "If-Match", .string().example("\"c2hvcC1hZGE\""),

@@ -76,7 +76,10 @@ package struct DeliveryReading {
     ) throws -> (rows: PostgresRows, end: DeliveryPlace?) {
         let answers = try session.pipeline([
             """
-            SELECT d.*, delivery_id(d.notification, d.number, d."position") AS id, t.token
+            SELECT d.*, delivery_id(d.notification, d.number, d."position") AS id, t.token,
+                reported_at(d.notification, d.number, d."position", 'shown') AS shown_at,
+                reported_at(d.notification, d.number, d."position", 'opened') AS opened_at,
+                reported_at(d.notification, d.number, d."position", 'dismissed') AS dismissed_at
             FROM (
                 SELECT * FROM receipts
                 WHERE notification = \(list.notification) AND (number, "position") > (\(start.job), \(start.position))

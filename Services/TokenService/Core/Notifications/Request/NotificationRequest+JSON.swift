@@ -21,7 +21,8 @@ extension NotificationRequest {
         // A local time may have passed in some zones before the request is made; their deliveries are sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
-        if let pushType { drafts.forEach { $0.check(as: pushType, body.problems) } }
+        let deviceReceipts = body.deviceReceipts(with: pushType)
+        if let pushType { drafts.forEach { $0.check(as: pushType, namesJob: deviceReceipts, body.problems) } }
         let priority = body.priority(for: pushType)
         let collapseID = body.collapseID()
         let expiry = body.expiry(due: due, now: now)
@@ -40,7 +41,7 @@ extension NotificationRequest {
             apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiry.at / 1000), expiresAt: expiry.at,
             timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane,
             onUnknown: onUnknown ?? .standard(for: pushType, startsActivity: startsActivity),
-            supersedeKey: supersedeKey, receipts: receipts, content: content)
+            supersedeKey: supersedeKey, receipts: receipts, deviceReceipts: deviceReceipts, content: content)
         warnings = RequestWarnings(request: self, drafts: drafts, due: due, expiry: expiry, now: now).list()
     }
 }
@@ -83,6 +84,13 @@ extension JSONObjectReader {
             problem("lane", "not_allowed", "a background push is never urgent: soon or bulk")
         }
         return stated ?? .derived(from: target, type)
+    }
+
+    /// Other pushes show nothing that a device could report.
+    fileprivate mutating func deviceReceipts(with type: PushType?) -> Bool {
+        let isAsked = optionalBool("device_receipts") ?? false
+        if isAsked, let type, type != .alert { problem("device_receipts", "not_allowed", "only with push type alert") }
+        return isAsked
     }
 
     fileprivate mutating func supersedeKey(for target: NotificationRequest.Target?) -> String? {

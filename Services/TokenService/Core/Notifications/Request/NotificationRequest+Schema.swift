@@ -45,6 +45,12 @@ extension NotificationRequest {
             "receipts", .words(Receipts.self),
             "One receipt for each delivery, or for failures alone; by itself as the audience is small or large."),
         .omissible(
+            "device_receipts", JSONSchema.boolean.standard(false),
+            """
+            Devices with PushClient report that they showed, opened or dismissed it. Only with push type alert. The payload gets a key \
+            `push-receipt` that names notification and job, of at most 88 bytes.
+            """),
+        .omissible(
             "on_unknown", .words(PushJob.OnUnknown.self),
             """
             What to do when a request left and APNs' answer got lost: resend it until an answer comes; resend_once, at once and only within \

@@ -17,6 +17,8 @@ package struct NotificationRequest: Equatable, Sendable {
     package var supersedeKey: String?
     /// Nil: by the size of the audience.
     package var receipts: Receipts?
+    /// Whether devices report what becomes of it.
+    package var deviceReceipts = false
     package var content: NotificationContent
     /// Legal but doubtful parts of the request; the answer shows them to the sender.
     package var warnings: [NotificationWarning] = []

@@ -9,8 +9,9 @@ struct ContentDraft {
     let bytes: [UInt8]
     let value: JSONValue
 
-    func check(as type: PushType, _ problems: JSONProblems) {
-        PayloadRules(type: type, place: place, problems: problems).check(value, bytes: bytes.count)
+    /// - Parameter namesJob: See ``JobTemplate/payload(ofJob:)``.
+    func check(as type: PushType, namesJob: Bool, _ problems: JSONProblems) {
+        PayloadRules(type: type, place: place, problems: problems).check(value, bytes: bytes.count, namesJob: namesJob)
     }
 
     var aps: JSONValue? { value["aps"] }

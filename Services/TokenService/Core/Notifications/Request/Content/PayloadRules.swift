@@ -8,10 +8,17 @@ struct PayloadRules {
     let place: ContentPlace
     let problems: JSONProblems
 
-    /// - Parameter payload: An object whose `aps`, if it has one, is an object.
-    func check(_ payload: JSONValue, bytes: Int) {
-        if bytes > type.maximumPayloadBytes {
-            problem(place.pointer, "too_large", "\(bytes) bytes; APNs takes \(type.maximumPayloadBytes) for push type \(type.rawValue)")
+    /// - Parameters:
+    ///   - payload: An object whose `aps`, if it has one, is an object.
+    ///   - namesJob: See ``JobTemplate/payload(ofJob:)``.
+    func check(_ payload: JSONValue, bytes: Int, namesJob: Bool) {
+        let added = namesJob ? JobTemplate.maximumJobNameBytes : 0
+        if bytes + added > type.maximumPayloadBytes {
+            let together = namesJob ? "\(bytes) bytes, and \(added) for device_receipts" : "\(bytes) bytes"
+            problem(place.pointer, "too_large", "\(together); APNs takes \(type.maximumPayloadBytes) for push type \(type.rawValue)")
+        }
+        if namesJob, payload[JobTemplate.jobNameKey] != nil {
+            problem(place.custom(JobTemplate.jobNameKey), "not_allowed", "the platform's own key, with device_receipts")
         }
         for (key, value) in payload.objectValue ?? [] where key != "aps" && value.isNull {
             problem(place.custom(String(pointerStep(key).dropFirst())), "wrong_type", "a custom key's value may not be null")

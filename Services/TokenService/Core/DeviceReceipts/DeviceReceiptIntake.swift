@@ -1,0 +1,65 @@
+package import Postgres
+package import PushModel
+
+/// `POST /v1/apps/{app}/installations/{id}/receipts`: counts what devices report. A broadcast's devices report within minutes, so requests
+/// that come together share a commit.
+package struct DeviceReceiptIntake: Sendable {
+    private static let maximumBatch = 128
+    private static let worthwhileBatch = 32
+    private static let concurrentBatches = 2
+
+    private let queue: CommitQueue<Item, [DeviceReceipt.Result]>
+
+    private struct Item: Sendable {
+        let report: DeviceReceiptStore.Report
+        /// See ``ExpectedOwner/device(user:ownerEpoch:)``.
+        let expectedOwner: ExpectedOwner
+    }
+
+    package init(pool: PostgresPool) {
+        queue = CommitQueue(
+            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            commit: { items, onward in
+                await pool.commitSeries(items, onward: onward) { items, session in
+                    session.inParts(items) { part in
+                        try session.retryingTransaction { session in try Self.count(part, in: session) }
+                    }
+                }
+            })
+    }
+
+    /// - Parameter expectedOwner: The installation's owner; another one is no reporter.
+    /// - Returns: One result for each receipt, in their order.
+    /// - Throws: ``OwnerMismatch``, and then nothing is counted; `PostgresError`; ``CommitQueueFull``.
+    package func count(
+        _ receipts: [DeviceReceipt], of installation: PushID, app: App, expectedOwner: ExpectedOwner
+    ) async throws -> [DeviceReceipt.Result] {
+        let report = DeviceReceiptStore.Report(app: app.id, installation: installation, receipts: receipts)
+        return try await queue.submit(Item(report: report, expectedOwner: expectedOwner))
+    }
+
+    private static func count(
+        _ items: [Item], in session: PostgresSession
+    ) throws -> [Result<[DeviceReceipt.Result], any Error>] {
+        let allowed = try allowed(items, in: session)
+        let counted = try DeviceReceiptStore(session: session).count(allowed.map { items[$0].report })
+        var answers = items.map { _ in Result<[DeviceReceipt.Result], any Error>.failure(OwnerMismatch()) }
+        for (index, results) in zip(allowed, counted) { answers[index] = .success(results) }
+        return answers
+    }
+
+    /// The indices of items whose installation has the expected owner.
+    private static func allowed(_ items: [Item], in session: PostgresSession) throws -> [Int] {
+        let rows = try session.execute(
+            """
+            SELECT e.index, i.owner, coalesce(i.owner_epoch, 0) AS owner_epoch
+            FROM unnest(\(Array(items.indices))::bigint[], \(items.map(\.report.app))::bigint[], \(items.map(\.report.installation))::uuid[])
+                AS e (index, app, installation)
+            LEFT JOIN installations i ON i.app_id = e.app AND i.id = e.installation ORDER BY e.index
+            """)
+        return try rows.compactMap { row in
+            let index: Int = try row["index"]
+            return items[index].expectedOwner.allows(try row["owner"], epoch: try row["owner_epoch"]) ? index : nil
+        }
+    }
+}
