@@ -47,8 +47,9 @@ def populate():
         world.send({"user": "no-one"})
     users = {"ada": "ada", "eve": EVE, "gus": "gus", "rex": "rex", "dora": "dora", "dan": "dan", "dot": "dot"}
     for name, user in users.items():
-        made["to " + name] = world.send({"user": user})
+        made["to " + name] = world.send({"user": user}, device_receipts=name == "ada")
     world.settled(*(made["to " + name] for name in users))
+    world.report(made["to ada"], made["ada"], "shown", "opened")
     # The platform retires the first dozen. The second dozen is too much: the brake puts the first one into quarantine.
     for dozen in range(2):
         for number in range(12):
@@ -223,6 +224,10 @@ def notifications():
         page.wait(f"view.innerText.includes({json.dumps(outcome)}) && view.innerText.includes({json.dumps(reason)})",
                   f"how {name}'s ended is not shown")
     picture("notification-light")
+    go(f"/apps/shop/notifications/{made['to ada']}")
+    page.wait("view.innerText.includes('1 shown, 1 opened, 0 dismissed')", "what devices report is not shown")
+    page.wait("[...view.querySelectorAll('td')].some(each => each.textContent === 'opened')",
+              "a delivery does not show what its device reported")
     go(f"/apps/shop/notifications/{made['to ada']}?state=token_gone")
     page.wait("view.innerText.includes('No delivery matches.')", "deliveries are not filtered")
     go(f"/apps/shop/notifications/{made['to gus']}")

@@ -91,6 +91,11 @@ class PlatformWorld:
         return self.service.call("POST", f"/v1/apps/{app}/notifications", {
             "to": to, "payload": {"aps": {"alert": {"title": "Hello " + HOSTILE, "body": "Your order is on its way."}}}, **fields})["id"]
 
+    def report(self, notification, installation, *events):
+        receipts = [{"notification": notification, "job": 0, "event": event, "at": "2026-11-26T10:00:00Z"} for event in events]
+        answer = self.service.call("POST", f"/v1/apps/shop/installations/{installation}/receipts", {"receipts": receipts})
+        assert answer["counted"] == len(events), answer
+
     def status(self, id, app="shop"):
         return self.service.call("GET", f"/v1/apps/{app}/notifications/{id}")
 

@@ -36,7 +36,10 @@ struct AuthorisationMatrixTests {
         }
 
         private func placeholders(of route: APIRoute) -> [(String, [String])] {
-            [("{app}", ["shop", "nothing"]), ("{slug}", ["shop", "nothing"]), ("{user}", ["ada", "nobody"]), ("{id}", ids(of: route))]
+            [
+                ("{app}", ["shop", "nothing"]), ("{slug}", ["shop", "nothing"]), ("{user}", ["ada", "nobody"]), ("{activity}", ["ride-1"]),
+                ("{id}", ids(of: route)),
+            ]
         }
 
         /// Ids of a route's kind that exist, and ids that do not. A new kind must be added here (dead letters have no app: any id will do).
@@ -91,7 +94,8 @@ struct AuthorisationMatrixTests {
                 let ids = world.ids(of: route).filter { $0 != "x" }
                 var answers: Set<[String]> = []
                 for id in ids {
-                    let path = route.path.replacing("{app}", with: "other").replacing("{id}", with: id)
+                    let path = route.path.replacing("{app}", with: "other").replacing("{activity}", with: "ride-1").replacing(
+                        "{id}", with: id)
                     let query = route == .explainNotification ? "?user=ada" : ""
                     let answer = try await other.call(route.method.rawValue, path + query, Self.body(of: route))
                     answers.insert([
@@ -112,6 +116,7 @@ struct AuthorisationMatrixTests {
         case .redeliverWebhookMessages: #"{"failed":true}"#
         case .change: #"{"user":null}"#
         case .reportReceipts: #"{"receipts":[]}"#
+        case .reportActivity: #"{"token":"\#(token(7))"}"#
         default: route.method == .get || route.method == .delete ? nil : "{}"
         }
     }

@@ -104,7 +104,7 @@ struct DeviceCredentialTests {
                 let phone = try await shop.device(user: "ada", id: own)
                 let id = route.isForDevices ? installation(2) : own
                 let path = route.path.replacing("{slug}", with: "shop").replacing("{user}", with: "ada")
-                    .replacing("{id}", with: id.description)
+                    .replacing("{id}", with: id.description).replacing("{activity}", with: "ride-1")
                 for app in route.isOfApp ? ["shop", "other"] : [""] {
                     let answer = try await phone.call(route.method.rawValue, path.replacing("{app}", with: app), "{}")
                     #expect(

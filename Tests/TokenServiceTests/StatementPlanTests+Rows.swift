@@ -57,12 +57,12 @@ extension StatementPlanTests {
         let (first, last) = (numbers.lowerBound, numbers.upperBound)
         return [
             """
-            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, topic, priority,
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
                 on_unknown, payload, traceparent, accepted_at, expires_at, state, total, pending, jobs, completed_at, supersede_key)
             SELECT overlay(md5('n' || n)::uuid::text PLACING left(first_id_at(now())::text, 14) FROM 1)::uuid,
                 CASE n % 40 WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE 1 END, CASE WHEN n % 10 < 6 THEN 'u' || n END,
                 CASE n % 10 WHEN 7 THEN md5('i' || n)::uuid END, CASE n % 10 WHEN 7 THEN 1 END,
-                CASE WHEN n % 20 = 9 THEN 'bulk' ELSE 'now' END, 'alert', 'com.example', 10, 'resend', '{}', '', now(),
+                CASE WHEN n % 20 = 9 THEN 'bulk' ELSE 'now' END, 'alert', 'alert', 'com.example', 10, 'resend', '{}', '', now(),
                 now() + interval '1 hour', CASE WHEN n % 50 = 1 THEN 'sending' ELSE 'completed' END, 1, (n % 50 = 1)::int, 1,
                 CASE WHEN n % 50 <> 1 THEN now() END, CASE n % 20 WHEN 3 THEN 'k' || n % 500 END
             FROM generate_series(\(first)::bigint, \(last)::bigint, 2) AS n

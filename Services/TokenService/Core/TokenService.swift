@@ -148,6 +148,7 @@ package struct TokenService: Sendable {
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             registration: RegistrationController(registration: registration, metrics: metrics),
             reading: ReadingController(pool: pool),
+            activities: ActivitiesController(registration: registration),
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             quietHours: QuietHoursController(pool: pool),

@@ -1,11 +1,12 @@
-/// The purpose of a token. Decides the topic's suffix (Apple: Sending notification requests to APNs).
-package enum Purpose: String, Sendable, CaseIterable, Hashable {
-    case alert, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
+/// `apns-push-type`: Apple's exhaustive list (Sending notification requests to APNs).
+package enum PushType: String, Sendable, CaseIterable, Hashable {
+    case alert, background, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
 
-    /// The `apns-topic` of this purpose for an app. An MDM topic is the subject UID of a certificate, which `bundleID` holds then.
+    /// The `apns-topic` of this type for an app (Apple: Sending notification requests to APNs). An MDM topic is the subject UID of a
+    /// certificate, which `bundleID` holds then.
     package func topic(bundleID: String) -> String {
         switch self {
-        case .alert, .mdm: bundleID
+        case .alert, .background, .mdm: bundleID
         case .voip: bundleID + ".voip"
         case .pushtotalk: bundleID + ".voip-ptt"
         case .location: bundleID + ".location-query"
@@ -16,14 +17,9 @@ package enum Purpose: String, Sendable, CaseIterable, Hashable {
         case .widgets: bundleID + ".push-type.widgets"
         }
     }
-}
 
-/// `apns-push-type`: Apple's exhaustive list (Sending notification requests to APNs).
-package enum PushType: String, Sendable, CaseIterable, Hashable {
-    case alert, background, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
-
-    /// Which tokens a push of this type goes to.
-    package var purpose: Purpose {
+    /// The tokens that a push of this type goes to; nil for a Live Activity's, which its event decides.
+    package var purpose: Purpose? {
         switch self {
         case .alert, .background: .alert
         case .voip: .voip
@@ -31,7 +27,7 @@ package enum PushType: String, Sendable, CaseIterable, Hashable {
         case .location: .location
         case .complication: .complication
         case .fileprovider: .fileprovider
-        case .liveactivity: .liveactivity
+        case .liveactivity: nil
         case .controls: .controls
         case .widgets: .widgets
         case .mdm: .mdm

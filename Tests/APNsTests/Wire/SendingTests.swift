@@ -41,11 +41,11 @@ struct SendingTests {
                 let like = APNsBatch.make(1, tag: UInt64(tag))
                 bench.submit(
                     APNsBatch(
-                        tag: like.tag, lane: .now, pushType: type, topic: type.purpose.topic(bundleID: "com.example.shop"),
+                        tag: like.tag, lane: .now, pushType: type, topic: type.topic(bundleID: "com.example.shop"),
                         priority: priority, expiresAt: like.expiresAt, payload: like.payload, requests: like.requests))
                 let headers = try await server.requests.next().headers
                 #expect(headers["apns-push-type"] == type.rawValue && headers["apns-priority"] == "\(priority)")
-                #expect(headers["apns-topic"] == type.purpose.topic(bundleID: "com.example.shop"))
+                #expect(headers["apns-topic"] == type.topic(bundleID: "com.example.shop"))
                 _ = try await bench.next()
             }
         }

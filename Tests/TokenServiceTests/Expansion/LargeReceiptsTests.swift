@@ -13,10 +13,12 @@ struct LargeReceiptsTests {
     private static let page = 1500
     /// Outcomes of one batch.
     private static let batch = 500
+    /// Nothing else reads jobs and receipts.
+    private static let still = RunningService.Options(without: { $0 is Relay || $0 is LaneWaits })
 
     @Test("A page reads none of the notification's jobs and receipts", arguments: ["{rare}", "{}"])
     func pages(tags: String) async throws {
-        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+        try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(Self.devices, app: try await running.app())
             try await running.execute("UPDATE installations SET tags = \(tags)::text[]")
@@ -45,7 +47,7 @@ struct LargeReceiptsTests {
     }
 
     @Test("A job that is resolved anew looks its own members up") func jobs() async throws {
-        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+        try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(Self.devices, app: try await running.app())
             try await Self.analyzeSingles(running)
@@ -80,7 +82,7 @@ struct LargeReceiptsTests {
 
     @Test("An outcome looks its own job and receipt up, and not all of its notification", arguments: [false, true])
     func appliedOutcomes(isFinal: Bool) async throws {
-        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+        try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(Self.batch, app: try await running.app())
             try await Self.analyzeSingles(running)

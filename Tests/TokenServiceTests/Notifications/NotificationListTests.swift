@@ -33,9 +33,9 @@ struct NotificationListTests {
         func insert(into running: RunningService, app: App) async throws {
             try await running.execute(
                 """
-                INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
+                INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent, accepted_at,
                     expires_at, state, total, pending, target_user)
-                VALUES (\(id), \(app.id), 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', \(milliseconds: acceptedAt),
+                VALUES (\(id), \(app.id), 'soon', 'alert', 'alert', 'com.example.shop', 10, 'resend', '{}', '', \(milliseconds: acceptedAt),
                     \(milliseconds: acceptedAt) + interval '1 day', \(state), 0, 0, \(user))
                 """)
             guard user == nil else { return }
@@ -140,11 +140,11 @@ struct NotificationListTests {
     private static func fill(_ count: Int, _ running: RunningService) async throws {
         try await running.execute(
             """
-            INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
+            INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent, accepted_at,
                 expires_at, state, total, pending)
             SELECT ('019b76da-' || lpad(to_hex(n / 65536), 4, '0') || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-'
                     || lpad(to_hex(n), 12, '0'))::uuid,
-                \(try await running.app().id), 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0
+                \(try await running.app().id), 'bulk', 'alert', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0
             FROM generate_series(1, \(Int32(count))::int) AS n
             """)
         try await running.execute(

@@ -163,7 +163,9 @@ struct ValidationTests {
     @Test("A topic has its purpose's suffix") func topicSuffix() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            let json = try await Self.validate(shop, #"{"to":{"all":true},"content":{"event":"update","content_state":{}}}"#).json
+            let json = try await Self.validate(
+                shop, #"{"to":{"all":true},"activity":"match-1","content":{"event":"update","content_state":{}}}"#
+            ).json
             #expect(json.text("topic") == "com.example.shop.push-type.liveactivity")
             #expect(json.text("bundle_id") == "com.example.shop")
             #expect(json.text("on_unknown") == "resend")

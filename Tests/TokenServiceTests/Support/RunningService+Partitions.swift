@@ -56,9 +56,9 @@ extension RunningService {
         try await pool.session { session in
             try session.pipeline([
                 """
-                INSERT INTO notifications (id, app_id, target_user, lane, push_type, topic, priority, on_unknown, payload, traceparent,
+                INSERT INTO notifications (id, app_id, target_user, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent,
                     accepted_at, expires_at, state, total, pending, jobs)
-                SELECT \(id), a.id, 'ada', 'now', 'alert', 'com.example.shop', 10, 'resend', '{}', '',
+                SELECT \(id), a.id, 'ada', 'now', 'alert', 'alert', 'com.example.shop', 10, 'resend', '{}', '',
                     \(milliseconds: now - acceptedDaysAgo * day)::timestamptz, \(milliseconds: now + expiresInDays * day)::timestamptz,
                     \(state), t.count, t.count, 1
                 FROM apps a, (SELECT count(*)::int AS count FROM tokens) AS t

@@ -44,6 +44,6 @@ enum CredentialProof {
     /// A topic's suffix names its push type (Apple: Sending notification requests to APNs).
     private static func pushType(of topic: String) -> PushType {
         let types: [PushType] = [.pushtotalk, .voip, .location, .complication, .fileprovider, .liveactivity, .controls, .widgets]
-        return types.first { topic.hasSuffix($0.purpose.topic(bundleID: "")) } ?? .background
+        return types.first { topic.hasSuffix($0.topic(bundleID: "")) } ?? .background
     }
 }

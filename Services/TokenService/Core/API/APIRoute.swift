@@ -12,7 +12,9 @@ package struct APIRoute: Hashable, Sendable {
     package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
     package let isOfApp: Bool
     /// A device may use it with its credential, for its own installation.
-    package var isForDevices: Bool { [.register, .change, .logOut, .deregister, .reportReceipts].contains(self) }
+    package var isForDevices: Bool {
+        [.register, .change, .logOut, .deregister, .reportReceipts, .reportActivity, .endActivity].contains(self)
+    }
 
     private init(_ method: HTTPRequest.Method, _ path: String, _ scopes: Scope...) {
         self.method = method
@@ -46,6 +48,8 @@ package struct APIRoute: Hashable, Sendable {
     package static let listUserInstallations = APIRoute(.get, "/v1/apps/{app}/users/{user}/installations", .read, .devices)
     package static let deregister = APIRoute(.delete, "/v1/apps/{app}/installations/{id}", .devices)
     package static let reportReceipts = APIRoute(.post, "/v1/apps/{app}/installations/{id}/receipts", .devices)
+    package static let reportActivity = APIRoute(.put, "/v1/apps/{app}/installations/{id}/activities/{activity}", .devices)
+    package static let endActivity = APIRoute(.delete, "/v1/apps/{app}/installations/{id}/activities/{activity}", .devices)
     package static let deregisterToken = APIRoute(.post, "/v1/apps/{app}/tokens/deregister", .devices)
     package static let logOut = APIRoute(.post, "/v1/apps/{app}/installations/{id}/logout", .devices)
     package static let logOutToken = APIRoute(.post, "/v1/apps/{app}/tokens/logout", .devices)

@@ -7,6 +7,7 @@ struct TokenServiceAPI {
     let keys: KeysController
     let registration: RegistrationController
     let reading: ReadingController
+    let activities: ActivitiesController
     let bulk: BulkController
     let signOut: SignOutController
     let quietHours: QuietHoursController
@@ -27,6 +28,7 @@ struct TokenServiceAPI {
         keys.bind(to: router)
         registration.bind(to: router)
         reading.bind(to: router)
+        activities.bind(to: router)
         bulk.bind(to: router)
         signOut.bind(to: router)
         quietHours.bind(to: router)

@@ -4,6 +4,8 @@ package import PushModel
 package struct Audience: Sendable {
     package var template: JobTemplate
     package var app: Int64
+    /// Of the tokens that it goes to.
+    package var purpose: Purpose
     /// In ascending order of locale.
     package var content: NotificationContent
     /// Each delivery's lifetime from when it is due, in milliseconds; it ends with the notification in any case.

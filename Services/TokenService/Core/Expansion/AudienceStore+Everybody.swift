@@ -80,7 +80,7 @@ extension AudienceStore {
             FROM (
                 SELECT id, token, environment, installation, proven_at, registered_at FROM tokens
                 WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.position) AND ordinal <= \(last)
-                    AND purpose = \(audience.template.pushType.purpose) AND state = 'active'
+                    AND purpose = \(audience.purpose) AND state = 'active'
                 ORDER BY ordinal, purpose, environment
             ) AS page
             """

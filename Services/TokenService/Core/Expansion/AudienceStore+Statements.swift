@@ -6,7 +6,7 @@ import PushModel
 extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
-        SELECT n.app_id, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
+        SELECT n.app_id, n.purpose, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
             f.target = 'all' AS is_everybody, greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
         FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
         WHERE f.notification = \(notification) AND f.ended_at IS NULL AND n.state <> 'cancelled'
@@ -44,7 +44,7 @@ extension AudienceStore {
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
+                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.purpose) AND t.state = 'active'
                 ORDER BY t.environment
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -84,7 +84,7 @@ extension AudienceStore {
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
+                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.purpose) AND t.state = 'active'
                 ORDER BY t.environment
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -119,7 +119,7 @@ extension AudienceStore {
                 t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM tokens t
             WHERE t.app_id = \(audience.app) AND t.ordinal > \(audience.checkpoint.position) AND t.ordinal <= \(last)
-                AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
+                AND t.purpose = \(audience.purpose) AND t.state = 'active'
             ORDER BY t.ordinal
             """
     }
@@ -146,7 +146,7 @@ extension AudienceStore {
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
+                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.purpose) AND t.state = 'active'
                     AND (i.token IS NULL OR t.token = i.token)
                 ORDER BY t.environment
             ) AS t

@@ -26,7 +26,8 @@ package struct AudienceStore {
         let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
         let (entries, jobs): (Int32?, Int32) = (try row["entries"], try row["jobs"])
         return Audience(
-            template: template, app: try row["app_id"], content: NotificationContent(payload: template.payload, variants: variants),
+            template: template, app: try row["app_id"], purpose: try row["purpose"],
+            content: NotificationContent(payload: template.payload, variants: variants),
             lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
             entries: entries.map(Int64.init), rareTags: try rareTags(of: row["tags"]), isEverybody: try row["is_everybody"],
             beganAt: try row.milliseconds("began_at"),

@@ -106,8 +106,9 @@ CREATE TABLE tokens (
     installation uuid NOT NULL,
     ordinal bigint NOT NULL,
     environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
-    purpose text NOT NULL CHECK (purpose IN ('alert', 'voip', 'pushtotalk', 'location', 'complication', 'fileprovider',
-        'liveactivity', 'controls', 'widgets', 'mdm')),
+    -- `activity_start:` and an attributes type, or `activity:` and the app's own id of a Live Activity.
+    purpose text NOT NULL CHECK (octet_length(purpose) <= 160 AND purpose ~
+        '^(alert|voip|pushtotalk|location|complication|fileprovider|controls|widgets|mdm|activity(_start)?:.+)$'),
     token bytea NOT NULL CHECK (octet_length(token) BETWEEN 1 AND 256),
     state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'retired')),
     registered_at timestamptz NOT NULL,
@@ -366,6 +367,8 @@ CREATE TABLE notifications (
     target_epoch bigint,
     lane text NOT NULL CHECK (lane IN ('now', 'soon', 'bulk')),
     push_type text NOT NULL,
+    -- Of the tokens that it goes to.
+    purpose text NOT NULL,
     topic text NOT NULL,
     priority smallint NOT NULL CHECK (priority IN (1, 5, 10)),
     collapse_id text CHECK (octet_length(collapse_id) <= 64),
@@ -610,16 +613,21 @@ RETURN (
     FROM (SELECT substring(sha256(uuid_send(notification)) FROM 1 FOR 10) AS digest) AS name
 );
 
+-- Receipts with their deliveries' ids and what the devices reported.
+CREATE VIEW reported_receipts AS
+SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id, reported_at(r.notification, r.number, r."position", 'shown') AS shown_at,
+    reported_at(r.notification, r.number, r."position", 'opened') AS opened_at,
+    reported_at(r.notification, r.number, r."position", 'dismissed') AS dismissed_at
+FROM receipts r;
+
 -- Every known delivery: those with a receipt, and those that are under way without one, which are members of their jobs. The latter are
 -- shown with the installation that has the token now. Read it by notification: each row of `jobs` makes up to a hundred.
 CREATE VIEW deliveries AS
-SELECT delivery_id(r.notification, r.number, r."position") AS id, r.notification, r.number, r."position", r.token_id, r.installation,
+SELECT r.id, r.notification, r.number, r."position", r.token_id, r.installation,
     r.owner_epoch, r.environment, r.class, r.status, r.reason, r.attempts, r.last_class, r.last_status, r.last_reason, r.last_at, r.retry_at,
     r.is_replayed, r.updated_at, true AS has_receipt, r.apns_unique_id,
-    reported_at(r.notification, r.number, r."position", 'shown') AS shown_at,
-    reported_at(r.notification, r.number, r."position", 'opened') AS opened_at,
-    reported_at(r.notification, r.number, r."position", 'dismissed') AS dismissed_at
-FROM receipts r
+    r.shown_at, r.opened_at, r.dismissed_at
+FROM reported_receipts r
 UNION ALL
 SELECT delivery_id(j.notification, j.number, m."position"), j.notification, j.number, m."position"::smallint, m.token_id,
     coalesce(i.id, '00000000-0000-0000-0000-000000000000'), coalesce(i.owner_epoch, 1),

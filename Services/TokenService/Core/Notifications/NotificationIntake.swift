@@ -122,7 +122,7 @@ package struct NotificationIntake: Sendable {
         var random = PooledRandom()
         let notification = Notification(
             id: .timeOrdered(milliseconds: now, using: &random), app: app.slug,
-            topic: request.pushType.purpose.topic(bundleID: app.bundleID),
+            topic: request.pushType.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: trace.traceparent)
         let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)
         let item = NotificationStore.Item(

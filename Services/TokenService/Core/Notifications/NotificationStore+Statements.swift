@@ -68,7 +68,7 @@ extension NotificationStore {
                     \(requests.map(\.collapseID))::text[], \(requests.map(\.apnsExpiration))::bigint[],
                     \(requests.map(\.onUnknown.rawValue))::text[], \(requests.map(\.content.payload))::bytea[],
                     \(notifications.map(\.traceparent))::text[], \(milliseconds: notifications.map(\.acceptedAt))::timestamptz[],
-                    \(milliseconds: requests.map(\.expiresAt))::timestamptz[], \(requests.map(\.pushType.purpose.rawValue))::text[],
+                    \(milliseconds: requests.map(\.expiresAt))::timestamptz[], \(requests.map(\.purpose.rawValue))::text[],
                     \(items.map(\.leaseSeconds))::float8[], \(items.map { $0.app.environments.count > 1 })::bool[],
                     \(requests.map(\.timing.isUrgent))::bool[], \(requests.map(\.deviceReceipts))::bool[])
                 AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
@@ -101,11 +101,11 @@ extension NotificationStore {
             ), counted AS (
                 SELECT notification, total::int, is_fanned_out, epoch FROM found WHERE place = 0
             ), made AS (
-                INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, topic, priority,
+                INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
                     collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent, device_receipts, accepted_at, expires_at,
                     state, total, pending, jobs, completed_at, is_reported)
                 SELECT item.id, app_id, target_user, target_installation, CASE WHEN target_installation IS NOT NULL THEN epoch END, lane,
-                    push_type, topic, priority::smallint, collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent,
+                    push_type, purpose, topic, priority::smallint, collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent,
                     device_receipts, accepted_at, expires_at,
                     CASE WHEN total IS NULL THEN 'no_targets' WHEN is_fanned_out THEN 'accepted' ELSE 'sending' END,
                     CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END,
@@ -152,12 +152,12 @@ extension NotificationStore {
                     \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime), due_at, due_at
                 FROM moment
             )
-            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, topic, priority,
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
                 collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, device_receipts, accepted_at, expires_at,
                 supersede_key, state, total, pending, is_reported)
             SELECT \(id), \(app), \(target.user), \(target.installation),
                 (SELECT owner_epoch FROM installations WHERE app_id = \(app) AND id = \(target.installation)),
-                \(request.lane), \(request.pushType), \(notification.topic), \(request.priority)::bigint::smallint, \(request.collapseID),
+                \(request.lane), \(request.pushType), \(request.purpose), \(notification.topic), \(request.priority)::bigint::smallint, \(request.collapseID),
                 \(request.apnsExpiration), \(request.onUnknown.rawValue), \(request.content.payload), \(notification.traceparent),
                 \(request.keptReceipts.rawValue), \(request.timing.isUrgent), \(request.deviceReceipts), accepted_at, \(milliseconds: request.expiresAt),
                 \(request.supersedeKey), CASE WHEN due_at > accepted_at THEN 'scheduled' ELSE 'accepted' END, 0, 0,

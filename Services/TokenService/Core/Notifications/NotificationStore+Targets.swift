@@ -35,7 +35,7 @@ extension NotificationStore {
                     SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                     -- IS TRUE: by the token, of all indexes that begin with the app.
                     WHERE t.app_id = \(app) AND t.token = named.token
-                        AND (t.purpose = \(request.pushType.purpose) AND t.state = 'active') IS TRUE
+                        AND (t.purpose = \(request.purpose) AND t.state = 'active') IS TRUE
                     ORDER BY t.registered_at DESC LIMIT 1
                 ) AS held
                 """

@@ -140,11 +140,7 @@ struct UserExportStore {
     /// history. A receipt without an owner epoch may be another user's.
     private func receiptsOfStays(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
         """
-        SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id,
-            reported_at(r.notification, r.number, r."position", 'shown') AS shown_at,
-            reported_at(r.notification, r.number, r."position", 'opened') AS opened_at,
-            reported_at(r.notification, r.number, r."position", 'dismissed') AS dismissed_at
-        FROM receipts r
+        SELECT r.* FROM reported_receipts r
         WHERE r.notification = \(notification) AND (r.number, r."position") > (\(place.job), \(place.position)) AND r.owner_epoch > 0 AND (
             EXISTS (
                 SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = r.installation AND i.owner = \(user)

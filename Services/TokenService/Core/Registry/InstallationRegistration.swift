@@ -46,6 +46,11 @@ package struct InstallationRegistration: Sendable {
         try await submit(RegistryRequest(app: app, patch))
     }
 
+    /// - Throws: As ``register(_:app:)``; ``NotRegistered``.
+    package func report(_ report: ActivityReport, app: App) async throws -> Result {
+        try await submit(RegistryRequest(app: app, report))
+    }
+
     /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see the results of earlier
     /// ones.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {

@@ -20,14 +20,21 @@ extension Registration {
 
 extension RegisteredToken {
     init?(_ object: inout JSONObjectReader, app: App) {
+        let purpose = object.purpose()
+        let token = RegisteredToken(&object, purpose: purpose, app: app)
+        object.finish()
+        guard let token else { return nil }
+        self = token
+    }
+
+    /// Reads token and environment.
+    init?(_ object: inout JSONObjectReader, purpose: Purpose?, app: App) {
         let token = object.token("token")
         let environment = object.optionalChoice("environment", of: APNsEnvironment.self) ?? .production
-        let purpose = object.optionalChoice("purpose", of: Purpose.self) ?? .alert
         if !app.environments.contains(environment) {
             object.problem("environment", "unsupported_value", "the app does not use this environment")
         }
-        object.finish()
-        guard let token else { return nil }
+        guard let token, let purpose else { return nil }
         self.init(token: token, environment: environment, purpose: purpose)
     }
 
@@ -59,8 +66,7 @@ struct StatedUser {
 extension JSONObjectReader {
     /// One token per environment and purpose.
     mutating func registeredTokens(app: App) -> [RegisteredToken] {
-        let maximumCount = Purpose.allCases.count * APNsEnvironment.allCases.count
-        let tokens = (objects("tokens", maximumCount: maximumCount) ?? []).compactMap { element in
+        let tokens = (objects("tokens", maximumCount: RegisteredToken.maximumListed) ?? []).compactMap { element in
             var element = element
             return RegisteredToken(&element, app: app)
         }
@@ -68,6 +74,17 @@ extension JSONObjectReader {
             problem("tokens", step: "/\(index)", "duplicate", "another token of this list has the same environment and purpose")
         }
         return tokens
+    }
+
+    /// `alert` where it is left out.
+    fileprivate mutating func purpose() -> Purpose? {
+        guard let text = optionalString("purpose", maximumBytes: 2 * Purpose.maximumNameBytes) else { return .alert }
+        let purpose = Purpose(rawValue: text)
+        if purpose == nil {
+            let plain = Purpose.plain.map(\.rawValue).joined(separator: ", ")
+            problem("purpose", "unsupported_value", "one of \(plain), activity_start:<attributes type>, activity:<the activity's id>")
+        }
+        return purpose
     }
 
     mutating func tags() -> [String] { optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? [] }
@@ -109,14 +126,17 @@ extension Registration {
     private static let fields: [JSONSchema.Field] =
         [
             .required("user", .user.orNull, "The signed-in user; null for none."),
-            .required("tokens", RegisteredToken.list, "All its tokens, at most one per environment and purpose."),
+            .required(
+                "tokens", RegisteredToken.list,
+                "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay."),
             .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated
 }
 
 extension RegisteredToken {
-    static let list = JSONSchema.array(request, maximum: 20).unique
+    static let maximumListed = 40
+    static let list = JSONSchema.array(request, maximum: maximumListed).unique
 
     private static let request = JSONSchema.request(
         "NewToken",
@@ -151,7 +171,11 @@ extension InstallationProfile {
 extension JSONSchema {
     static let user = JSONSchema.string(StatedUser.maximumBytes).example("ada")
     static let tag = JSONSchema.string(64).example("beta")
-    static let purpose = JSONSchema.words(Purpose.self).described("What the token is for; it decides the topic.")
+    static let purpose = JSONSchema.string(
+        pattern: "^(\(Purpose.plain.map(\.rawValue).joined(separator: "|"))|activity(_start)?:[^\\x00-\\x1f\\x7f]+)$"
+    ).example("alert").described(
+        "What the token is for. `activity_start:<attributes type>` starts Live Activities; `activity:<id>` updates and ends the one with this id."
+    )
     static let deviceToken = JSONSchema.string(pattern: "^([0-9a-fA-F]{2}){1,256}$")
         .example(.text(String(repeating: "0a1b2c3d", count: 8))).described("Hex, as the device got it from APNs.")
     static let nextCursor = JSONSchema.string().orNull.example("AAAB").described("For the next page; null where this is the last.")

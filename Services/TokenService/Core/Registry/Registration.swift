@@ -25,7 +25,7 @@ package struct InstallationPatch: Sendable {
     package var deviceModel: Field<String> = .untouched
     package var permission: Field<Permission> = .untouched
     package var tags: [String]?
-    /// The whole list, as in a registration; nil to leave the tokens alone.
+    /// The list of a registration; nil to leave the tokens alone.
     package var tokens: [RegisteredToken]?
     package var replaces: DeviceToken?
     package var expectedOwner: ExpectedOwner
@@ -43,6 +43,16 @@ package struct InstallationPatch: Sendable {
             }
         }
     }
+}
+
+/// What a device reports of one Live Activity. It comes from the device, and stamps nothing but its token.
+package struct ActivityReport: Sendable {
+    package var installation: PushID
+    /// Of purpose ``Purpose/activity(id:)``.
+    package var id: String
+    /// Its present update token; nil if the activity is over.
+    package var token: RegisteredToken?
+    package var expectedOwner: ExpectedOwner
 }
 
 /// One token of a registration. No two of a registration have the same environment and purpose.

@@ -1,3 +1,5 @@
+import PushModel
+
 /// The input and the answers of one route, errors included.
 package struct Operation: Sendable {
     package let route: APIRoute
@@ -82,6 +84,7 @@ package struct Parameter: Sendable {
         let (schema, description): (JSONSchema, String) =
             switch name {
             case "app", "slug": (.slug, "The app's slug.")
+            case "activity": (.string(Purpose.maximumNameBytes).example("ride-4711"), "The app's id of the Live Activity, percent-encoded.")
             case "file": (.string(64).example("main.js"), "The file's name.")
             case "user": (.string(256).example("ada"), "The user's name, percent-encoded. At most 256 bytes of UTF-8.")
             case "id" where route.path.contains("/keys/"): (.keyID, "The key's id: the middle part of its text.")

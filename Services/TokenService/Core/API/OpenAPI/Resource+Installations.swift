@@ -1,7 +1,7 @@
 extension Resource {
     static let installations = Resource(
         "Installations", "One install of an app on one device, with its tokens and the signed-in user.",
-        [register, change, read, list, history, logOut, deregister, makeCredential, reportReceipts])
+        [register, change, read, list, history, logOut, deregister, makeCredential, reportReceipts, reportActivity, endActivity])
 
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
@@ -39,6 +39,19 @@ extension Resource {
         delivery counts once, up to 30 days after it was sent. Receipts that are refused are listed, and the others count all the same.
         """,
         request: .json(DeviceReceipt.request), answers: [Answer(200, "One result for each.", .json(DeviceReceipt.response))])
+
+    private static let reportActivity = Operation(
+        .reportActivity, "reportActivity", "Report the update token of a Live Activity",
+        """
+        At the activity's start, and whenever iOS gives it another token. Activities do not take each other's place: each has a token of its \
+        own, and `activity` in a notification names it. Another user's sign-in stops what is queued for the activity, as for any token.
+        """,
+        request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
+        problems: [.ownerMismatch])
+
+    private static let endActivity = Operation(
+        .endActivity, "endActivity", "Report that a Live Activity is over", "Idempotent. Its token is retired.",
+        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.ownerMismatch])
 
     private static let ifMatch = Parameter.header(
         "If-Match", .string().example("\"c2hvcC1hZGE\""),

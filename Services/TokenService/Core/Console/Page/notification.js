@@ -30,6 +30,7 @@ export const notification = {
         ["Push type", status.push_type], ["Receipts", status.receipts], ["Accepted", moment(status.accepted_at)],
         ["Not before", moment(status.not_before)], ["Local time", status.local_time], ["Expires", moment(status.expires_at)],
         ["Completed", moment(status.completed_at)], ["Cancelled", moment(status.cancelled_at)], ["Cancelled because", status.cancel_reason],
+        ["Devices report", status.device_receipts && reported(status.device_receipts)],
       ]),
       !over.includes(status.state) && element(
         "div", { class: "actions" }, cancel(app, status),
@@ -79,6 +80,11 @@ const outcomeTable = ({ counts, reasons }) => {
     ], rows, { key: each => [each.class, each.status, each.reason].join(" "), empty: "No delivery was made yet." });
 };
 
+const reported = ({ shown, opened, dismissed }) =>
+  number(shown) + " shown, " + number(opened) + " opened, " + number(dismissed) + " dismissed";
+
+const onDevice = each => [["opened", each.opened_at], ["dismissed", each.dismissed_at], ["shown", each.shown_at]].find(([, at]) => at)?.[0];
+
 const captions = {
   all: "One row for each delivery",
   failures: "Deliveries that failed or were tried more than once; of the others only counters are kept",
@@ -93,5 +99,6 @@ const deliveryTable = (app, { deliveries, receipts }) => table(
     ["State", each => badge(each.state, kindOf(each.state))],
     ["Answer", each => [each.status, each.reason].filter(Boolean).join(" ")],
     ["Attempts", each => number(each.attempts), "count"],
+    ["On the device", onDevice],
     ["Changed", each => moment(each.updated_at)],
   ], deliveries, { key: each => each.id, empty: "No delivery matches." });

@@ -51,7 +51,7 @@ extension DeviceAccount {
     }
 
     private var tokenless: (Step, Fate)? {
-        let purpose = notification.pushType.purpose.rawValue
+        let purpose = notification.purpose.rawValue
         guard !installation.tokens.isEmpty else {
             return (step(nil, .noToken, "The device has no \(purpose) token, and this push type needs one."), .unreachable)
         }

@@ -28,6 +28,7 @@ package struct ExplanationFacts: Sendable {
         package var state: NotificationState
         package var lane: Lane
         package var pushType: PushType
+        package var purpose: Purpose
         package var target: NotificationAddress
         package var receipts: NotificationRequest.Receipts
         package var acceptedAt: Int64

@@ -63,10 +63,10 @@ extension ExplanationStore {
     /// By updated_at, which no index has: for any other order PostgreSQL may read all of the notification's receipts.
     func receipts(of installations: [PushID], for notification: PushID) -> PostgresQuery {
         """
-        SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id, t.token, j.due_at, j.published_at
+        SELECT r.*, t.token, j.due_at, j.published_at
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM receipts WHERE installation = wanted.id AND notification = \(notification) ORDER BY updated_at
+            SELECT * FROM reported_receipts WHERE installation = wanted.id AND notification = \(notification) ORDER BY updated_at
         ) AS r
         LEFT JOIN tokens t ON t.id = r.token_id LEFT JOIN jobs j ON j.notification = r.notification AND j.number = r.number
         ORDER BY r.number, r."position"

@@ -48,7 +48,7 @@ package struct ExplanationStore {
     private func load(_ ids: [PushID], into facts: inout ExplanationFacts) throws {
         let notification = facts.notification
         let answers = try session.pipeline([
-            states(of: ids, for: notification.id), tokens(of: ids, for: notification.pushType.purpose),
+            states(of: ids, for: notification.id), tokens(of: ids, for: notification.purpose),
             receipts(of: ids, for: notification.id), fences(of: ids, since: notification.acceptedAt),
             history(of: ids, since: notification.acceptedAt),
         ])
@@ -159,7 +159,7 @@ extension ExplanationFacts.Hold {
 extension ExplanationFacts.Notification {
     fileprivate init(_ row: PostgresRow) throws {
         self.init(
-            id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"],
+            id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"], purpose: try row["purpose"],
             target: try NotificationAddress(row), receipts: try row["receipts"], acceptedAt: try row.milliseconds("accepted_at"),
             notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"], expiresAt: try row.milliseconds("expires_at"),
             isUrgent: try row["is_urgent"], isFannedOut: try row["is_fanned_out"], expandedAt: try row.milliseconds("expanded_at"),

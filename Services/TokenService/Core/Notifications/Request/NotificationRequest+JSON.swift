@@ -21,6 +21,7 @@ extension NotificationRequest {
         // A local time may have passed in some zones before the request is made; their deliveries are sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
+        let purpose = body.purpose(of: pushType, drafts)
         let deviceReceipts = body.deviceReceipts(with: pushType)
         if let pushType { drafts.forEach { $0.check(as: pushType, namesJob: deviceReceipts, body.problems) } }
         let priority = body.priority(for: pushType)
@@ -33,11 +34,12 @@ extension NotificationRequest {
         let supersedeKey = body.supersedeKey(for: target)
         let receipts = body.optionalChoice("receipts", of: Receipts.self)
         body.finish()
-        guard body.problems.isEmpty, let target, let pushType, let due, let expiry, let lane, let content = NotificationContent(drafts)
+        guard body.problems.isEmpty, let target, let pushType, let purpose, let due, let expiry, let lane,
+            let content = NotificationContent(drafts)
         else { return nil }
         let startsActivity = drafts.contains { $0.aps?["event"]?.stringValue == "start" }
         self.init(
-            target: target, pushType: pushType, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
+            target: target, pushType: pushType, purpose: purpose, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
             apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiry.at / 1000), expiresAt: expiry.at,
             timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane,
             onUnknown: onUnknown ?? .standard(for: pushType, startsActivity: startsActivity),
@@ -67,9 +69,9 @@ extension JSONObjectReader {
         return text
     }
 
-    /// 1 to 64 bytes without control characters.
-    private mutating func name(_ key: String) -> String? {
-        guard let text = optionalString(key, maximumBytes: 64) else { return nil }
+    /// 1 to 64 bytes, or more, without control characters.
+    private mutating func name(_ key: String, maximumBytes: Int = 64) -> String? {
+        guard let text = optionalString(key, maximumBytes: maximumBytes) else { return nil }
         if text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
             problem(key, "invalid_character", "control characters are not allowed")
         }
@@ -84,6 +86,27 @@ extension JSONObjectReader {
             problem("lane", "not_allowed", "a background push is never urgent: soon or bulk")
         }
         return stated ?? .derived(from: target, type)
+    }
+
+    /// The tokens of a Live Activity: a start goes to those of the attributes type, which the payload names; an update and an end to that of
+    /// the activity, which the request names.
+    fileprivate mutating func purpose(of type: PushType?, _ drafts: [ContentDraft]) -> Purpose? {
+        let activity = name("activity", maximumBytes: Purpose.maximumNameBytes)
+        guard let type else { return nil }
+        guard type == .liveactivity else {
+            if activity != nil { problem("activity", "not_allowed", "only with push type liveactivity") }
+            return type.purpose
+        }
+        let purposes = drafts.map { $0.startedType.map { Purpose.activityStart(type: $0) } ?? activity.map { .activity(id: $0) } }
+        if activity == nil, drafts.contains(where: \.changesActivity) {
+            problem("activity", "missing", "the id of the Live Activity, with event update and end")
+        } else if Set(purposes).count > 1 {
+            problem("locales", "conflict", "every locale starts the same attributes type, or none starts an activity")
+        } else if activity != nil, case .activityStart = purposes.first ?? nil {
+            problem(
+                "activity", "not_allowed", "only with event update and end: a start goes to the devices that can start its attributes_type")
+        }
+        return purposes.first ?? nil
     }
 
     /// Other pushes show nothing that a device could report.

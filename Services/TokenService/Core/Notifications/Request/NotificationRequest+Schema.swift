@@ -18,6 +18,9 @@ extension NotificationRequest {
         ),
         .omissible(
             "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity."),
+        .omissible(
+            "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
+            "The app's id of a Live Activity, with event update and end. A start has none: it goes by `attributes_type`."),
         .omissible("priority", .numbers([10, 5, 1]), "Which ones are allowed depends on the push type."),
         .omissible(
             "collapse_id", .string(64).example("order-4711"),

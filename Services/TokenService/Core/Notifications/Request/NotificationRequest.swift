@@ -4,6 +4,8 @@ package import PushModel
 package struct NotificationRequest: Equatable, Sendable {
     package var target: Target
     package var pushType: PushType
+    /// Of the tokens that it goes to.
+    package var purpose: Purpose
     package var priority: Int
     package var collapseID: String?
     /// `apns-expiration`, UNIX seconds; 0 = Apple tries once.

@@ -58,7 +58,7 @@ package struct AudienceCount {
                 LEFT JOIN installations i ON i.app_id = \(app.id) AND i.owner = u.name LIMIT 10000
             ) AS asked
             LEFT JOIN LATERAL reach_of(
-                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r ON i IS DISTINCT FROM NULL
             GROUP BY 1
             """
@@ -73,7 +73,7 @@ package struct AudienceCount {
                 SELECT i FROM unnest(\(ids)::uuid[]) AS u (id) LEFT JOIN installations i ON i.app_id = \(app.id) AND i.id = u.id
             ) AS asked
             LEFT JOIN LATERAL reach_of(
-                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r ON i IS DISTINCT FROM NULL
             GROUP BY 1
             """
@@ -81,7 +81,7 @@ package struct AudienceCount {
 
     /// A device whose tokens are listed counts once; of tokens that reach no device, each counts.
     private func tokens(_ tokens: [[UInt8]], for request: NotificationRequest) -> PostgresQuery {
-        let (timing, purpose) = (request.timing, request.pushType.purpose)
+        let (timing, purpose) = (request.timing, request.purpose)
         return """
             SELECT reason, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens
             FROM (
@@ -112,7 +112,7 @@ package struct AudienceCount {
             SELECT r.reason, count(*) AS devices, sum(r.tokens)::bigint AS tokens
             FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
             CROSS JOIN LATERAL reach_of(
-                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r
             WHERE a.deregistered_at IS NULL
                 AND (\(search)::text IS NULL OR array_to_tsvector(a.tags) @@ \(search)::text::tsquery)
@@ -134,7 +134,7 @@ package struct AudienceCount {
             SELECT r.reason, count(*) AS devices, sum(r.tokens)::bigint AS tokens
             FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
             CROSS JOIN LATERAL reach_of(
-                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r
             GROUP BY r.reason
             UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM found) >= 50000

@@ -17,7 +17,7 @@ package struct NotificationValidation: Equatable, Sendable {
         [
             .required("push_type", .word) { $0.request.pushType },
             .required("topic", .text(.string().example("com.example.shop"))) {
-                $0.request.pushType.purpose.topic(bundleID: $0.bundleID)
+                $0.request.pushType.topic(bundleID: $0.bundleID)
             },
             .required("bundle_id", .text(.string().example("com.example.shop"))) { $0.bundleID },
             .required("priority", .integer(.numbers([10, 5, 1]))) { $0.request.priority },

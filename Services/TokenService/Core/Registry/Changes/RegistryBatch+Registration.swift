@@ -8,6 +8,8 @@ extension RegistryBatch {
         var profile: InstallationProfile
         /// Nil to leave them alone.
         var tokens: [RegisteredToken]?
+        /// The activity whose token the list has; nil: the list has all tokens but those of activities that it does not name.
+        var activity: String?
         var replaces: DeviceToken?
         /// Whether the request comes from the device itself, so that its moment counts.
         var stamps: Bool
@@ -32,6 +34,12 @@ extension RegistryBatch {
             guard patch.expectedOwner.allows(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
             guard patch.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             return (Target(patch, of: row), key)
+        case .report(let report):
+            let key = InstallationKey(app: app.id, id: report.installation)
+            guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
+            guard report.expectedOwner.allows(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
+            let tokens = report.token.map { [$0] } ?? []
+            return (Target(user: row.owner, profile: row.profile, tokens: tokens, activity: report.id, stamps: false), key)
         default: throw NotRegistered()
         }
     }
@@ -111,7 +119,7 @@ extension RegistryBatch {
         var losers: [InstallationKey] = []
         if let replaces = wanted.replaces { losers += drop(replaces, keeping: named ?? [], for: key, at: moment) }
         guard let named else { return losers }
-        for index in indices(of: key) where !tokens[index].isOver {
+        for index in indices(of: key) where !tokens[index].isOver && wanted.covers(tokens[index].purpose) {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
             let isReplaced = named.contains { $0.purpose == token.purpose }
@@ -214,6 +222,13 @@ extension RegistryBatch {
 }
 
 extension RegistryBatch.Target {
+    /// Whether a token of this purpose is over if the list does not name it. A token of an activity is over by a later one of the same
+    /// activity, or with the activity.
+    func covers(_ purpose: Purpose) -> Bool {
+        if let activity { return purpose == .activity(id: activity) }
+        return !purpose.isActivity || tokens?.contains { $0.purpose == purpose } == true
+    }
+
     init(_ patch: InstallationPatch, of row: InstallationState) {
         var profile = row.profile
         profile.locale = patch.locale.applied(to: profile.locale)

@@ -5,6 +5,8 @@ package enum RegistryChange: Sendable {
     /// A device states its whole state.
     case register(Registration)
     case patch(InstallationPatch)
+    /// The update token of one Live Activity, or its end.
+    case report(ActivityReport)
     /// Rule 7. The installations keep their tokens.
     case signOut(Target, expecting: ExpectedOwner)
     /// Rule 5 ahead of the registration or patch itself: signs out the user's other installations, as far as they are loaded.

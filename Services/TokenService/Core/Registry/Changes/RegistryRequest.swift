@@ -23,6 +23,10 @@ package struct RegistryRequest: Sendable {
         self.init(app, .patch(patch), patch.installation, patch.tokens ?? [], patch.replaces, user: user)
     }
 
+    package init(app: App, _ report: ActivityReport) {
+        self.init(app, .report(report), report.installation, report.token.map { [$0] } ?? [], nil, user: nil)
+    }
+
     private init(
         _ app: App, _ change: RegistryChange, _ id: PushID, _ named: [RegisteredToken], _ replaces: DeviceToken?, user: String?
     ) {

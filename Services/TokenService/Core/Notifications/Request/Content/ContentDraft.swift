@@ -15,6 +15,14 @@ struct ContentDraft {
     }
 
     var aps: JSONValue? { value["aps"] }
+
+    /// Whether it updates or ends a Live Activity.
+    var changesActivity: Bool { ["update", "end"].contains(aps?["event"]?.stringValue) }
+
+    /// The attributes type of the Live Activity that it starts, if it starts one.
+    var startedType: String? {
+        aps?["event"]?.stringValue == "start" ? aps?["attributes-type"]?.stringValue.flatMap { Purpose.isName($0) ? $0 : nil } : nil
+    }
 }
 
 extension NotificationContent {
