@@ -62,7 +62,7 @@ package struct RabbitMQConfiguration: Sendable {
         self.authorityFile = authorityFile
         self.connectionName = connectionName
         if usesTLS, authorityFile == nil {
-            throw RabbitMQError(.configuration, "amqps", "TLS to the broker needs a file with its certificate authority")
+            throw RabbitMQError(.configuration, "amqps", "amqps needs a file with the broker's certificate authority, RABBITMQ_CA_FILE")
         }
     }
 

@@ -62,6 +62,7 @@ package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
                 .malformed
             default: .connectionLost
             }
-        self.init(code, operation, String(cString: amqp_error_string2(status)))
+        let words = String(cString: amqp_error_string2(status))
+        self.init(code, operation, code == .untrusted ? words + "; check the certificate's authority and name" : words)
     }
 }

@@ -73,6 +73,10 @@ struct DocumentationTests {
             (["HTTP_PORT": "x"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"x\"."),
             (["POSTGRES_URL": ""], "POSTGRES_URL must be a libpq connection URI, postgresql://user@host:5432/database, and is not set."),
             (["RABBITMQ_URL": ""], "RABBITMQ_URL must be an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost, and is not set."),
+            (
+                ["RABBITMQ_URL": "amqps://broker/"],
+                "RABBITMQ_URL must be an AMQP URI (amqps needs a file with the broker's certificate authority, RABBITMQ_CA_FILE)."
+            ),
             (["BACKLOG_LIMIT": "0"], "BACKLOG_LIMIT must be a whole number from 1 to 10000000, but is \"0\"."),
             (["BOOTSTRAP_KEY_FILE": "/nowhere"], "BOOTSTRAP_KEY_FILE must be the path of a readable file, but is \"/nowhere\"."),
         ])

@@ -44,11 +44,11 @@ server=${POSTGRES_URL#*@}
 env POSTGRES_URL="postgresql://push_owner@$server" RABBITMQ_URL="$RABBITMQ_URL" "$programs/token-service" migrate >"$work/migrate.log" 2>&1 || fail "push_owner cannot migrate (see $work/migrate.log)."
 
 rabbit() { env "${rabbitmq_environment[@]}" ${server_prefix[@]+"${server_prefix[@]}"} /usr/lib/rabbitmq/bin/rabbitmqctl -q "$@" >>"$work/rabbitmqctl.out" 2>&1 || fail "rabbitmqctl $1 failed (see $work/rabbitmqctl.out)."; }
-# The row `| ACCOUNT | configure | write | read |`, each right between backticks, bars escaped.
+# The three rights of `rabbitmqctl set_permissions ACCOUNT …`, each between quotes on that line or the next one.
 rights() {
-    local row
-    row=$(grep -E "^\| $1 \| \`" "$runbook") || fail "the runbook has no rights for the account $1."
-    printf '%s\n' "$row" | grep -oE '`[^`]+`' | tr -d '`' | sed 's/\\|/|/g'
+    local command
+    command=$(grep -A 1 "^rabbitmqctl set_permissions $1 " "$runbook") || fail "the guide has no rights for the account $1."
+    printf '%s\n' "$command" | grep -oE "'[^']+'" | tr -d "'"
 }
 "$programs/dispatcher" topology >"$work/definitions.json"
 rabbit await_startup
