@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import StrictJSON
 import Testing
 
@@ -169,6 +170,19 @@ struct CommandTests {
         await #expect(throws: CommandFailure("the key file /nonexistent/key cannot be read")) {
             try await options.withClient { _ in }
         }
+    }
+
+    @Test(
+        "A key file with more than a key is refused in words that do not repeat it", arguments: ["psh_a_b\nThis is the only time", "", "ü"])
+    func notOneKey(_ text: String) async throws {
+        let path = NSTemporaryDirectory() + "/key-\(UUID().uuidString)"
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let options = try ConnectionOptions.parse(["--key-file", path])
+        await #expect(
+            throws: CommandFailure(
+                "the key file \(path) must hold one key and nothing else; with --quiet, pushctl keys create prints the key alone")
+        ) { try await options.withClient { _ in } }
     }
 }
 

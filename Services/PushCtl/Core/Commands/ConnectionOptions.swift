@@ -10,7 +10,7 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: "A file that holds the API key; default: PUSH_KEY_FILE, else the key in PUSH_KEY.")
     var keyFile: String?
 
-    /// - Throws: ``CommandFailure`` when there is no key, or its file cannot be read.
+    /// - Throws: ``CommandFailure`` when there is no key, its file cannot be read, or the text is not one key.
     func withClient<Result>(_ body: (APIClient) async throws -> Result) async throws -> Result {
         try await APIClient.with(baseURL: try address(), key: try key(), body)
     }
@@ -26,12 +26,21 @@ struct ConnectionOptions: ParsableArguments {
             guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
                 throw CommandFailure("the key file \(path) cannot be read")
             }
-            return text.trimmingPrefixAndSuffix()
+            return try oneKey(text, "the key file \(path)")
         }
         guard let key = environment("PUSH_KEY") else {
             throw CommandFailure("no API key: give --key-file, or set PUSH_KEY_FILE or PUSH_KEY\(misspelling)")
         }
-        return key.trimmingPrefixAndSuffix()
+        return try oneKey(key, "PUSH_KEY")
+    }
+
+    /// Refuses text that is no key before the HTTP client does: its error repeats the header, and the key with it.
+    private func oneKey(_ text: String, _ place: String) throws -> String {
+        let key = text.trimmingPrefixAndSuffix()
+        guard !key.isEmpty, key.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            throw CommandFailure("\(place) must hold one key and nothing else; with --quiet, pushctl keys create prints the key alone")
+        }
+        return key
     }
 
     /// `; PUSH_KEYFILE is set, did you mean PUSH_KEY_FILE?`
