@@ -1,4 +1,5 @@
 import Foundation
+import Postgres
 import PushCtl
 import StrictJSON
 import TestSupport
@@ -44,16 +45,8 @@ struct TraceTests {
     {
         try await Self.withCollector(ratio: "0") { platform, service, client, collector in
             _ = try await client.registerDevices(1, user: "ada")
-            func send(_ traceparent: String) async throws -> String {
-                let (ending, answer) = try await platform.shell(
-                    "curl -fsS -H 'Authorization: Bearer \(client.service.key ?? "")' -H 'Content-Type: application/json' -H 'traceparent: \(traceparent)' "
-                        + #"-d '{"to":{"user":"ada"},"payload":{"aps":{"alert":"a"}}}' "#
-                        + "'\(service.url)/v1/apps/\(Client.app)/notifications'")
-                try #require(ending == .exited(0), "\(answer)")
-                return try #require(try JSONValue.parse(Array(answer.utf8))["id"]?.stringValue)
-            }
-            let unsampled = try await send("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
-            let sampled = try await send("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+            let unsampled = try await Self.send("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", platform, service, client)
+            let sampled = try await Self.send("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", platform, service, client)
             _ = try await client.send("undecided", to: "ada")
             _ = try await client.completed(unsampled)
             _ = try await client.completed(sampled)
@@ -104,6 +97,86 @@ struct TraceTests {
             let second = try await client.send("second", to: "ada")
             #expect(try await client.completed(second).count("accepted") == 1)
         }
+    }
+
+    @Test("Both services' log lines about a notification have its trace's id, through a retry too") func logLines() async throws {
+        try await withPlatform { platform in
+            try await platform.startSimulator()
+            // Nothing listens there: the spans are lost.
+            let settings = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:\(try FreePorts.choose(1)[0])"]
+            let service = try await platform.startTokenService(settings)
+            let dispatcher = try await platform.startDispatcher(
+                "dispatcher", settings.merging(["LOG_LEVEL": "debug", "MAXIMUM_ATTEMPTS": "2"]) { _, given in given })
+            try await Client.with(platform, service) { client in
+                let devices = try await client.registerDevices(1, user: "ada")
+                try await client.script(devices[0]) { answers in
+                    for _ in 1...2 { answers.object { $0.field("status", 500) } }
+                }
+                try await Self.refuseRows(of: "receipts", platform)
+                let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+                let id = try await Self.send("00-\(trace)-00f067aa0ba902b7-01", platform, service, client)
+                for (process, text) in [
+                    (dispatcher.process, "Deliveries were given up and dead-lettered"),
+                    (service.process, "PostgreSQL refuses every outcome of a delivery; a final one is among the dead letters"),
+                ] {
+                    let lines = try await eventually("\(process.name) has logged the end of the notification") {
+                        let lines = Self.lines(process) { $0["notification.id"]?.stringValue == id }
+                        return lines.contains { $0["msg"]?.stringValue == text } ? lines : nil
+                    }
+                    #expect(lines.allSatisfy { $0["trace.id"]?.stringValue == trace }, "\(process.log)")
+                }
+            }
+        }
+    }
+
+    /// The answer of an import is written after the request's handler has returned.
+    @Test("The log line about a line of an import has the request's trace id") func importedLine() async throws {
+        try await withPlatform { platform in
+            let service = try await platform.startTokenService()
+            try await Client.with(platform, service) { client in
+                try await Self.refuseRows(of: "installations", platform)
+                let (trace, device) = ("4bf92f3577b34da6a3ce929d0e0e4736", Client.Device())
+                _ = try await Self.post(
+                    "import", #"{"id":"\#(device.installation)","user":"ada","tokens":[{"token":"\#(device.token)"}]}"#,
+                    type: "application/x-ndjson", "00-\(trace)-00f067aa0ba902b7-00", platform, service, client)
+                let lines = Self.lines(service.process) { $0["msg"]?.stringValue == "A line of an import failed" }
+                #expect(lines.map { $0["trace.id"]?.stringValue } == [trace], "\(service.process.log)")
+            }
+        }
+    }
+
+    private static func refuseRows(of table: String, _ platform: Platform) async throws {
+        try await platform.database.session { session in
+            try session.simple(
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+                CREATE TRIGGER refuse BEFORE INSERT ON \(table) FOR EACH ROW EXECUTE FUNCTION refuse()
+                """)
+        }
+    }
+
+    private static func lines(_ process: PlatformProcess, where isWanted: (JSONValue) -> Bool) -> [JSONValue] {
+        process.log.split(separator: "\n").compactMap { try? JSONValue.parse(Array($0.utf8)) }.filter(isWanted)
+    }
+
+    /// - Returns: the notification's id.
+    private static func send(
+        _ traceparent: String, _ platform: Platform, _ service: RunningService, _ client: Client
+    ) async throws -> String {
+        let answer = try await post(
+            "notifications", #"{"to":{"user":"ada"},"payload":{"aps":{"alert":"a"}}}"#, traceparent, platform, service, client)
+        return try #require(try JSONValue.parse(Array(answer.utf8))["id"]?.stringValue)
+    }
+
+    private static func post(
+        _ path: String, _ body: String, type: String = "application/json", _ traceparent: String, _ platform: Platform,
+        _ service: RunningService, _ client: Client
+    ) async throws -> String {
+        let (ending, answer) = try await platform.shell(
+            "curl -fsS -H 'Authorization: Bearer \(client.service.key ?? "")' -H 'Content-Type: \(type)' -H 'traceparent: \(traceparent)' "
+                + "-d '\(body)' '\(service.url)/v1/apps/\(Client.app)/\(path)'")
+        try #require(ending == .exited(0), "\(answer)")
+        return answer
     }
 
     // MARK: The collector

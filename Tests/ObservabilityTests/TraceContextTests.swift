@@ -79,6 +79,12 @@ struct TraceContextTests {
         #expect(TraceContext.metadataProvider.get().isEmpty)
     }
 
+    @Test("A record about a message has the id of the message's trace, and none without a valid one")
+    func tracedRecord() {
+        #expect(Logger.Metadata.traced(Self.header, ["a": "b"]) == ["a": "b", "trace.id": "4bf92f3577b34da6a3ce929d0e0e4736"])
+        for header in [nil, "", "rubbish"] { #expect(Logger.Metadata.traced(header, ["a": "b"]) == ["a": "b"]) }
+    }
+
     private struct HeaderReader: Extractor {
         func extract(key: String, from carrier: [String: String]) -> String? { carrier[key] }
     }

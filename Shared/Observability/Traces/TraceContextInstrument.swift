@@ -40,7 +40,7 @@ extension TraceContext {
 
     /// Runs `operation`, and the tasks it starts, under a trace.
     package static func with<Result>(
-        _ trace: TraceContext, _ operation: () async throws -> Result
+        _ trace: TraceContext?, _ operation: () async throws -> Result
     ) async rethrows -> Result {
         var context = InstrumentationContext.current ?? .topLevel
         context.traceContext = trace
@@ -48,11 +48,20 @@ extension TraceContext {
     }
 
     /// The log's key of a trace's id.
-    package static let logKey = "trace.id"
+    fileprivate static let logKey = "trace.id"
 
     /// Puts the current trace's id into every record of the log.
     package static let metadataProvider = Logger.MetadataProvider {
         guard let trace = TraceContext.current else { return [:] }
         return [logKey: "\(trace.traceID)"]
+    }
+}
+
+extension Logger.Metadata {
+    /// Adds the trace's id to a record about work that a message or a row brought, with its `traceparent`. The logger asks for it only if
+    /// it writes the record.
+    package static func traced(_ traceparent: String?, _ metadata: Logger.Metadata) -> Logger.Metadata {
+        guard let trace = traceparent.flatMap({ TraceContext(traceparent: $0) }) else { return metadata }
+        return metadata.merging([TraceContext.logKey: "\(trace.traceID)"]) { own, _ in own }
     }
 }

@@ -46,9 +46,9 @@ enum CoreAction: Sendable {
 
 /// An event for the log. Never a token or a payload.
 enum CoreNote: Equatable, Sendable {
-    case undecodable(reason: String, detail: String, messageID: PushID?)
-    case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID, trace: String?)
-    case deadLettered(notification: PushID, reason: String, deliveries: Int, trace: String?)
+    case undecodable(reason: String, detail: String, messageID: PushID?, traceparent: String?)
+    case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID, traceparent: String?)
+    case deadLettered(notification: PushID, reason: String, deliveries: Int, traceparent: String?)
     case unreadableControlMessage(detail: String)
     /// With this many holds in force.
     case controlCaughtUp(holds: Int)

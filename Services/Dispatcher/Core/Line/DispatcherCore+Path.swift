@@ -55,7 +55,11 @@ extension DispatcherCore {
             let dead = rules.topology.deadLetter(message, because: reason, detail: error.description, at: now)
             book.publish(dead, .deadLetter, of: number)
             effects.tally.deadLettered += 1
-            effects.actions.append(.note(.undecodable(reason: reason, detail: error.description, messageID: message.messageID)))
+            effects.actions.append(
+                .note(
+                    .undecodable(
+                        reason: reason, detail: error.description, messageID: message.messageID,
+                        traceparent: message.header(TraceContext.headerName))))
             return nil
         }
     }
@@ -109,7 +113,8 @@ extension DispatcherCore {
                 effects.actions.append(
                     .note(
                         .noCredential(
-                            app: job.job.app, environment: environment, notification: job.job.notification, trace: job.headers.traceID)))
+                            app: job.job.app, environment: environment, notification: job.job.notification,
+                            traceparent: job.headers.traceparent)))
                 for index in chosen.indices {
                     tryAgain(index, because: .misconfigured, said: Answered(reason: OwnReason.noCredential), of: &job)
                 }
@@ -264,7 +269,8 @@ extension DispatcherCore {
             effects.actions.append(
                 .note(
                     .deadLettered(
-                        notification: job.job.notification, reason: reason, deliveries: dead.indices.count, trace: job.headers.traceID)))
+                        notification: job.job.notification, reason: reason, deliveries: dead.indices.count,
+                        traceparent: job.headers.traceparent)))
         }
     }
 

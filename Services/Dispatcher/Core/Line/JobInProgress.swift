@@ -138,8 +138,7 @@ struct JobHeaders: Equatable, Sendable {
         heldBy = headers[Self.heldBy].flatMap { PushID($0) }
     }
 
-    /// For the log.
-    var traceID: String? { kept[TraceContext.headerName].flatMap { TraceContext(traceparent: $0) }?.traceID }
+    var traceparent: String? { kept[TraceContext.headerName] }
 
     func forRetry(waits: Int, heldBy: PushID?, trace: JobTrace?) -> [String: String] {
         guard waits > 0 || heldBy != nil || trace != nil else { return kept }

@@ -11,26 +11,25 @@ struct NoteLog: Sendable {
 
     func write(_ note: CoreNote) {
         switch note {
-        case .undecodable(let reason, let detail, let messageID):
+        case .undecodable(let reason, let detail, let messageID, let traceparent):
             logger.error(
                 "A message is no job and was dead-lettered",
-                metadata: [
-                    LogKey.reason: "\(reason)", LogKey.detail: "\(detail)", LogKey.messageID: "\(messageID.map(\.description) ?? "none")",
-                ])
-        case .noCredential(let app, let environment, let notification, let trace):
+                metadata: .traced(
+                    traceparent,
+                    [LogKey.reason: "\(reason)", LogKey.detail: "\(detail)", LogKey.messageID: "\(messageID.map(\.description) ?? "none")"])
+            )
+        case .noCredential(let app, let environment, let notification, let traceparent):
             logger.debug(
                 "No credential serves this app: its deliveries wait",
-                metadata: [
-                    LogKey.app: "\(app)", LogKey.environment: "\(environment.rawValue)", LogKey.notification: "\(notification)",
-                    TraceContext.logKey: "\(trace ?? "none")",
-                ])
-        case .deadLettered(let notification, let reason, let deliveries, let trace):
+                metadata: .traced(
+                    traceparent,
+                    [LogKey.app: "\(app)", LogKey.environment: "\(environment.rawValue)", LogKey.notification: "\(notification)"]))
+        case .deadLettered(let notification, let reason, let deliveries, let traceparent):
             logger.debug(
                 "Deliveries were given up and dead-lettered",
-                metadata: [
-                    LogKey.notification: "\(notification)", LogKey.reason: "\(reason)", LogKey.deliveries: "\(deliveries)",
-                    TraceContext.logKey: "\(trace ?? "none")",
-                ])
+                metadata: .traced(
+                    traceparent,
+                    [LogKey.notification: "\(notification)", LogKey.reason: "\(reason)", LogKey.deliveries: "\(deliveries)"]))
         case .unreadableControlMessage(let detail):
             logger.error("An entry of the control stream cannot be read and was passed over", metadata: [LogKey.detail: "\(detail)"])
         case .controlCaughtUp(let holds):

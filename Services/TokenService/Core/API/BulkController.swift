@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import Observability
 import Postgres
 import PushModel
 import StrictJSON
@@ -87,12 +88,15 @@ struct BulkController: Sendable {
     private func stream(
         _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
     ) throws -> Response {
-        let place = try streams.enter()
+        let (place, trace) = (try streams.enter(), TraceContext.current)
         return Response(
             status: .ok, headers: [.contentType: Self.lineDelimited, .cacheControl: "no-store"],
             body: ResponseBody { writer in
                 defer { place.end() }
-                try await withTaskExecutorPreference(globalConcurrentExecutor) { try await write(&writer) }
+                // The server asks for the body after the request's handler has returned.
+                try await TraceContext.with(trace) {
+                    try await withTaskExecutorPreference(globalConcurrentExecutor) { try await write(&writer) }
+                }
             })
     }
 

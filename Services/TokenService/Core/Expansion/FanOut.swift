@@ -1,4 +1,5 @@
 package import Logging
+import Observability
 package import Postgres
 package import PushModel
 import ServiceLifecycle
@@ -36,20 +37,23 @@ package struct FanOut: Sendable {
     package func run(_ notification: PushID) async {
         watch.began()
         defer { watch.ended() }
+        var traceparent: String?
         do {
-            try await makePages(of: notification)
+            guard let audience = try await pool.session({ session in try AudienceStore(session: session).audience(of: notification) })
+            else { return }
+            traceparent = audience.template.traceparent
+            try await makePages(of: audience)
         } catch is FanOutTakenOver {
-            logger.info("A fan-out was taken over or stopped", metadata: [LogKey.notification: "\(notification)"])
+            logger.info("A fan-out was taken over or stopped", metadata: .traced(traceparent, [LogKey.notification: "\(notification)"]))
         } catch {
-            logger.failed("A fan-out was interrupted", error, [LogKey.notification: "\(notification)"])
-            await release(notification)
+            logger.failed("A fan-out was interrupted", error, .traced(traceparent, [LogKey.notification: "\(notification)"]))
+            await release(notification, traceparent)
         }
     }
 
-    private func makePages(of notification: PushID) async throws {
-        guard var audience = try await pool.session({ session in try AudienceStore(session: session).audience(of: notification) }) else {
-            return
-        }
+    private func makePages(of start: Audience) async throws {
+        var audience = start
+        let notification = audience.template.notification
         let names = DeliveryNames(notification)
         try await withThrowingTaskGroup(of: Void.self) { group in
             var (underWay, hasPage) = (0, false)
@@ -74,7 +78,7 @@ package struct FanOut: Sendable {
                 case .afterThis: reading = try await read(audience, after: page, names)
                 }
             }
-            await release(notification)
+            await release(notification, audience.template.traceparent)
         }
     }
 
@@ -157,11 +161,14 @@ package struct FanOut: Sendable {
     }
 
     /// Any process may go on with it.
-    private func release(_ notification: PushID) async {
+    private func release(_ notification: PushID, _ traceparent: String?) async {
         do {
             try await pool.session { session in try OutboxStore(session: session).release([notification]) }
         } catch {
-            logger.info("A fan-out's lease runs on", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.info(
+                "A fan-out's lease runs on",
+                metadata: .traced(
+                    traceparent, [LogKey.notification: "\(notification)", LogKey.error: "\(String(describing: error))"]))
         }
     }
 }

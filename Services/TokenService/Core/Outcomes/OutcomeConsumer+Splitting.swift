@@ -1,5 +1,6 @@
 import Broker
 import Logging
+import Observability
 import Postgres
 import PushModel
 import ServiceLifecycle
@@ -24,7 +25,9 @@ extension OutcomeConsumer {
         for (message, error) in queued.refused {
             logger.error(
                 "An outcome message cannot be queued for webhooks; its outcomes are applied",
-                metadata: [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Self.cause(error))"])
+                metadata: .traced(
+                    message.message.header(TraceContext.headerName),
+                    [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Self.cause(error))"]))
             consumer.acknowledge([message.message.receipt])
         }
         return messages.filter { !$0.isSettled } + queued.waiting
@@ -62,10 +65,12 @@ extension OutcomeConsumer {
         guard let delivery = event.deliveries.first else { return }
         logger.error(
             text,
-            metadata: [
-                LogKey.delivery: "\(delivery.id)", LogKey.notification: "\(delivery.notification)", LogKey.outcome: "\(event.outcome)",
-                LogKey.status: "\(delivery.status.map(String.init) ?? "none")", LogKey.error: "\(Self.cause(error))",
-            ])
+            metadata: .traced(
+                delivery.traceparent,
+                [
+                    LogKey.delivery: "\(delivery.id)", LogKey.notification: "\(delivery.notification)", LogKey.outcome: "\(event.outcome)",
+                    LogKey.status: "\(delivery.status.map(String.init) ?? "none")", LogKey.error: "\(Self.cause(error))",
+                ]))
     }
 
     /// Without the server's text: a trigger's may quote the row.

@@ -194,9 +194,9 @@ package final class OutcomeConsumer: Service {
         guard !Task.isCancelled else { return }
         logger.error(
             "An outcome message is given up",
-            metadata: [
-                LogKey.reason: "\(reason)", LogKey.error: "\(error)", LogKey.messageID: "\(message.messageID?.description ?? "none")",
-            ])
+            metadata: .traced(
+                message.header(TraceContext.headerName),
+                [LogKey.reason: "\(reason)", LogKey.error: "\(error)", LogKey.messageID: "\(message.messageID?.description ?? "none")"]))
         if await deadLetters.deadLetter(message, reason: reason) {
             consumer.acknowledge([message.receipt])
         } else {
