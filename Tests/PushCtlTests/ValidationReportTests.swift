@@ -6,7 +6,8 @@ import Testing
 @Suite("The output of `pushctl validate`")
 struct ValidationReportTests {
     private static func report(
-        _ more: String = "", topic: String = "com.example.shop", payload: String = #"{ "aps" : {"alert":"hi","n":1.0} }"#
+        _ more: String = "", displays: String = "", topic: String = "com.example.shop",
+        payload: String = #"{ "aps" : {"alert":"hi","n":1.0} }"#
     ) throws
         -> ValidationReport
     {
@@ -17,7 +18,7 @@ struct ValidationReportTests {
             {"locale":"de","bytes":23,"maximum_bytes":4096,"payload":{"aps":{"alert":"hallo"}}},
             {"locale":"de-at","bytes":24,"maximum_bytes":4096,"payload":{"aps":{"alert":"servus"}}}],
             "warnings":[{"pointer":"/local_time","code":"local_time_passed","detail":"this time has passed"}],
-            "audience":{"devices":12,"deliveries":13,"is_lower_bound":true,"reasons":[
+            "audience":{"devices":12,"deliveries":13,\#(displays)"is_lower_bound":true,"reasons":[
             {"reason":"no_token","effect":"not_sent","devices":3,"detail":"no token"}]}\#(more)}
             """#
         let bytes = Array(text.utf8)
@@ -41,6 +42,17 @@ struct ValidationReportTests {
 
                 warning: /local_time: this time has passed (local_time_passed)
                 """)
+    }
+
+    @Test("One line counts the devices that show an alert") func displays() throws {
+        let text = try Self.report(displays: #""displays":{"fully":7,"quietly":1,"not_at_all":4,"unknown":0},"#).text
+        #expect(
+            text.contains(
+                """
+                devices: at least 12, deliveries: at least 13
+                shown: fully 7, quietly 1, not at all 4, unknown 0
+                DEVICES  EFFECT
+                """))
     }
 
     @Test(

@@ -47,7 +47,7 @@ check_platform() {
     for module in os CryptoKit Network UserNotifications "$@"; do make_module "$module" "$folder"; done
     step "Type-checking PushClient as for $name (os, CryptoKit, Network, UserNotifications, $*)"
     # Down to SIL, where the compiler looks for data races.
-    foreground swiftc -emit-sil -o /dev/null -whole-module-optimization -parse-as-library -module-name PushClient \
+    foreground swiftc -emit-sil -o "$folder/PushClient.sil" -whole-module-optimization -parse-as-library -module-name PushClient \
         "${settings[@]}" -I "$folder" "${sources[@]}" >"$work/output" 2>&1 ||
         { cat "$work/output" >&2; fail "PushClient does not compile against the stand-ins for $name (above): mend it, or a stand-in that is wrong."; }
 }

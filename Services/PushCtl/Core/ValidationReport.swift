@@ -36,7 +36,7 @@ struct ValidationReport {
         let devices = audience["devices"]?.integerValue ?? 0
         let deliveries = audience["deliveries"]?.integerValue ?? 0
         let bound = audience["is_lower_bound"]?.boolValue == true ? "at least " : ""
-        let sum = "devices: \(bound)\(devices), deliveries: \(bound)\(deliveries)"
+        let sum = "devices: \(bound)\(devices), deliveries: \(bound)\(deliveries)" + displays(audience)
         let reasons = audience["reasons"]?.arrayValue ?? []
         guard !reasons.isEmpty else { return sum }
         var table = Table("DEVICES", "EFFECT", "REASON", "MEANING")
@@ -46,6 +46,13 @@ struct ValidationReport {
                 reason["reason"]?.stringValue ?? "?", reason["detail"]?.stringValue ?? "?")
         }
         return "\(sum)\n\(table)"
+    }
+
+    /// A line of an alert's audience: how many devices show it.
+    private func displays(_ audience: JSONValue) -> String {
+        guard let displays = audience["displays"]?.objectValue else { return "" }
+        let counts = displays.map { "\($0.key.replacing("_", with: " ")) \($0.value.integerValue.map(String.init) ?? "?")" }
+        return "\nshown: \(counts.joined(separator: ", "))"
     }
 
     private func word(_ name: String) -> String { answer[name]?.stringValue ?? "?" }

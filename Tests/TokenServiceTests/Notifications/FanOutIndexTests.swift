@@ -56,6 +56,7 @@ struct FanOutIndexTests {
             for (expression, tags) in [
                 ("common", nil), ("common AND rare", ["rare"]), ("rare AND (common OR other)", ["rare"]), ("rare OR common", nil),
                 ("NOT rare", nil), ("common AND NOT rare", nil), ("rare OR other", ["rare", "other"]),
+                ("permission:denied", nil), ("permission:denied AND rare", ["rare"]), ("permission:denied OR rare", nil),
             ] as [(String, [String]?)] {
                 let id = try #require(try await shop.send(#"{"tags":"\#(expression)"}"#).json.text("id").flatMap { PushID($0) })
                 let audience = try await running.pool.session { session in try AudienceStore(session: session).audience(of: id) }

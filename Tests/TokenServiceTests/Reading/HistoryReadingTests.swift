@@ -158,6 +158,11 @@ struct HistoryReadingTests {
             let again = try await shop.get(Self.path).json
             #expect(again["reachable"]?.boolValue == true)
             #expect(again.text("explanation")?.hasPrefix("Reachable: signed in, with an active alert token") == true)
+            #expect(again.text("shows_alerts") == "unknown")
+            try await shop.register(installation(1), user: "ada", token: token(1), more: #","permission":"denied""#)
+            let denied = try await shop.get(Self.path).json
+            #expect(denied["reachable"]?.boolValue == true && denied.text("shows_alerts") == "not_at_all")
+            #expect(denied.text("explanation")?.contains("It shows nothing now: the person has denied notifications") == true)
         }
     }
 }

@@ -14,6 +14,7 @@ struct InstallationListTests {
         let isThrottled: Bool
         let isStale: Bool
         let hasToken: Bool
+        let permission: String?
         /// Day of January 2026 on which it was last seen.
         let day: Int
 
@@ -24,6 +25,7 @@ struct InstallationListTests {
             isThrottled = number % 5 == 0
             isStale = number % 7 == 0
             hasToken = number % 6 != 0
+            permission = [nil, "not_determined", "provisional", "denied", "authorized", "ephemeral"][number / 4 % 6]
             day = 1 + number % 9
         }
 
@@ -142,6 +144,33 @@ struct InstallationListTests {
         }
     }
 
+    @Test("By permission, alone and with each other filter, for an app and for a user, page by page") func permissions() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let samples = (0..<150).map(Sample.init)
+            try await Self.insert(samples, into: running)
+            for permission in ["not_determined", "provisional", "denied", "authorized", "ephemeral", "unknown"] {
+                for (more, state, tag) in [("", nil, nil), ("&state=signed_in", "signed_in", nil), ("&tag=red", nil, "red")]
+                    as [(String, String?, String?)]
+                {
+                    let query = "permission=\(permission)&limit=7\(more)"
+                    let expected = samples.filter {
+                        $0.passes(state: state, tag: tag, after: nil, before: nil) && $0.permission ?? "unknown" == permission
+                    }
+                    #expect(!expected.isEmpty)
+                    let all = try await shop.pages("/v1/apps/shop/installations", query)
+                    #expect(all.flatMap { $0 } == expected.map(\.id).sorted().map(\.description), "\(query)")
+                    let adas = try await shop.pages("/v1/apps/shop/users/ada/installations", query)
+                    #expect(adas.flatMap { $0 } == expected.filter { $0.user == "ada" }.map(\.id).sorted().map(\.description), "\(query)")
+                }
+            }
+            let path = "/v1/apps/shop/installations?permission="
+            #expect(try await shop.get("\(path)none").code == "unsupported_value")
+            let cursor = try #require(try await shop.get("\(path)denied&limit=1").json.text("next_cursor"))
+            #expect(try await shop.get("\(path)unknown&limit=1&cursor=\(cursor)").code == "cursor_of_another_list")
+        }
+    }
+
     private static func insert(_ samples: [Sample], into running: RunningService) async throws {
         let app = try await running.app()
         for sample in samples {
@@ -149,8 +178,8 @@ struct InstallationListTests {
             let tags = sample.tag.map { [$0, "any"] } ?? []
             try await running.execute(
                 """
-                INSERT INTO installations (app_id, id, owner, registered_at, created_at, tags, throttled_until, stale_since)
-                VALUES (\(app.id), \(sample.id), \(sample.user), \(seen)::text::timestamptz, now(), \(tags),
+                INSERT INTO installations (app_id, id, owner, registered_at, created_at, tags, permission, throttled_until, stale_since)
+                VALUES (\(app.id), \(sample.id), \(sample.user), \(seen)::text::timestamptz, now(), \(tags), \(sample.permission),
                     now() + CASE WHEN \(sample.isThrottled) THEN interval '1 hour' ELSE interval '-1 hour' END,
                     CASE WHEN \(sample.isStale) THEN now() END)
                 """)

@@ -111,6 +111,34 @@ struct ReachabilityTests {
             Self.sentence(Self.state()) == "It has no alert token: its registration of 2026-01-01T00:00:00.000Z named none.")
     }
 
+    @Test(
+        "What the device shows of an alert: in a word, and in a sentence where that is not everything",
+        arguments: [
+            (.authorized, .fully, ""), (.ephemeral, .fully, ""), (nil, .unknown, ""),
+            (
+                .provisional, .quietly,
+                " It shows alerts quietly now, in Notification Center only: the permission is provisional, as the app last reported."
+            ),
+            (.denied, .notAtAll, " It shows nothing now: the person has denied notifications, as the app last reported."),
+            (
+                .notDetermined, .notAtAll,
+                " It shows nothing now: the app has not asked the person for the permission yet, as the app last reported."
+            ),
+        ] as [(Permission?, AlertDisplay, String)])
+    func permission(permission: Permission?, display: AlertDisplay, sentence: String) {
+        let active = ReachabilityState.Token(
+            id: 3, hint: "…00abcd", environment: "sandbox", purpose: "alert", registeredAt: Self.start, retired: nil)
+        var state = Self.state(tokens: [active])
+        state.permission = permission
+        #expect(Reachability(state, recent: []).display == display)
+        #expect(
+            Self.sentence(state)
+                == "Reachable: signed in, with an active alert token; it last registered on 2026-01-01T00:00:00.000Z.\(sentence)")
+        // What it would show is no matter where nothing comes.
+        state.tokens = []
+        #expect(!Self.sentence(state).contains("shows"))
+    }
+
     @Test("Reachable, with what may be in the way") func reachable() {
         let active = ReachabilityState.Token(
             id: 3, hint: "…00abcd", environment: "sandbox", purpose: "alert", registeredAt: Self.start, retired: nil)
@@ -121,6 +149,11 @@ struct ReachabilityTests {
         #expect(Self.sentence(state).hasPrefix("Reachable as far as is known, but stale since 2026-01-02"))
         state.throttledUntil = Self.start + Self.day
         #expect(Self.sentence(state) == "Reachable, but APNs asked to leave it alone until 2026-01-02T00:00:00.000Z.")
+        state.permission = .denied
+        #expect(
+            Self.sentence(state)
+                == "Reachable, but APNs asked to leave it alone until 2026-01-02T00:00:00.000Z. It shows nothing now: the person has denied notifications, as the app last reported."
+        )
         state.deregisteredAt = Self.start
         #expect(Self.sentence(state) == "Deregistered on 2026-01-01T00:00:00.000Z.")
     }

@@ -23,6 +23,16 @@ struct TagExpressionTests {
             (#""AND" OR "two words" OR "say \"hi\" \\""#, .any([.tag("AND"), .tag("two words"), .tag(#"say "hi" \"#)])),
             ("and OR größe-ß OR city=köln/zentrum", .any([.tag("and"), .tag("größe-ß"), .tag("city=köln/zentrum")])),
             (" \n\tx ", .tag("x")),
+            (
+                #"beta AND NOT permission:denied OR "permission:unknown""#,
+                .any([
+                    .all([.tag("beta"), .not(.permission(.reported(.denied)))]), .permission(.unknown),
+                ])
+            ),
+            (
+                "Permission:denied OR permission OR permissions:denied",
+                .any([.tag("Permission:denied"), .tag("permission"), .tag("permissions:denied")])
+            ),
         ] as [(String, TagExpression)])
     func parses(text: String, expected: TagExpression) throws {
         let expression = try TagExpression(text)
@@ -56,6 +66,12 @@ struct TagExpressionTests {
         (#"a OR """#, 6, "a tag has 1 to 64 bytes"),
         (String(repeating: "é", count: 33), 1, "a tag has 1 to 64 bytes"),
         ("a AND \"\u{0}\"", 7, "a tag has 1 to 64 bytes"),
+        ("a OR permission:", 6, "after permission: stands one of not_determined, provisional, denied, authorized, ephemeral, unknown"),
+        ("permission:Denied", 1, "after permission: stands one of"),
+        (#"NOT "permission: denied""#, 5, "after permission: stands one of"),
+        ("permission:\u{301}denied", 1, "after permission: stands one of"),
+        ("permission:denied beta", 19, "unexpected tag"),
+        ("beta permission:denied", 6, "unexpected permission"),
         (String(repeating: "(", count: 17) + "a", 17, "nested deeper than 16 levels"),
         (String(repeating: "NOT ", count: 17) + "a", 65, "nested deeper than 16 levels"),
         (Array(repeating: "t", count: 101).joined(separator: " OR "), 501, "more than 100 tags"),
@@ -77,8 +93,12 @@ struct TagExpressionTests {
         case 1: return .not(tree(depth: depth - 1, &random))
         case 2: return .all((0..<Int.random(in: 2...3, using: &random)).map { _ in tree(depth: depth - 1, within: 2, &random) })
         case 3: return .any((0..<Int.random(in: 2...3, using: &random)).map { _ in tree(depth: depth - 1, within: 3, &random) })
-        default: return .tag(tag(&random))
+        default: return Bool.random(using: &random) ? .tag(tag(&random)) : permission(&random)
         }
+    }
+
+    private static func permission(_ random: inout SeededGenerator) -> TagExpression {
+        .permission(ReportedPermission.allCases.randomElement(using: &random) ?? .unknown)
     }
 
     private static func tag(_ random: inout SeededGenerator) -> String {
@@ -121,6 +141,7 @@ struct TagExpressionTests {
 
     static let needed: [(String, [String]?)] = [
         ("a", ["a"]), ("NOT a", nil), ("a AND NOT b", ["a"]), ("a OR NOT b", nil), ("(a OR b) AND c", ["c"]), ("a OR b AND c", ["a", "b"]),
-        ("NOT a AND NOT b", nil), ("(a OR NOT b) AND (c OR d)", ["c", "d"]),
+        ("permission:denied", nil), ("a AND permission:denied", ["a"]), ("a OR permission:denied", nil), ("NOT a AND NOT b", nil),
+        ("(a OR NOT b) AND (c OR d)", ["c", "d"]),
     ]
 }

@@ -130,6 +130,42 @@ struct ValidationTests {
         }
     }
 
+    @Test("Validation counts the devices that would be reached by what they show of an alert") func displays() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.registerPermissions()
+            // Not reached, so not counted.
+            _ = try await shop.put(
+                "/v1/apps/shop/installations/\(installation(7))", #"{"user":"denied","tokens":[],"tags":["beta"],"permission":"denied"}"#)
+            let names = ReportedPermission.allCases.map { #""\#($0.rawValue)""# }.joined(separator: ",")
+            let ids = (1...7).map { #""\#(installation($0))""# }.joined(separator: ",")
+            let tokens = (1...6).map { #""\#(token($0))""# }.joined(separator: ",")
+            let everybody = "2 1 2 1"
+            for (to, expected) in [
+                (#"{"user":"denied"}"#, "0 0 1 0"), (#"{"user":"not_determined"}"#, "0 0 1 0"), (#"{"user":"provisional"}"#, "0 1 0 0"),
+                (#"{"user":"authorized"}"#, "1 0 0 0"), (#"{"user":"ephemeral"}"#, "1 0 0 0"), (#"{"user":"unknown"}"#, "0 0 0 1"),
+                (#"{"user":"nobody"}"#, "0 0 0 0"), (#"{"installation":"\#(installation(1))"}"#, "0 0 1 0"),
+                (#"{"users":[\#(names)]}"#, everybody), (#"{"installations":[\#(ids)]}"#, everybody),
+                (#"{"tokens":[\#(tokens),"\#(token(99))"]}"#, everybody), (#"{"tags":"beta"}"#, everybody),
+                (#"{"tags":"NOT muted"}"#, everybody), (#"{"all":true}"#, everybody),
+                (#"{"tags":"permission:denied OR permission:provisional"}"#, "0 1 1 0"),
+            ] {
+                let answer = try await Self.validate(shop, #"{"to":\#(to),"content":{"alert":"a"}}"#).json
+                let displays = try #require(answer["audience"]?["displays"], "\(to)")
+                let counts = ["fully", "quietly", "not_at_all", "unknown"].map { displays.number($0) ?? -1 }
+                #expect(counts.map(String.init).joined(separator: " ") == expected, "\(to)")
+                #expect(counts.reduce(0, +) == answer["audience"]?.number("devices"), "\(to)")
+                let isHidden = expected == "0 0 1 0"
+                #expect(answer["warnings"]?.arrayValue?.compactMap { $0.text("code") } == (isHidden ? ["not_shown"] : []), "\(to)")
+            }
+            // A list of one is a list, and other push types show nothing of the app's.
+            let list = try await Self.validate(shop, #"{"to":{"users":["denied"]},"content":{"alert":"a"}}"#).json
+            #expect(list["warnings"]?.arrayValue?.isEmpty == true)
+            let silent = try await Self.validate(shop, #"{"to":{"user":"denied"},"content":{"content_available":true}}"#).json
+            #expect(silent["audience"]?["displays"] == nil && silent["warnings"]?.arrayValue?.isEmpty == true)
+        }
+    }
+
     private static func validate(_ client: APITestClient, _ body: String) async throws -> APITestClient.Answer {
         try await client.post("/v1/apps/shop/notifications/validate", body)
     }

@@ -23,6 +23,7 @@ extension InstallationsCommand {
         @OptionGroup var options: InstallationOptions
         @Option(help: "Only this user's.") var user: String?
         @Option(help: "signed_in, signed_out, throttled, stale, or unreachable (no active token).") var state: String?
+        @Option(help: "not_determined, provisional, denied, authorized, ephemeral, or unknown (none reported).") var permission: String?
         @Option(help: "Only with this tag.") var tag: String?
         @Option(help: "Only registered at this moment or later (RFC 3339).") var seenAfter: String?
         @Option(help: "Only registered before this moment (RFC 3339).") var seenBefore: String?
@@ -36,7 +37,7 @@ extension InstallationsCommand {
 
         func run() async throws {
             let filters = [
-                ("state", state), ("tag", tag), ("seen_after", seenAfter), ("seen_before", seenBefore),
+                ("state", state), ("permission", permission), ("tag", tag), ("seen_after", seenAfter), ("seen_before", seenBefore),
                 ("tokens", fullTokens ? "full" : nil),
             ]
             let path = "/v1/apps/\(options.app.percentEncoded)\(user.map { "/users/\($0.percentEncoded)" } ?? "")/installations"

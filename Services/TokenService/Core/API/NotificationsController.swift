@@ -94,7 +94,7 @@ struct NotificationsController: Sendable {
                 request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
             )
         }
-        request.warnings += request.warnings(recentBackgroundPushes: recent)
+        request.warnings += request.warnings(recentBackgroundPushes: recent) + request.warnings(audience: audience)
         let validation = NotificationValidation(request: request, bundleID: app.bundleID, audience: audience)
         return JSONAnswer.response(.ok, NotificationValidation.response, validation)
     }

@@ -77,8 +77,9 @@ extension APICall {
             throw APIError.invalid("tag", "out_of_range", "must be 1 to \(InstallationFilter.maximumTagBytes) bytes of UTF-8")
         }
         return InstallationFilter(
-            state: try choice("state", of: InstallationFilter.State.self), tag: tag, seenAfter: try moment("seen_after"),
-            seenBefore: try moment("seen_before"))
+            state: try choice("state", of: InstallationFilter.State.self),
+            permission: try choice("permission", of: ReportedPermission.self),
+            tag: tag, seenAfter: try moment("seen_after"), seenBefore: try moment("seen_before"))
     }
 
     /// The value of `tokens`.

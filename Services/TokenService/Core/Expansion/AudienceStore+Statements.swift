@@ -27,7 +27,7 @@ extension AudienceStore {
     // late. `has_moved`: the token has moved between installations since fan-out may have begun, so that it may be in a job already; few
     // tokens have registered since then.
 
-    /// The installations up to an ordinal that have the target's tags.
+    /// The installations up to an ordinal that match the target's expression.
     static func pageOfApp(_ audience: Audience, through last: Int64) -> PostgresQuery {
         let began = audience.beganAt
         return """
@@ -39,7 +39,7 @@ extension AudienceStore {
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
                 WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
-                    AND array_to_tsvector(i.tags) @@ f.query
+                    AND audience_words(i.tags, i.permission) @@ f.query
                 ORDER BY i.ordinal
             ) AS i
             CROSS JOIN LATERAL (
@@ -79,7 +79,7 @@ extension AudienceStore {
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, place
                 FROM unnest(\(installations)::uuid[]) WITH ORDINALITY AS tagged (id, place)
                 CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id LIMIT 1) AS i
-                WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ f.query
+                WHERE i.deregistered_at IS NULL AND audience_words(i.tags, i.permission) @@ f.query
                 ORDER BY place
             ) AS i
             CROSS JOIN LATERAL (

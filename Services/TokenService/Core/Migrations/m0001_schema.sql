@@ -178,8 +178,15 @@ CREATE FUNCTION has_active_token(i installations) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active');
 
+-- The words that a tag expression is judged by: the tags, and the permission as a word that no tag may be.
+CREATE FUNCTION audience_words(tags text[], permission text) RETURNS tsvector
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN array_to_tsvector(array_append(tags, 'permission:' || coalesce(permission, 'unknown')));
+
 -- Whether a list with these filters shows the installation. NULL: without the filter.
-CREATE FUNCTION is_listed(i installations, state text, tag text, seen_after timestamptz, seen_before timestamptz) RETURNS boolean
+CREATE FUNCTION is_listed(
+    i installations, state text, permission text, tag text, seen_after timestamptz, seen_before timestamptz
+) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN i.deregistered_at IS NULL
     AND CASE state
@@ -189,6 +196,7 @@ RETURN i.deregistered_at IS NULL
         WHEN 'stale' THEN i.stale_since IS NOT NULL
         WHEN 'unreachable' THEN NOT has_active_token(i)
         ELSE true END
+    AND (permission IS NULL OR coalesce(i.permission, 'unknown') = permission)
     AND (tag IS NULL OR i.tags @> ARRAY[tag])
     AND (seen_after IS NULL OR i.registered_at >= seen_after) AND (seen_before IS NULL OR i.registered_at < seen_before);
 

@@ -204,7 +204,7 @@ package struct JobStore {
                 SELECT t.id, t.token, t.environment, t.state = 'active' AS is_active, i.id AS installation, i.owner_epoch, n.id AS notification,
                     t.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
                     (i.deregistered_at IS NULL AND (
-                        f.target = 'all' OR array_to_tsvector(i.tags) @@ f.query
+                        f.target = 'all' OR audience_words(i.tags, i.permission) @@ f.query
                         OR EXISTS (
                             SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.owner = i.owner)
                         OR EXISTS (

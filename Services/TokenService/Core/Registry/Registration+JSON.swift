@@ -87,7 +87,13 @@ extension JSONObjectReader {
         return purpose
     }
 
-    mutating func tags() -> [String] { optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? [] }
+    mutating func tags() -> [String] {
+        let tags = optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? []
+        for index in tags.indices where ReportedPermission.isWord(tags[index]) {
+            problem("tags", step: "/\(index)", "not_allowed", "permission:… stands for the field permission in a tag expression")
+        }
+        return tags
+    }
 
     /// A required field that may be null: a registration that forgets its user must not sign a user out.
     mutating func nullableUser(_ key: String) -> StatedUser? {
@@ -165,7 +171,11 @@ extension InstallationProfile {
         .optional("permission", .word, "Whether the person lets the app show notifications; `provisional`: quietly.") { $0.permission },
     ]
     static let stated =
-        texts.flatMap(\.described).map { JSONSchema.Field.omissible($0.name, $0.schema) } + [.omissible("tags", .array(.tag, maximum: 100))]
+        texts.flatMap(\.described).map { JSONSchema.Field.omissible($0.name, $0.schema) } + [
+            .omissible(
+                "tags", .array(.tag, maximum: 100),
+                "None begins with `permission:`, which stands for the permission in a tag expression.")
+        ]
 }
 
 extension JSONSchema {

@@ -98,6 +98,7 @@ extension Parameter {
             .query(
                 "state", .words(InstallationFilter.State.self),
                 "`unreachable`: without an active token."),
+            .query("permission", .words(ReportedPermission.self), "With this permission; `unknown`: the app has reported none."),
             .query("tag", .string(64), "With this tag."),
             .query("seen_after", .time, "Registered at or after."),
             .query("seen_before", .time, "Registered before."),

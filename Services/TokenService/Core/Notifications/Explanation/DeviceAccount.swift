@@ -35,8 +35,8 @@ struct DeviceAccount {
         wasReached = !deliveries.isEmpty || !counted.isEmpty
         guard wasReached else {
             let (step, fate) = absence
-            steps = [step]
             fates = [fate]
+            steps = [step] + display
             return
         }
         for delivery in deliveries {
@@ -49,7 +49,22 @@ struct DeviceAccount {
             steps += more
             fates.append(fate)
         }
+        steps += display
         if fates.contains(where: { $0 != .accepted }) { steps += changes }
+    }
+
+    /// APNs accepted it, but the device shows no alerts now.
+    var isHidden: Bool {
+        notification.pushType == .alert && fates.contains(.accepted) && AlertDisplay(installation.permission) == .notAtAll
+    }
+
+    /// What the device shows of an alert that it got, or may still get, if that is not everything.
+    private var display: [Step] {
+        guard notification.pushType == .alert, fates.contains(where: { [.accepted, .waiting, .unanswered].contains($0) }),
+            let permission = installation.permission, let limit = permission.alertLimit
+        else { return [] }
+        let what: Explanation.What = AlertDisplay(permission) == .quietly ? .shownQuietly : .notShown
+        return [step(nil, what, "The device \(limit), as the app last reported.") { $0.reason = permission.rawValue }]
     }
 
     /// A job knows tokens only. The times at which the user was signed in show whose they were.

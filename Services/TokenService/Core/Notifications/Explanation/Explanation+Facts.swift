@@ -6,6 +6,7 @@ extension Explanation {
         let notification = facts.notification
         var steps = notification.beginning
         var fates: [DeviceAccount.Fate] = []
+        var isHidden = true
         if notification.excludesUser {
             steps.append(notification.exclusion(of: facts.user))
             fates.append(.notAddressed)
@@ -27,6 +28,7 @@ extension Explanation {
             if notification.excludesUser, !account.wasReached { continue }
             steps += account.steps
             fates += account.fates
+            if account.fates.contains(.accepted), !account.isHidden { isHidden = false }
         }
         let conclusion = Self.conclusion(fates, notification)
         if conclusion == .waiting || fates.contains(.waiting) { steps += facts.holds.map { $0.step(of: notification) } }
@@ -34,7 +36,8 @@ extension Explanation {
         self.init(
             notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts,
             conclusion: conclusion,
-            summary: Self.summary(conclusion, fates, steps, user: facts.user), steps: Self.ordered(steps), isCutShort: facts.isCutShort)
+            summary: Self.summary(conclusion, fates, steps, user: facts.user, isHidden: isHidden), steps: Self.ordered(steps),
+            isCutShort: facts.isCutShort)
     }
 
     /// By time; a step without a time stays behind the step that it follows from.
@@ -59,14 +62,19 @@ extension Explanation {
         return mayStillBegin && notification.isFannedOut ? .waiting : .notSent
     }
 
+    /// - Parameter isHidden: No device for which APNs accepted it shows alerts now.
     private static func summary(
-        _ conclusion: Conclusion, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String
+        _ conclusion: Conclusion, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String, isHidden: Bool
     ) -> String {
         switch conclusion {
         case .sent:
             let all = fates.count { [.accepted, .waiting, .stopped, .unanswered].contains($0) }
             let accepted = fates.count { $0 == .accepted }
-            return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); what the device did with it APNs does not report."
+            let rest =
+                isHidden
+                ? "no device shows it now, because the person has not allowed notifications"
+                : "what the device did with it APNs does not report"
+            return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); \(rest)."
         case .waiting: return "Waiting: \(reason(steps, of: .waiting) ?? "it is not over yet.")"
         case .unknown: return "Unknown: \(reason(steps, of: .unknown) ?? "it was sent and no answer came, so it may have arrived.")"
         case .notSent: return "Not sent: \(reason(steps, of: .notSent) ?? "nothing was there to send to.")"

@@ -107,6 +107,8 @@ extension Explanation {
         case deregistered
         case fenced
         case throttled
+        case notShown = "not_shown"
+        case shownQuietly = "shown_quietly"
         case tokenChanged = "token_changed"
     }
 }

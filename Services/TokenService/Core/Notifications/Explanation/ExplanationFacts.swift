@@ -55,6 +55,8 @@ package struct ExplanationFacts: Sendable {
         package var signedOutReason: String?
         package var deregisteredAt: Int64?
         package var throttledUntil: Int64?
+        /// As the app last reported it.
+        package var permission: Permission?
         /// The target names the installation, or a token that it held.
         package var isNamed = false
         /// For a named target, the epoch at acceptance; nil if it was not stored.

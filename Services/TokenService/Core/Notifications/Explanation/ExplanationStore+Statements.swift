@@ -40,9 +40,10 @@ extension ExplanationStore {
 
     func states(of installations: [PushID], for notification: PushID) -> PostgresQuery {
         """
-        SELECT i.id, i.signed_out_reason, i.deregistered_at,
+        SELECT i.id, i.signed_out_reason, i.deregistered_at, i.permission,
             CASE WHEN i.throttled_until > now() THEN i.throttled_until END AS throttled_until,
-            x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch, array_to_tsvector(i.tags) @@ f.query AS matches_tags,
+            x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch,
+            audience_words(i.tags, i.permission) @@ f.query AS matches_tags,
             coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id LIMIT 1) AS i

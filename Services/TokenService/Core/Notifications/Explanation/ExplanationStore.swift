@@ -119,6 +119,7 @@ extension ExplanationFacts.Installation {
         signedOutReason = try row["signed_out_reason"]
         deregisteredAt = try row.milliseconds("deregistered_at")
         throttledUntil = try row.milliseconds("throttled_until")
+        permission = try row["permission"]
         isNamed = try row["is_named"]
         namedEpoch = try row["named_epoch"]
         matchesTags = try row["matches_tags"]

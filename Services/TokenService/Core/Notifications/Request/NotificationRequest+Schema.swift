@@ -85,7 +85,11 @@ extension NotificationRequest {
                 [
                     .required(
                         "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
-                        "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags."
+                        """
+                        NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. \
+                        `permission:denied` stands for the permission that the app last reported; `permission:unknown`: none. At most \
+                        100 tags.
+                        """
                     )
                 ]),
             .request("AllTarget", [.required("all", .boolean.example(true), "Every installation of the app; true.")])))

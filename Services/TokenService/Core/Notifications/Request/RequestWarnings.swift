@@ -109,4 +109,14 @@ extension NotificationRequest {
         guard pushType == .background, recentBackgroundPushes >= Self.backgroundPushesPerHour else { return [] }
         return [NotificationWarning(.frequentBackground, at: "/to")]
     }
+
+    /// - Parameter audience: Of this request.
+    package func warnings(audience: AudienceEstimate) -> [NotificationWarning] {
+        switch target {
+        case .user, .installation: break
+        case .users, .installations, .tokens, .tags, .all: return []
+        }
+        guard audience.reachable > 0, audience.displays?[.notAtAll] == audience.reachable else { return [] }
+        return [NotificationWarning(.notShown, at: "/to")]
+    }
 }

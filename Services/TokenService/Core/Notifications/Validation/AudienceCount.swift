@@ -14,45 +14,49 @@ package struct AudienceCount {
     }
 
     package func estimate(_ request: NotificationRequest) throws -> AudienceEstimate {
-        switch request.target {
-        case .user(let name): try estimate(users([name], for: request))
-        case .users(let names): try estimate(users(names, for: request))
-        case .installation(let id): try estimate(installations([id], for: request))
-        case .installations(let ids): try estimate(installations(ids, for: request))
-        case .tokens(let tokens): try estimate(self.tokens(tokens.map(\.bytes), for: request))
-        case .all: try estimate(first(matching: nil, for: request))
-        case .tags(let expression):
-            if let needed = expression.neededTags {
-                try estimate(tagged(needed, matching: expression.searchText, for: request))
-            } else {
-                try estimate(first(matching: expression.searchText, for: request))
-            }
-        }
-    }
-
-    /// The reason `more` means that not every device was read.
-    private func estimate(_ query: PostgresQuery) throws -> AudienceEstimate {
-        var estimate = AudienceEstimate(devices: [:], deliveries: 0, isLowerBound: false)
+        var estimate = AudienceEstimate(devices: [:], deliveries: 0, displays: [:], isLowerBound: false)
         var counted = 0
-        for row in try session.execute(query) {
+        // The reason `more` means that not every device was read.
+        for row in try session.execute(query(for: request)) {
             let (name, devices, tokens): (String, Int, Int) = (try row["reason"], try row["devices"], try row["tokens"])
             guard name != "more" else {
                 estimate.isLowerBound = true
                 continue
             }
             guard let reason = AudienceEstimate.Reason(rawValue: name) else { throw CorruptRow(table: "installations") }
-            estimate.devices[reason] = devices
+            estimate.devices[reason, default: 0] += devices
+            if reason.effect != .notSent { estimate.displays?[AlertDisplay(try row["permission"]), default: 0] += devices }
             estimate.deliveries += tokens
             counted += devices
         }
         if counted >= AudienceEstimate.maximumDevices { estimate.isLowerBound = true }
+        if request.pushType != .alert { estimate.displays = nil }
         return estimate
+    }
+
+    /// - Returns: a row for each reason and permission.
+    private func query(for request: NotificationRequest) -> PostgresQuery {
+        switch request.target {
+        case .user(let name): users([name], for: request)
+        case .users(let names): users(names, for: request)
+        case .installation(let id): installations([id], for: request)
+        case .installations(let ids): installations(ids, for: request)
+        case .tokens(let tokens): self.tokens(tokens.map(\.bytes), for: request)
+        case .all: first(matching: nil, for: request)
+        case .tags(let expression):
+            if let needed = expression.neededTags {
+                tagged(needed, matching: expression.searchText, for: request)
+            } else {
+                first(matching: expression.searchText, for: request)
+            }
+        }
     }
 
     private func users(_ names: [String], for request: NotificationRequest) -> PostgresQuery {
         let timing = request.timing
         return """
-            SELECT coalesce(r.reason, 'unknown_user') AS reason, count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens
+            SELECT coalesce(r.reason, 'unknown_user') AS reason, (i).permission, count(*) AS devices,
+                coalesce(sum(r.tokens), 0)::bigint AS tokens
             FROM (
                 SELECT i FROM unnest(\(names)::text[]) AS u (name)
                 LEFT JOIN installations i ON i.app_id = \(app.id) AND i.owner = u.name LIMIT 10000
@@ -60,7 +64,7 @@ package struct AudienceCount {
             LEFT JOIN LATERAL reach_of(
                 i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r ON i IS DISTINCT FROM NULL
-            GROUP BY 1
+            GROUP BY 1, 2
             """
     }
 
@@ -68,14 +72,14 @@ package struct AudienceCount {
         let timing = request.timing
         return """
             SELECT CASE WHEN (i).deregistered_at IS NOT NULL THEN 'deregistered' ELSE coalesce(r.reason, 'unknown_installation') END AS reason,
-                count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens
+                (i).permission, count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens
             FROM (
                 SELECT i FROM unnest(\(ids)::uuid[]) AS u (id) LEFT JOIN installations i ON i.app_id = \(app.id) AND i.id = u.id
             ) AS asked
             LEFT JOIN LATERAL reach_of(
                 i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r ON i IS DISTINCT FROM NULL
-            GROUP BY 1
+            GROUP BY 1, 2
             """
     }
 
@@ -83,16 +87,16 @@ package struct AudienceCount {
     private func tokens(_ tokens: [[UInt8]], for request: NotificationRequest) -> PostgresQuery {
         let (timing, purpose) = (request.timing, request.purpose)
         return """
-            SELECT reason, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens
+            SELECT reason, permission, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens
             FROM (
-                SELECT live.ordinal, coalesce(live.reason, CASE (
+                SELECT live.ordinal, live.permission, coalesce(live.reason, CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = \(app.id) AND t.token = u.token AND t.purpose = \(purpose))
                     WHEN true THEN 'quarantined' WHEN false THEN 'token_retired'
                     ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app.id) AND t.token = u.token)
                         THEN 'other_purpose' ELSE 'unknown_token' END END) AS reason
                 FROM unnest(\(tokens)::bytea[]) AS u (token) LEFT JOIN LATERAL (
-                    SELECT i.ordinal, r.reason
+                    SELECT i.ordinal, i.permission, r.reason
                     FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                     CROSS JOIN LATERAL reach_of(
                         i, \(purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
@@ -100,7 +104,7 @@ package struct AudienceCount {
                     -- IS TRUE: by the token, of all indexes that begin with the app.
                     WHERE t.app_id = \(app.id) AND t.token = u.token AND (t.purpose = \(purpose) AND t.state = 'active') IS TRUE
                 ) AS live ON true
-            ) AS judged GROUP BY reason
+            ) AS judged GROUP BY reason, permission
             """
     }
 
@@ -109,15 +113,15 @@ package struct AudienceCount {
         let timing = request.timing
         return """
             WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = \(app.id) ORDER BY id LIMIT 10000)
-            SELECT r.reason, count(*) AS devices, sum(r.tokens)::bigint AS tokens
+            SELECT r.reason, i.permission, count(*) AS devices, sum(r.tokens)::bigint AS tokens
             FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
             CROSS JOIN LATERAL reach_of(
                 i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r
             WHERE a.deregistered_at IS NULL
-                AND (\(search)::text IS NULL OR array_to_tsvector(a.tags) @@ \(search)::text::tsquery)
-            GROUP BY r.reason
-            UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
+                AND (\(search)::text IS NULL OR audience_words(a.tags, a.permission) @@ \(search)::text::tsquery)
+            GROUP BY r.reason, i.permission
+            UNION ALL SELECT 'more', NULL, 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
             """
     }
 
@@ -126,18 +130,19 @@ package struct AudienceCount {
         let timing = request.timing
         return """
             WITH found AS MATERIALIZED (
-                SELECT app_id, id, tags, deregistered_at FROM installations WHERE tags && \(needed) AND tags <> '{}' LIMIT 50000
+                SELECT app_id, id, tags, permission, deregistered_at FROM installations WHERE tags && \(needed) AND tags <> '{}' LIMIT 50000
             ), asked AS MATERIALIZED (
                 SELECT app_id, id FROM found
-                WHERE app_id = \(app.id) AND deregistered_at IS NULL AND array_to_tsvector(tags) @@ \(search)::text::tsquery LIMIT 10000
+                WHERE app_id = \(app.id) AND deregistered_at IS NULL AND audience_words(tags, permission) @@ \(search)::text::tsquery
+                LIMIT 10000
             )
-            SELECT r.reason, count(*) AS devices, sum(r.tokens)::bigint AS tokens
+            SELECT r.reason, i.permission, count(*) AS devices, sum(r.tokens)::bigint AS tokens
             FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
             CROSS JOIN LATERAL reach_of(
                 i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r
-            GROUP BY r.reason
-            UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM found) >= 50000
+            GROUP BY r.reason, i.permission
+            UNION ALL SELECT 'more', NULL, 0, 0 WHERE (SELECT count(*) FROM found) >= 50000
             """
     }
 

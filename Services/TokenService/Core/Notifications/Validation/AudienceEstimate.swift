@@ -9,6 +9,8 @@ package struct AudienceEstimate: Equatable, Sendable {
     package var devices: [Reason: Int]
     /// Tokens that would be sent to: a device may have one in each environment.
     package var deliveries: Int
+    /// The reachable devices by what they show of an alert; nil for any other push type.
+    package var displays: [AlertDisplay: Int]?
     /// There may be more of each.
     package var isLowerBound: Bool
 
@@ -39,11 +41,22 @@ package struct AudienceEstimate: Equatable, Sendable {
         [
             .required("devices", .count, "Would be sent to, some of them later.") { $0.reachable },
             .required("deliveries", .count, "Tokens: a device may have one in each environment.") { $0.deliveries },
+            .optional(
+                "displays", displays, "Of an alert: how many of these devices show it, by the permissions that the app last reported."
+            ) {
+                $0.displays
+            },
             .required("is_lower_bound", .boolean, "Not everything was looked at: there may be more.") { $0.isLowerBound },
             .required("reasons", .array(reason), "Why devices would not be sent to, or not at once.") { estimate in
                 Reason.allCases.filter { $0 != .ready }.map { ($0, estimate.devices[$0, default: 0]) }.filter { $0.1 > 0 }
             },
         ])
+
+    private static let displays = ResponseSchema<[AlertDisplay: Int]>.object(
+        "AudienceDisplays",
+        AlertDisplay.allCases.map { display in
+            .required(display.rawValue, .count, display.meaning) { $0[display, default: 0] }
+        })
 
     private static let reason = ResponseSchema<(reason: Reason, devices: Int)>.object(
         "AudienceReason",
@@ -80,6 +93,17 @@ extension AudienceEstimate.Reason {
         case .unknownInstallation: "there is no such installation"
         case .unknownToken: "no installation has registered this token"
         case .deregistered: "the installation was deregistered"
+        }
+    }
+}
+
+extension AlertDisplay {
+    fileprivate var meaning: String {
+        switch self {
+        case .fully: "The person allows notifications: `authorized`, `ephemeral`."
+        case .quietly: "In Notification Center only: `provisional`."
+        case .notAtAll: "`denied`, `not_determined`."
+        case .unknown: "The app has reported no permission."
         }
     }
 }

@@ -1,9 +1,10 @@
 /// An expression as a search in PostgreSQL.
 extension TagExpression {
-    /// As the text of a `tsquery`, for `array_to_tsvector(tags) @@ …`.
+    /// As the text of a `tsquery`, for `audience_words(tags, permission) @@ …`.
     var searchText: String {
         switch self {
         case .tag(let tag): "'" + tag.replacing("\\", with: "\\\\").replacing("'", with: "''") + "'"
+        case .permission(let permission): "'" + permission.word + "'"
         case .not(let operand): "!(" + operand.searchText + ")"
         case .all(let operands): "(" + operands.map(\.searchText).joined(separator: " & ") + ")"
         case .any(let operands): "(" + operands.map(\.searchText).joined(separator: " | ") + ")"
@@ -19,11 +20,12 @@ extension TagExpression {
         }
     }
 
-    /// Tags of which each matching installation has at least one, as few as possible; nil if there are none.
+    /// Tags of which each matching installation has at least one, as few as possible; nil if there are none. The index on tags does not know
+    /// permissions.
     var neededTags: [String]? {
         switch self {
         case .tag(let tag): [tag]
-        case .not: nil
+        case .not, .permission: nil
         case .all(let operands): operands.compactMap(\.neededTags).min { $0.count < $1.count }
         case .any(let operands):
             operands.reduce(into: [String]?.some([])) { needed, operand in
@@ -37,7 +39,7 @@ extension TagExpression {
     var neededAlternatives: [[String]] {
         switch self {
         case .all(let operands): operands.flatMap(\.neededAlternatives)
-        case .tag, .not, .any: neededTags.map { [$0] } ?? []
+        case .tag, .permission, .not, .any: neededTags.map { [$0] } ?? []
         }
     }
 }

@@ -23,12 +23,13 @@ extension InstallationProfile {
         appVersion = try row["app_version"]
         osVersion = try row["os_version"]
         deviceModel = try row["device_model"]
-        permission = (try row["permission"] as String?).flatMap { Permission(rawValue: $0) }
+        permission = try row["permission"]
         tags = try row["tags"]
     }
 }
 
 extension SignOutReason: PostgresEncodable, PostgresDecodable {}
+extension Permission: PostgresDecodable {}
 extension Purpose: PostgresEncodable, PostgresDecodable {}
 extension TokenState.RetiredReason: PostgresEncodable, PostgresDecodable {}
 

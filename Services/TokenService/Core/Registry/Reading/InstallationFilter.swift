@@ -13,14 +13,18 @@ package struct InstallationFilter: Hashable, Sendable {
     package static let maximumTagBytes = 64
 
     package var state: State?
+    package var permission: ReportedPermission?
     package var tag: String?
     /// Last registered at that moment or later; UNIX milliseconds.
     package var seenAfter: Int64?
     /// Last registered before that moment, so that windows with a common border share no installation; UNIX milliseconds.
     package var seenBefore: Int64?
 
-    package init(state: State? = nil, tag: String? = nil, seenAfter: Int64? = nil, seenBefore: Int64? = nil) {
+    package init(
+        state: State? = nil, permission: ReportedPermission? = nil, tag: String? = nil, seenAfter: Int64? = nil, seenBefore: Int64? = nil
+    ) {
         self.state = state
+        self.permission = permission
         self.tag = tag
         self.seenAfter = seenAfter
         self.seenBefore = seenBefore

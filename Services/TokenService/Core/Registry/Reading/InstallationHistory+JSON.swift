@@ -18,6 +18,7 @@ extension InstallationHistory {
                 $0.page.reachability.isReachable
             },
             .required("reachable_purposes", .array(.text(.purpose))) { $0.page.reachability.purposes },
+            .required("shows_alerts", .word, "By the permission that the app last reported.") { $0.page.reachability.display },
             .required("explanation", .text(.string().example("Reachable: signed in, with an active alert token."))) {
                 $0.page.reachability.explanation
             },

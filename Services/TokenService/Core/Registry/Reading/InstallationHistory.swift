@@ -60,7 +60,7 @@ extension ReachabilityState {
             deregisteredAt: try row.milliseconds("deregistered_at"),
             throttledUntil: isThrottled == true ? try row.milliseconds("throttled_until") : nil,
             staleSince: try row.milliseconds("stale_since"), registeredAt: try row.milliseconds("registered_at"),
-            tokens: try tokens.map { row in try Token(row) })
+            permission: try row["permission"], tokens: try tokens.map { row in try Token(row) })
     }
 }
 

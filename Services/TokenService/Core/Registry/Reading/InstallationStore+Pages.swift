@@ -28,7 +28,9 @@ extension InstallationStore {
         let found: [PushID] = try session.execute(
             """
             SELECT id FROM (SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND id > \(after) ORDER BY id LIMIT 5000) AS scanned
-            WHERE is_listed(row, \(filter.state?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter), \(milliseconds: filter.seenBefore))
+            WHERE is_listed(
+                row, \(filter.state?.rawValue), \(filter.permission?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter),
+                \(milliseconds: filter.seenBefore))
             ORDER BY id LIMIT \(limit)
             """
         ).column("id")
@@ -48,7 +50,9 @@ extension InstallationStore {
                 SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND owner = \(user) AND id > \(after)
                 ORDER BY id LIMIT 5000
             ) AS scanned
-            WHERE is_listed(row, \(filter.state?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter), \(milliseconds: filter.seenBefore))
+            WHERE is_listed(
+                row, \(filter.state?.rawValue), \(filter.permission?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter),
+                \(milliseconds: filter.seenBefore))
             ORDER BY id LIMIT \(limit)
             """
         ).column("id")
@@ -73,7 +77,9 @@ extension InstallationStore {
         let found: [PushID] = try session.execute(
             """
             SELECT id FROM installations i WHERE app_id = \(app.id) AND id = ANY (\(ours))
-                AND is_listed(i, \(filter.state?.rawValue), NULL, \(milliseconds: filter.seenAfter), \(milliseconds: filter.seenBefore))
+                AND is_listed(
+                    i, \(filter.state?.rawValue), \(filter.permission?.rawValue), NULL, \(milliseconds: filter.seenAfter),
+                    \(milliseconds: filter.seenBefore))
             ORDER BY id LIMIT \(limit)
             """
         ).column("id")

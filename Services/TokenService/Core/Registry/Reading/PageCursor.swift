@@ -60,8 +60,8 @@ extension InstallationList {
 
     private func identity(_ app: App) -> [String?] {
         [
-            "installations", "\(app.id)", user, filter.state?.rawValue, filter.tag, filter.seenAfter.map { "\($0)" },
-            filter.seenBefore.map { "\($0)" },
+            "installations", "\(app.id)", user, filter.state?.rawValue, filter.permission?.rawValue, filter.tag,
+            filter.seenAfter.map { "\($0)" }, filter.seenBefore.map { "\($0)" },
         ]
     }
 }

@@ -6,6 +6,7 @@ package struct Reachability: Equatable, Sendable {
     package var isReachable: Bool
     /// Of the active tokens, while a user is signed in.
     package var purposes: [String]
+    package var display: AlertDisplay
     package var explanation: String
 
     /// - Parameters:
@@ -14,31 +15,33 @@ package struct Reachability: Equatable, Sendable {
     package init(_ state: ReachabilityState?, recent: [HistoryEntry]) {
         let causes = ReachabilityCauses(recent: recent)
         guard let state else {
-            self.init(unreachable: causes.ofAbsence())
+            self.init(unreachable: causes.ofAbsence(), .unknown)
             return
         }
         if let at = state.deregisteredAt {
-            self.init(unreachable: "Deregistered on \(RFC3339.text(milliseconds: at))\(causes.deregistration(state)).")
+            self.init(unreachable: "Deregistered on \(RFC3339.text(milliseconds: at))\(causes.deregistration(state)).", .unknown)
             return
         }
+        let display = AlertDisplay(state.permission)
         guard state.isSignedIn else {
-            self.init(unreachable: causes.ofSignOut(state))
+            self.init(unreachable: causes.ofSignOut(state), display)
             return
         }
         let purposes = Set(state.tokens.filter { $0.retired == nil }.map(\.purpose)).sorted()
         let isReachable = purposes.contains(ReachabilityCauses.purpose)
         self.init(
-            isReachable: isReachable, purposes: purposes,
+            isReachable: isReachable, purposes: purposes, display: display,
             explanation: isReachable ? causes.ofReach(state) : causes.ofMissingToken(state))
     }
 
-    private init(unreachable explanation: String) {
-        self.init(isReachable: false, purposes: [], explanation: explanation)
+    private init(unreachable explanation: String, _ display: AlertDisplay) {
+        self.init(isReachable: false, purposes: [], display: display, explanation: explanation)
     }
 
-    private init(isReachable: Bool, purposes: [String], explanation: String) {
+    private init(isReachable: Bool, purposes: [String], display: AlertDisplay, explanation: String) {
         self.isReachable = isReachable
         self.purposes = purposes
+        self.display = display
         self.explanation = explanation
     }
 }

@@ -31,6 +31,12 @@ struct ReachabilityCauses {
     }
 
     func ofReach(_ state: ReachabilityState) -> String {
+        let limit = state.permission?.alertLimit.map { " It \($0), as the app last reported." } ?? ""
+        return reach(state) + limit
+    }
+
+    /// Without the permission.
+    private func reach(_ state: ReachabilityState) -> String {
         if let until = state.throttledUntil { return "Reachable, but APNs asked to leave it alone until \(Self.text(until))." }
         let seen = Self.text(state.registeredAt)
         if let since = state.staleSince {

@@ -7,11 +7,12 @@ package struct ReachabilityState: Equatable, Sendable {
     package var throttledUntil: Int64?
     package var staleSince: Int64?
     package var registeredAt: Int64
+    package var permission: Permission?
     package var tokens: [Token]
 
     package init(
         isSignedIn: Bool, signedOutReason: String? = nil, deregisteredAt: Int64? = nil, throttledUntil: Int64? = nil,
-        staleSince: Int64? = nil, registeredAt: Int64, tokens: [Token]
+        staleSince: Int64? = nil, registeredAt: Int64, permission: Permission? = nil, tokens: [Token]
     ) {
         self.isSignedIn = isSignedIn
         self.signedOutReason = signedOutReason
@@ -19,6 +20,7 @@ package struct ReachabilityState: Equatable, Sendable {
         self.throttledUntil = throttledUntil
         self.staleSince = staleSince
         self.registeredAt = registeredAt
+        self.permission = permission
         self.tokens = tokens
     }
 

@@ -21,6 +21,7 @@ extension TagExpression {
 
     /// Reads `ios-17 AND (beta OR staff) AND NOT muted`. NOT binds closest, then AND, then OR; the operators are in capitals. A tag with
     /// blanks, or one that looks like an operator, stands in double quotes, in which `\"` is a quote and `\\` a backslash.
+    /// `permission:denied` stands for the permission that the app last reported.
     package init(_ text: String) throws(Fault) {
         var parser = try TagParser(text)
         self = try parser.expression()
@@ -68,12 +69,11 @@ private struct TagParser {
     private mutating func factor() throws(TagExpression.Fault) -> TagExpression {
         switch token.kind {
         case .tag(let tag):
-            terms += 1
-            guard terms <= TagExpression.maximumTerms else {
-                throw .init(at: token.position, "more than \(TagExpression.maximumTerms) tags")
-            }
-            try advance()
+            try take()
             return .tag(tag)
+        case .permission(let permission):
+            try take()
+            return .permission(permission)
         case .not:
             try descend()
             let operand = try factor()
@@ -88,6 +88,14 @@ private struct TagParser {
             return inner
         case .and, .or, .close, .end: throw unexpected("a tag, NOT or '('")
         }
+    }
+
+    private mutating func take() throws(TagExpression.Fault) {
+        terms += 1
+        guard terms <= TagExpression.maximumTerms else {
+            throw .init(at: token.position, "more than \(TagExpression.maximumTerms) tags")
+        }
+        try advance()
     }
 
     private mutating func descend() throws(TagExpression.Fault) {

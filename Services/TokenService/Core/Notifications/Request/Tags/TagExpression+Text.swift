@@ -3,6 +3,7 @@ extension TagExpression: CustomStringConvertible {
     package var description: String {
         switch self {
         case .tag(let tag): TagToken.text(of: tag)
+        case .permission(let permission): TagToken.text(of: permission.word)
         case .not(let operand): "NOT " + operand.operand(of: .not)
         case .all(let operands): operands.map { $0.operand(of: .all) }.joined(separator: " AND ")
         case .any(let operands): operands.map { $0.operand(of: .any) }.joined(separator: " OR ")
@@ -16,7 +17,7 @@ extension TagExpression: CustomStringConvertible {
 
     private var operation: Operation? {
         switch self {
-        case .tag: nil
+        case .tag, .permission: nil
         case .not: .not
         case .all: .all
         case .any: .any

@@ -2,6 +2,7 @@
 struct TagToken: Equatable {
     enum Kind: Equatable {
         case tag(String)
+        case permission(ReportedPermission)
         case and, or, not, open, close, end
     }
 
@@ -13,6 +14,7 @@ struct TagToken: Equatable {
     var name: String {
         switch kind {
         case .tag: "tag"
+        case .permission: "permission"
         case .and: "AND"
         case .or: "OR"
         case .not: "NOT"
@@ -62,7 +64,7 @@ struct TagScanner {
         case ")":
             index += 1
             return TagToken(kind: .close, position: position)
-        case "\"": return TagToken(kind: .tag(try quoted()), position: position)
+        case "\"": return TagToken(kind: try quoted(), position: position)
         default: return try word()
         }
     }
@@ -80,12 +82,12 @@ struct TagScanner {
             case "AND": .and
             case "OR": .or
             case "NOT": .not
-            default: .tag(try checked(text, at: start + 1))
+            default: try checked(text, at: start + 1)
             }
         return TagToken(kind: kind, position: start + 1)
     }
 
-    private mutating func quoted() throws(TagExpression.Fault) -> String {
+    private mutating func quoted() throws(TagExpression.Fault) -> TagToken.Kind {
         let start = index + 1
         var text = ""
         index += 1
@@ -105,10 +107,15 @@ struct TagScanner {
     }
 
     /// The same that a registration takes.
-    private func checked(_ tag: String, at position: Int) throws(TagExpression.Fault) -> String {
+    private func checked(_ tag: String, at position: Int) throws(TagExpression.Fault) -> TagToken.Kind {
         guard (1...TagExpression.maximumTagBytes).contains(tag.utf8.count), !tag.utf8.contains(0) else {
             throw .init(at: position, "a tag has 1 to \(TagExpression.maximumTagBytes) bytes of UTF-8, none of them U+0000")
         }
-        return tag
+        guard ReportedPermission.isWord(tag) else { return .tag(tag) }
+        guard let permission = ReportedPermission(word: tag) else {
+            let known = ReportedPermission.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .init(at: position, "after permission: stands one of \(known)")
+        }
+        return .permission(permission)
     }
 }
