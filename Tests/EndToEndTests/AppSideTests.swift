@@ -2,8 +2,8 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import PushAPI
 import PushClient
-import PushCtl
 import StrictJSON
 import Synchronization
 import TestSupport

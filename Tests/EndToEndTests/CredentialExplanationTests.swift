@@ -1,4 +1,4 @@
-import PushCtl
+import PushAPI
 import StrictJSON
 import Testing
 
@@ -50,13 +50,13 @@ struct CredentialExplanationTests {
                 let warning = "warning: no dispatcher has reported a credential for bank in \(environment)"
                 #expect(made.contains { $0.hasPrefix(warning) }, "\(made)")
             }
-            try await APIClient.with(baseURL: tokenService.url, key: platform.adminKey) { admin in
+            try await PushAPI.with(baseURL: tokenService.url, key: platform.adminKey) { admin in
                 let key = try await admin.post("/v1/admin/keys") { body in
                     body.field("app", "bank")
                     body.field("name", "test")
                     body.field("scopes", ["devices", "send", "read"])
                 }
-                let bank = admin.with(key: try #require(key["key"]?.stringValue))
+                let bank = admin.other(key: try #require(key["key"]?.stringValue))
                 let device = Client.Device()
                 try await bank.put("/v1/apps/bank/installations/\(device.installation)") { body in
                     body.field("user", "ada")
@@ -74,7 +74,7 @@ struct CredentialExplanationTests {
     }
 
     /// The final output of `why`. Before the outcome and the report come, it says less.
-    private static func expect(_ sentence: String, of id: String, app: String = Client.app, to client: APIClient) async throws {
+    private static func expect(_ sentence: String, of id: String, app: String = Client.app, to client: PushAPI) async throws {
         var last = ""
         do {
             _ = try await eventually("why says it", within: .seconds(30)) {

@@ -1,4 +1,4 @@
-import PushCtl
+import PushAPI
 import StrictJSON
 import Testing
 

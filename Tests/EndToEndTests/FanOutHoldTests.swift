@@ -1,6 +1,6 @@
 import Glibc
 import Postgres
-import PushCtl
+import PushAPI
 import PushModel
 import StrictJSON
 import Testing
@@ -29,7 +29,7 @@ struct FanOutHoldTests {
         let journal: String
         let audience: LargeAudience
         let client: Client
-        let admin: APIClient
+        let admin: PushAPI
 
         /// - Returns: the hold's path.
         func hold(_ scope: Scope, _ id: String, ttlSeconds: Int? = nil) async throws -> String {
@@ -84,7 +84,7 @@ struct FanOutHoldTests {
                 let audience = try await LargeAudience.register(TestParameters.audience, on: platform)
                 let world = World(
                     platform: platform, journal: journal, audience: audience, client: client,
-                    admin: client.service.with(key: platform.adminKey))
+                    admin: client.service.other(key: platform.adminKey))
                 try await body(world, tokenService, dispatcher)
             }
         }
@@ -106,7 +106,7 @@ struct FanOutHoldTests {
             let another = try await world.platform.startTokenService(Self.settings)
             try await world.platform.startDispatcher("dispatcher-2")
             let client = world.client.talking(to: another)
-            let admin = client.service.with(key: world.platform.adminKey)
+            let admin = client.service.other(key: world.platform.adminKey)
             // Another notification passes meanwhile, so all of them have had the time to take held jobs.
             let ada = try await client.registerDevices(1, user: "ada")
             let free = try await client.send("free", to: "ada")

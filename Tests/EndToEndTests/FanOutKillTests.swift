@@ -1,7 +1,7 @@
 import Broker
 import Glibc
 import Postgres
-import PushCtl
+import PushAPI
 import PushModel
 import StrictJSON
 import TestBroker

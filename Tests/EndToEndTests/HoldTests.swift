@@ -1,5 +1,5 @@
 import Foundation
-import PushCtl
+import PushAPI
 import StrictJSON
 import Testing
 

@@ -1,5 +1,5 @@
 import Foundation
-import PushCtl
+import PushAPI
 import StrictJSON
 import TestSupport
 import Testing
@@ -48,7 +48,7 @@ struct PathOfOneNotificationTests {
             answers.count == 8 && answers.allSatisfy { $0.hasPrefix("{") && $0.hasSuffix("}") }, "each answer ends its line: \(output)")
         let ids = Set(answers.compactMap { $0.firstMatch(of: /^{"id":"([^"]+)","app":"shop","state":"accepted"/)?.output.1 })
         #expect(ids.count == 2, "a second notification was sent: \(output)")
-        try await APIClient.with(baseURL: platform.simulatorURL, key: nil) { simulator in
+        try await PushAPI.with(baseURL: platform.simulatorURL, key: nil) { simulator in
             let inbox = try await simulator.get("/v1/devices/00aa11bb22cc33dd44ee55ff66778899/inbox?wait_count=2")
             #expect(inbox["count"]?.integerValue == 2)
         }

@@ -1,6 +1,6 @@
 import Foundation
 import FoundationNetworking
-import PushCtl
+import PushAPI
 import PushModel
 import StrictJSON
 import Testing
@@ -40,7 +40,7 @@ struct SecretsInLogsTests {
     private static func refused(_ client: Client, token: String) async {
         let path = "/v1/apps/\(Client.app)"
         for key in [APIKeyText.generate().text, "psh_nonsense", client.service.key ?? ""] {
-            let service = client.service.with(key: key)
+            let service = client.service.other(key: key)
             for place in ["\(path)/notifications", "\(path)/tokens/search", "\(path)/tokens/\(token)", "/v1/admin/apps"] {
                 do {
                     _ = try await service.post(place) { body in

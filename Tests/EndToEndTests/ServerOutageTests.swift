@@ -1,5 +1,5 @@
 import Postgres
-import PushCtl
+import PushAPI
 import TestSupport
 import Testing
 

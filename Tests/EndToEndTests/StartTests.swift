@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import Postgres
-import PushCtl
+import PushAPI
 import PushModel
 import StrictJSON
 import SystemIO
@@ -77,7 +77,7 @@ struct StartTests {
         var uri = try #require(URLComponents(string: platform.databaseURI))
         uri.user = account
         let service = try platform.launchTokenService(["POSTGRES_URL": uri.string ?? "", "RELAY_INTERVAL_MS": "10"])
-        try await APIClient.with(baseURL: service.url, key: platform.adminKey) { client in
+        try await PushAPI.with(baseURL: service.url, key: platform.adminKey) { client in
             _ = try await eventually("it says what it waits for") {
                 service.process.log.contains("Run `token-service migrate`") ? true : nil
             }

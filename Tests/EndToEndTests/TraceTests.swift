@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import PushCtl
+import PushAPI
 import StrictJSON
 import TestSupport
 import Testing
@@ -224,12 +224,12 @@ private struct Collector {
             environment: ["PYTHONDONTWRITEBYTECODE": "1"], logFolder: platform.folder)
         _ = try await eventually("the collector answers") {
             try #require(process.isRunning, "the collector ended:\n\(process.log)")
-            return try await APIClient.with(baseURL: url, key: nil) { await $0.answers("/spans") } ? true : nil
+            return try await PushAPI.with(baseURL: url, key: nil) { await $0.answers("/spans") } ? true : nil
         }
     }
 
     func spans() async throws -> [CollectedSpan] {
-        try await APIClient.with(baseURL: url, key: nil) { client in
+        try await PushAPI.with(baseURL: url, key: nil) { client in
             (try await client.get("/spans")["spans"]?.arrayValue ?? []).map(CollectedSpan.init)
         }
     }

@@ -1,3 +1,4 @@
+import PushAPI
 import StrictJSON
 import Synchronization
 import Testing
@@ -70,7 +71,7 @@ struct BatchTests {
                     calls += 1
                     return calls
                 }
-                if call < 3 { throw LostConnection("busy") }
+                if call < 3 { throw PushAPIError.refused(PushAPI.Problem(status: 503, nil)) }
                 return try JSONValue.parse(Array(Self.results.utf8))
             }, maximumAttempts: 3, pause: { _ in }, onResult: { result in reported.withLock { $0.append(result) } })
         #expect(try await run.run(Self.lines("{}\n{\n{}\n{}")) == 2)
@@ -97,8 +98,8 @@ struct BatchTests {
                 return "\(error)"
             }
         }
-        let busy = await failure { _ in throw LostConnection("busy") }
-        #expect(busy?.hasPrefix("given up after 2 attempts: busy; lines 2 to 4 have no result, go on with --from-line 2") == true)
+        let busy = await failure { _ in throw PushAPIError.refused(PushAPI.Problem(status: 503, nil)) }
+        #expect(busy?.hasPrefix("given up after 2 attempts: status 503; lines 2 to 4 have no result, go on with --from-line 2") == true)
         #expect(tried.withLock { $0 } == 1)
         let refused = await failure { _ in throw CommandFailure("403") }
         #expect(refused?.hasPrefix("403; lines 2 to 4 have no result") == true)

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Postgres
+import PushAPI
 import PushModel
 import StrictJSON
 import Synchronization
@@ -36,7 +37,7 @@ struct TransferCommandTests {
             let failures = Signal<String>()
             let cuts = Mutex(0)
             let url = "http://127.0.0.1:\(proxy.port)"
-            try await APIClient.with(baseURL: url, key: shop.key) { client in
+            try await PushAPI.with(baseURL: url, key: shop.key) { client in
                 let source = ImportSource(firstLine: 1, read: Self.reader(text, piece: 20_000))
                 let counts = try await ImportRun(
                     client: client, app: "shop", source: source, maximumAttempts: 5, pause: { _ in },
@@ -57,7 +58,7 @@ struct TransferCommandTests {
             #expect(try await running.count("SELECT count(*) FROM installations") == Int64(total - 1))
 
             let lines = Signal<String>()
-            try await APIClient.with(baseURL: url, key: shop.key) { client in
+            try await PushAPI.with(baseURL: url, key: shop.key) { client in
                 let seen = Mutex(0)
                 let count = try await ExportRun(
                     client: client, app: "shop", maximumAttempts: 5, pause: { _ in },
@@ -86,8 +87,8 @@ struct TransferCommandTests {
                 ("http://127.0.0.1:\(shop.port)", reader.key, "403 forbidden"),
                 ("http://127.0.0.1:\(FreePorts.closed)", shop.key, "go on with --from-line 3"),
             ] {
-                let error = await #expect(throws: CommandFailure.self) {
-                    try await APIClient.with(baseURL: url, key: key) { client in
+                let error = await #expect(throws: (any Error).self) {
+                    try await PushAPI.with(baseURL: url, key: key) { client in
                         let source = ImportSource(firstLine: 3, read: Self.reader((1...9).map { importLine($0) }.joined(separator: "\n")))
                         _ = try await ImportRun(
                             client: client, app: "shop", source: source, maximumAttempts: 2, pause: { _ in }, onFailure: { _ in },
@@ -95,8 +96,29 @@ struct TransferCommandTests {
                         ).run()
                     }
                 }
-                #expect(error?.description.contains(words) == true)
+                #expect("\(error.map { "\($0)" } ?? "")".contains(words))
             }
+        }
+    }
+
+    @Test("A file that cannot be read to its end ends an import at once, with the reason") func unreadableFile() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let begin = Self.reader(importLine(1) + "\n")
+            let error = await #expect(throws: CommandFailure.self) {
+                try await PushAPI.with(baseURL: "http://127.0.0.1:\(shop.port)", key: shop.key) { client in
+                    let source = ImportSource(firstLine: 1) {
+                        let bytes = try begin()
+                        guard !bytes.isEmpty else { throw CommandFailure("the disk is gone") }
+                        return bytes
+                    }
+                    _ = try await ImportRun(
+                        client: client, app: "shop", source: source, maximumAttempts: 3, pause: { _ in Issue.record("it tried again") },
+                        onFailure: { _ in }, onProgress: { _, _ in }
+                    ).run()
+                }
+            }
+            #expect(error == CommandFailure("the disk is gone"))
         }
     }
 

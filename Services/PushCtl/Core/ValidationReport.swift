@@ -1,3 +1,4 @@
+import PushAPI
 import PushModel
 import StrictJSON
 

@@ -1,5 +1,14 @@
 package import SystemIO
 
+package struct HTTPAnswer {
+    package let status: Int
+    package let body: [UInt8]
+
+    package func refusal(of what: String) -> BenchmarkError {
+        BenchmarkError("the service refused \(what): \(status) \(String(decoding: body.suffix(600), as: UTF8.self))")
+    }
+}
+
 /// One connection that is kept: a request may be written long before its answer is read.
 package final class HTTPConnection {
     private let socket: TCPSocket
@@ -22,12 +31,12 @@ package final class HTTPConnection {
         else { throw BenchmarkError("a request did not fit the socket's buffer") }
     }
 
-    package func receive(patience: Duration = .seconds(60)) throws -> ServiceClient.Answer {
+    package func receive(patience: Duration = .seconds(60)) throws -> HTTPAnswer {
         while true {
             guard try !poller.wait(timeout: patience).isEmpty else { throw BenchmarkError("no answer in time") }
             switch try socket.read(into: &buffer) {
             case .bytes(let count):
-                if try reader.receive(buffer[..<count]) { return ServiceClient.Answer(status: reader.status, body: reader.takeBody()) }
+                if try reader.receive(buffer[..<count]) { return HTTPAnswer(status: reader.status, body: reader.takeBody()) }
             case .endOfStream: throw BenchmarkError("a connection was closed")
             case .wouldBlock: break
             }
@@ -35,19 +44,42 @@ package final class HTTPConnection {
     }
 
     /// The answer, if it has come.
-    package func received() throws -> ServiceClient.Answer? {
+    package func received() throws -> HTTPAnswer? {
         guard try !poller.wait(timeout: .zero).isEmpty else { return nil }
         switch try socket.read(into: &buffer) {
         case .bytes(let count):
             guard try reader.receive(buffer[..<count]) else { return nil }
-            return ServiceClient.Answer(status: reader.status, body: reader.takeBody())
+            return HTTPAnswer(status: reader.status, body: reader.takeBody())
         case .endOfStream: throw BenchmarkError("a connection was closed")
         case .wouldBlock: return nil
         }
     }
 
-    package func call(_ request: HTTPRequest) throws -> ServiceClient.Answer {
+    package func call(_ request: HTTPRequest) throws -> HTTPAnswer {
         try send(request)
         return try receive()
+    }
+
+    /// Writes the parts while it reads the answer.
+    package func exchange(_ parts: [[UInt8]], patience: Duration = .seconds(60)) throws -> HTTPAnswer {
+        try poller.modify(socket.descriptor, key: 0, interest: [.read, .write])
+        var part = 0
+        var written = 0
+        while true {
+            guard let event = try poller.wait(timeout: patience).first else { throw BenchmarkError("no answer in time") }
+            if event.isReadable {
+                switch try socket.read(into: &buffer) {
+                case .bytes(let count):
+                    if try reader.receive(buffer[..<count]) { return HTTPAnswer(status: reader.status, body: reader.takeBody()) }
+                case .endOfStream: throw BenchmarkError("the service closed the connection")
+                case .wouldBlock: break
+                }
+            }
+            guard event.isWritable, part < parts.count else { continue }
+            let bytes = parts[part]
+            if case .bytes(let count) = try socket.write(bytes.span.extracting(written..<bytes.count)) { written += count }
+            if written == bytes.count { (part, written) = (part + 1, 0) }
+            if part == parts.count { try poller.modify(socket.descriptor, key: 0, interest: .read) }
+        }
     }
 }

@@ -25,7 +25,7 @@ struct AcceptRounds {
 
     func measures(_ rounds: Int) throws -> [Measure] {
         progress("accept: POST to one user with two devices, \(Self.clients) clients")
-        let client = try platform.client(of: Audience.bulkApp)
+        let key = platform.key(of: Audience.bulkApp)
         let load = LoadGenerator(address: platform.address, connections: Self.clients)
         let app = try platform.database.integer("SELECT id FROM apps WHERE slug = '\(Audience.bulkApp)'")
         let bare = BareCommit(database: platform.database, app: app, devices: audience.devices)
@@ -33,7 +33,7 @@ struct AcceptRounds {
         platform.stopDispatchers()
         defer { platform.resumeDispatchers() }
         let samples = try alternate(rounds) { () -> (Sample, String) in
-            let posts = (next..<next + requests).map { audience.toUser($0, key: client.key) }
+            let posts = (next..<next + requests).map { audience.toUser($0, key: key) }
             next += requests
             let before = try platform.database.processorTimes(of: "token-service")
             let ours = try load.run(posts)

@@ -17,7 +17,6 @@ struct Audience {
 
     func fill(_ platform: PlatformUnderTest) throws {
         for (app, count) in [(Self.bulkApp, devices), (Self.nowApp, Self.nowDevices)] {
-            _ = try platform.client(of: app)
             let id = try platform.database.integer("SELECT id FROM apps WHERE slug = '\(app)'")
             try platform.database.psql(Self.fill(app: id, slug: app, count))
         }
@@ -74,11 +73,13 @@ struct Audience {
 
     /// Sends to everybody.
     /// - Returns: the notification's id.
-    func sendToAll(_ client: ServiceClient) throws -> String {
-        let answer = try client.call(
-            "POST", "/v1/apps/\(Self.bulkApp)/notifications", body: #"{"to":{"all":true},"payload":\#(Self.payload)}"#)
+    func sendToAll(on platform: PlatformUnderTest) throws -> String {
+        let answer = try HTTPConnection(to: platform.address).call(
+            HTTPRequest(
+                "POST", "/v1/apps/\(Self.bulkApp)/notifications", key: platform.key(of: Self.bulkApp),
+                body: #"{"to":{"all":true},"payload":\#(Self.payload)}"#))
         guard answer.status == 202, let id = try JSONValue.parse(answer.body, maximumBytes: 1 << 20)["id"]?.stringValue else {
-            throw ServiceClient.refused("a notification to all", answer)
+            throw answer.refusal(of: "a notification to all")
         }
         return id
     }

@@ -39,12 +39,11 @@ struct BacklogRounds {
         progress("\(name): the lane now beside \(audience.devices) bulk deliveries")
         if isLate { try platform.play(scenario: Self.apple) }
         defer { if isLate { platform.playNothing() } }
-        let clients = (bulk: try platform.client(of: Audience.bulkApp), now: try platform.client(of: Audience.nowApp))
         var arrivals = try Arrivals(journal: platform.journal)
         var next = 0
         let samples = try alternate(rounds) { () -> (Sample, String) in
-            let alone = try self.alone(clients.now, from: &next, &arrivals)
-            let sample = try beside(clients.bulk, clients.now, from: &next, &arrivals, alone: alone)
+            let alone = try self.alone(from: &next, &arrivals)
+            let sample = try beside(from: &next, &arrivals, alone: alone)
             let text =
                 "now p99 \(milliseconds(percentile(alone, 0.99))) alone, \(milliseconds(percentile(sample.beside, 0.99))) beside the backlog"
                 + " (\(sample.beside.count) calls, p99 \(milliseconds(percentile(sample.lateness, 0.99))) late when they left);"
@@ -54,24 +53,24 @@ struct BacklogRounds {
         return measures(of: samples)
     }
 
-    private func alone(_ client: ServiceClient, from next: inout Int, _ arrivals: inout Arrivals) throws -> [Double] {
+    private func alone(from next: inout Int, _ arrivals: inout Arrivals) throws -> [Double] {
         let end = ContinuousClock.now + .seconds(Self.aloneSeconds)
-        let calls = try send(client, from: &next) { ContinuousClock.now < end }
+        let calls = try send(from: &next) { ContinuousClock.now < end }
         return try latencies(of: calls, &arrivals)
     }
 
     private func beside(
-        _ bulk: ServiceClient, _ now: ServiceClient, from next: inout Int, _ arrivals: inout Arrivals, alone: [Double]
+        from next: inout Int, _ arrivals: inout Arrivals, alone: [Double]
     ) throws -> Sample {
         platform.stopDispatchers()
-        let notification = try audience.sendToAll(bulk)
+        let notification = try audience.sendToAll(on: platform)
         _ = try audience.waitUntilExpanded(notification, on: platform)
         try arrivals.read()
         arrivals.forget()
         let goal = try platform.pushes() + audience.devices
         platform.resumeDispatchers()
         let simulator = platform.simulator
-        let calls = try send(now, from: &next) { try PlatformUnderTest.pushes(at: simulator) < goal }
+        let calls = try send(from: &next) { try PlatformUnderTest.pushes(at: simulator) < goal }
         let completed = try audience.waitUntilCompleted(notification, on: platform)
         var times = try latencies(of: calls, &arrivals)
         guard let (first, last) = arrivals.bulk, arrivals.bulkCount >= audience.devices else {
@@ -88,10 +87,10 @@ struct BacklogRounds {
     }
 
     private func send(
-        _ client: ServiceClient, from next: inout Int, while goesOn: @escaping @Sendable () throws -> Bool
+        from next: inout Int, while goesOn: @escaping @Sendable () throws -> Bool
     ) throws -> PacedLoad.Calls {
-        let calls = try PacedLoad(address: platform.address)
-            .run(from: next, { Audience.toInstallation($0, key: client.key) }, while: goesOn)
+        let key = platform.key(of: Audience.nowApp)
+        let calls = try PacedLoad(address: platform.address).run(from: next, { Audience.toInstallation($0, key: key) }, while: goesOn)
         next += calls.count
         return calls
     }

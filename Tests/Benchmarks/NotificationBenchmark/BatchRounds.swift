@@ -24,8 +24,7 @@ struct BatchRounds {
 
     func measures(_ rounds: Int) throws -> [Measure] {
         progress("batch: notifications in batches of \(Audience.batch), beside single requests")
-        let client = try platform.client(of: Audience.bulkApp)
-        let key = client.key
+        let key = platform.key(of: Audience.bulkApp)
         platform.stopDispatchers()
         defer { platform.resumeDispatchers() }
         let count = batches * Audience.batch

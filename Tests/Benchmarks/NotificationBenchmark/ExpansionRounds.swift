@@ -28,7 +28,6 @@ struct ExpansionRounds {
 
     func measures(_ rounds: Int) throws -> [Measure] {
         progress("expand: \(audience.devices) devices to confirmed jobs")
-        let client = try platform.client(of: Audience.bulkApp)
         let app = try platform.database.integer("SELECT id FROM apps WHERE slug = '\(Audience.bulkApp)'")
         let topology = try platform.declareBare()
         let job = JobSample.encoded(deliveries: PushJob.maximumDeliveries)
@@ -38,7 +37,7 @@ struct ExpansionRounds {
         let samples = try alternate(rounds) { () -> (Sample, String) in
             let idle = try platform.service.resident()
             try platform.service.forgetPeak()
-            let seconds = try audience.waitUntilExpanded(try audience.sendToAll(client), on: platform)
+            let seconds = try audience.waitUntilExpanded(try audience.sendToAll(on: platform), on: platform)
             let memory = max(0, try platform.service.peak() - idle)
             try platform.forget()
             let copy = try copyOut(app: app)

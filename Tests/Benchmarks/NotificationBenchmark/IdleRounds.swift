@@ -36,13 +36,12 @@ struct IdleRounds {
 
     func measures(_ rounds: Int) throws -> [Measure] {
         progress("idle: from the API call to the simulator")
-        let client = try platform.client(of: Audience.bulkApp)
         let app = try platform.database.integer("SELECT id FROM apps WHERE slug = '\(Audience.bulkApp)'")
         let bareCommit = BareCommit(database: platform.database, app: app, devices: audience.devices)
         let topology = try platform.declareBare()
         let job = JobSample.encoded(deliveries: 2)
         let samples = try alternate(rounds) { () -> (Sample, String) in
-            let (arrivals, answers) = try latencies(client)
+            let (arrivals, answers) = try latencies()
             let publish = { (pause: Int) in
                 try platform.bare.run(
                     exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(.now), body: job, messages: calls, window: 1,
@@ -79,12 +78,12 @@ struct IdleRounds {
     }
 
     /// The simulator's answer to a waiting question marks the end, so the figure includes a little time of the simulator.
-    private func latencies(_ client: ServiceClient) throws -> (arrivals: [Double], answers: [Double]) {
+    private func latencies() throws -> (arrivals: [Double], answers: [Double]) {
         let (service, simulator) = (try HTTPConnection(to: platform.address), try HTTPConnection(to: platform.simulator))
         var sequence = Int64(try platform.pushes())
         var (arrivals, answers): ([Double], [Double]) = ([], [])
         for number in 0..<calls {
-            let request = audience.toUser(number, key: client.key)
+            let request = audience.toUser(number, key: platform.key(of: Audience.bulkApp))
             try simulator.send(HTTPRequest("GET", "/v1/journal?after=\(sequence)&wait_count=2&timeout_seconds=30", key: ""))
             // The question must wait before its answer comes, and the platform must be at rest.
             Thread.sleep(forTimeInterval: Double(Self.restMilliseconds) / 1000)

@@ -6,7 +6,7 @@ import SystemIO
 /// The path of a notification beside the bare servers under it, which take turns in one run. `deploy/bench notifications` starts the
 /// programs that this needs.
 @main
-struct NotificationBenchmark: ParsableCommand {
+struct NotificationBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "NotificationBenchmark", abstract: "Measure notifications, from the API to the simulator, beside bare servers.",
         discussion: "Prints a table, and as the last line one JSON object. The database is filled and emptied: give it one of its own.")
@@ -29,13 +29,13 @@ struct NotificationBenchmark: ParsableCommand {
         guard rounds >= 1, devices >= 1000 else { throw ValidationError("--rounds from 1, --devices from 1000") }
     }
 
-    func run() throws {
+    func run() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "push-bench-\(ProcessInfo.processInfo.processIdentifier)").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer {
             do { try FileManager.default.removeItem(atPath: folder) } catch { print("a folder stays behind: \(folder)") }
         }
-        let platform = try PlatformUnderTest(self, folder: folder)
+        let platform = try await PlatformUnderTest(self, folder: folder)
         defer { platform.resumeEverything() }
         let audience = Audience(devices: quick ? devices / 10 : devices)
         progress("filling \(audience.devices) devices")

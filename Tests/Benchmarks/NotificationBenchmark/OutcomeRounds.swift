@@ -19,11 +19,10 @@ struct OutcomeRounds {
 
     func measures(_ rounds: Int) throws -> [Measure] {
         progress("outcomes: of \(audience.devices) deliveries, applied after they were all sent")
-        let client = try platform.client(of: Audience.bulkApp)
         var arrivals = try Arrivals(journal: platform.journal)
         let samples = try alternate(rounds) { () -> (Sample, String) in
             platform.stopDispatchers()
-            let notification = try audience.sendToAll(client)
+            let notification = try audience.sendToAll(on: platform)
             _ = try audience.waitUntilExpanded(notification, on: platform)
             try arrivals.read()
             arrivals.forget()

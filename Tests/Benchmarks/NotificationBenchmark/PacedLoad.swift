@@ -66,8 +66,8 @@ struct PacedLoad {
         return waiting
     }
 
-    private static func check(_ answer: ServiceClient.Answer) throws {
-        guard answer.status == 202 else { throw ServiceClient.refused("a notification", answer) }
+    private static func check(_ answer: HTTPAnswer) throws {
+        guard answer.status == 202 else { throw answer.refusal(of: "a notification") }
     }
 }
 

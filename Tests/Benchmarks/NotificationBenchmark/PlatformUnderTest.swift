@@ -2,6 +2,7 @@ import BenchmarkSupport
 import Broker
 import Foundation
 import Glibc
+import PushAPI
 import PushModel
 import RabbitMQ
 import StrictJSON
@@ -18,9 +19,11 @@ final class PlatformUnderTest {
     let topology = Topology()
     private let dispatchers: [Int32]
     private let broker: RabbitMQConfiguration
-    private let admin: String
+    /// A key for each app.
+    private let keys: [String: String]
 
-    init(_ options: NotificationBenchmark, folder: String) throws {
+    /// Makes the apps and their keys.
+    init(_ options: NotificationBenchmark, folder: String) async throws {
         database = Database(url: options.postgres, folder: folder)
         service = ServiceProcess(id: options.pid)
         address = try LoadGenerator(host: "127.0.0.1", port: options.port, connections: 1).address
@@ -29,14 +32,17 @@ final class PlatformUnderTest {
         dispatchers = options.dispatcherPid
         broker = try RabbitMQConfiguration(uri: options.amqp, connectionName: "benchmark")
         bare = BarePublisher(program: options.barePublisher, amqp: options.amqp, folder: folder)
-        admin = try String(contentsOf: URL(filePath: options.adminKeyFile), encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+        let admin = try String(contentsOf: URL(filePath: options.adminKeyFile), encoding: .utf8).trimmingCharacters(
+            in: .whitespacesAndNewlines)
+        var keys: [String: String] = [:]
+        for app in [Audience.bulkApp, Audience.nowApp] {
+            keys[app] = try await PushAPI.makeApp(
+                app, at: "http://127.0.0.1:\(options.port)", admin: admin, scopes: ["devices", "read", "send"])
+        }
+        self.keys = keys
     }
 
-    /// Makes the app and gives a client with a key for it.
-    func client(of app: String) throws -> ServiceClient {
-        let key = try ServiceClient(address: address, key: admin).makeApp(app, scopes: ["devices", "read", "send"])
-        return ServiceClient(address: address, key: key)
-    }
+    func key(of app: String) -> String { keys[app] ?? "" }
 
     // MARK: Standing still
 
@@ -102,20 +108,20 @@ final class PlatformUnderTest {
     func pushes() throws -> Int { try Self.pushes(at: simulator) }
 
     func play(scenario: String) throws {
-        let answer = try ServiceClient(address: simulator, key: "").call("PUT", "/v1/scenario", body: scenario)
-        guard answer.status < 300 else { throw ServiceClient.refused("a scenario", answer) }
+        let answer = try HTTPConnection(to: simulator).call(HTTPRequest("PUT", "/v1/scenario", key: "", body: scenario))
+        guard answer.status < 300 else { throw answer.refusal(of: "a scenario") }
     }
 
     func playNothing() {
-        do { _ = try ServiceClient(address: simulator, key: "").call("DELETE", "/v1/scenario") } catch {
+        do { _ = try HTTPConnection(to: simulator).call(HTTPRequest("DELETE", "/v1/scenario", key: "")) } catch {
             progress("the scenario stays: \(error)")
         }
     }
 
     static func pushes(at simulator: SocketAddress) throws -> Int {
-        let answer = try ServiceClient(address: simulator, key: "").call("GET", "/v1/counters")
+        let answer = try HTTPConnection(to: simulator).call(HTTPRequest("GET", "/v1/counters", key: ""))
         guard let count = try JSONValue.parse(answer.body, maximumBytes: 1 << 20)["requests"]?.integerValue else {
-            throw ServiceClient.refused("its counters", answer)
+            throw answer.refusal(of: "its counters")
         }
         return Int(count)
     }

@@ -28,7 +28,7 @@ struct RetentionRounds {
 
     func measures(_ rounds: Int) throws -> [Measure] {
         progress("retention: \(receipts) receipts go while \(AcceptRounds.clients) clients send")
-        let key = try platform.client(of: Audience.bulkApp).key
+        let key = platform.key(of: Audience.bulkApp)
         let load = LoadGenerator(address: platform.address, connections: AcceptRounds.clients)
         let posts = (0..<requests).map { audience.toUser($0, key: key) }
         platform.stopDispatchers()

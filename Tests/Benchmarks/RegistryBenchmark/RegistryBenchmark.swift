@@ -1,11 +1,12 @@
 import ArgumentParser
 import BenchmarkSupport
 import Foundation
+import PushAPI
 import SystemIO
 
 /// The registry over HTTP beside its bare database, taking turns in one run. `deploy/bench registry` starts what this needs.
 @main
-struct RegistryBenchmark: ParsableCommand {
+struct RegistryBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "RegistryBenchmark", abstract: "Measure a token service's registry beside the bare database.",
         discussion: "Prints a table, and as the last line one JSON object. The database is emptied and filled: give it one of its own.")
@@ -28,7 +29,7 @@ struct RegistryBenchmark: ParsableCommand {
         }
     }
 
-    func run() throws {
+    func run() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "push-bench-\(ProcessInfo.processInfo.processIdentifier)").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer {
@@ -37,11 +38,11 @@ struct RegistryBenchmark: ParsableCommand {
         let database = Database(url: postgres, folder: folder)
         let load = try LoadGenerator(host: "127.0.0.1", port: port, connections: clients)
         let admin = try String(contentsOf: URL(filePath: adminKeyFile), encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
-        let key = try ServiceClient(address: load.address, key: admin).makeApp(Population.app)
+        let key = try await PushAPI.makeApp(Population.app, at: "http://127.0.0.1:\(port)", admin: admin, scopes: ["devices", "read"])
         let app = try database.integer("SELECT id FROM apps WHERE slug = '\(Population.app)'")
 
         var measures: [Measure] = []
-        if !skipImport { measures += try measureImport(database, ServiceClient(address: load.address, key: key)) }
+        if !skipImport { measures += try measureImport(database, load.address, key: key) }
         let levels = try measureLevels(database, load, key: key, app: app)
         measures += Self.measures(of: levels, connections: databaseConnections)
         try BenchmarkReport("registry", measures).publish(json: json)
@@ -49,9 +50,9 @@ struct RegistryBenchmark: ParsableCommand {
 
     // MARK: Import
 
-    private func measureImport(_ database: Database, _ client: ServiceClient) throws -> [Measure] {
+    private func measureImport(_ database: Database, _ address: SocketAddress, key: String) throws -> [Measure] {
         let count = quick ? 10_000 : 1_000_000
-        let round = ImportRound(client: client, process: ServiceProcess(id: pid), installations: count)
+        let round = ImportRound(address: address, key: key, process: ServiceProcess(id: pid), installations: count)
         var imports: [ImportRound.Result] = []
         var copies: [Double] = []
         for number in 0...rounds {

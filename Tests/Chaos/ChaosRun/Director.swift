@@ -1,5 +1,7 @@
+import AsyncHTTPClient
 import ChaosLedger
 import Foundation
+import PushAPI
 import PushModel
 import StrictJSON
 import Synchronization
@@ -7,10 +9,15 @@ import Synchronization
 /// One run from its beginning to its end: start, register, load and faults, drain, read back, stop. The checker judges the promises.
 struct Director: Sendable {
     let settings: RunSettings
-    private let caller = ServiceCaller()
+    private let http: HTTPClient
+    private let caller: PushAPI
     private let tally = Tally()
 
-    init(_ settings: RunSettings) { self.settings = settings }
+    init(_ settings: RunSettings) {
+        self.settings = settings
+        http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .ofChaos)
+        caller = .ofChaos(http)
+    }
 
     func run() async throws {
         let ledgers = try Ledgers(RunFolder(settings.folder))
@@ -31,7 +38,7 @@ struct Director: Sendable {
         // In its own task, because this one may have been cancelled, and stopping takes waiting.
         let late = await Task { await platform.stop() }.value
         for name in late { say("    \(name) did not stop within its time and was killed") }
-        try await caller.close()
+        try await http.shutdown()
         run.drainedAt = try result.get()
         run.endedAt = now()
         try ledgers.check()
@@ -157,24 +164,22 @@ struct Director: Sendable {
 
     private func makeApps(_ url: String) async throws -> [ChaosApp] {
         let text = try String(contentsOfFile: "\(settings.folder)/admin.key", encoding: .utf8)
-        let admin = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        let admin = caller.other(baseURL: url, key: text.trimmingCharacters(in: .whitespacesAndNewlines))
         var apps = ChaosApp.all
         for index in apps.indices {
             let app = apps[index]
-            let wanted = ServiceCaller.json { body in
+            try await admin.post("/v1/admin/apps") { body in
                 body.field("slug", app.slug)
                 body.field("bundle_id", app.bundleID)
                 body.field("device_policy", app.policy)
                 body.field("environments", [app.environment])
             }
-            _ = try await caller.mustCall(.post, "\(url)/v1/admin/apps", key: admin, body: wanted)
-            let key = ServiceCaller.json { body in
+            let made = try await admin.post("/v1/admin/keys") { body in
                 body.field("app", app.slug)
                 body.field("name", "chaos")
                 body.field("scopes", ["devices", "send", "read", "admin"])
             }
-            let made = try await caller.mustCall(.post, "\(url)/v1/admin/keys", key: admin, body: key)
-            apps[index].key = made?["key"]?.stringValue ?? ""
+            apps[index].key = made["key"]?.stringValue ?? ""
         }
         return apps
     }

@@ -1,4 +1,4 @@
-import PushCtl
+import PushAPI
 import PushModel
 import StrictJSON
 import Testing
@@ -6,14 +6,14 @@ import Testing
 /// The requests of these tests to the token service and the simulated Apple.
 struct Client {
     static let app = "shop"
-    let service: APIClient
-    let simulator: APIClient
+    let service: PushAPI
+    let simulator: PushAPI
 
     /// Makes the app and a key for it, and gives `body` a client that uses them.
     static func with<Result>(_ platform: Platform, _ tokenService: RunningService, _ body: (Client) async throws -> Result) async throws
         -> Result
     {
-        try await APIClient.with(baseURL: tokenService.url, key: platform.adminKey) { admin in
+        try await PushAPI.with(baseURL: tokenService.url, key: platform.adminKey) { admin in
             try await admin.post("/v1/admin/apps") { body in
                 body.field("slug", app)
                 body.field("bundle_id", "com.example.shop")
@@ -27,14 +27,15 @@ struct Client {
             }
             return try await body(
                 Client(
-                    service: admin.with(key: try #require(key["key"]?.stringValue)), simulator: admin.other(baseURL: platform.simulatorURL))
+                    service: admin.other(key: try #require(key["key"]?.stringValue)),
+                    simulator: admin.other(baseURL: platform.simulatorURL, key: nil))
             )
         }
     }
 
     /// The same key and simulator, another token service.
     func talking(to other: RunningService) -> Client {
-        Client(service: service.other(baseURL: other.url).with(key: service.key ?? ""), simulator: simulator)
+        Client(service: service.other(baseURL: other.url, key: service.key), simulator: simulator)
     }
 
     // MARK: The registry

@@ -1,7 +1,7 @@
 import Broker
 import Foundation
 import Postgres
-import PushCtl
+import PushAPI
 import PushModel
 import StrictJSON
 import TestBroker
@@ -226,7 +226,7 @@ func testEnvironment(_ name: String, _ meaning: String) throws -> String {
 
 /// Asks until the program answers 2xx; fails when it ends first or a minute passes.
 private func waitUntilAnswers(_ url: String, _ process: PlatformProcess) async throws {
-    try await APIClient.with(baseURL: url, key: nil) { client in
+    try await PushAPI.with(baseURL: url, key: nil) { client in
         try await eventually("\(process.name) answers") {
             try #require(process.isRunning, "\(process.name) ended while starting:\n\(process.log.suffix(2000))")
             return await client.answers("") ? () : nil

@@ -1,7 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-import PushCtl
+import PushAPI
 import StrictJSON
 import Synchronization
 

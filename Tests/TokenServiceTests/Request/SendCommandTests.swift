@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Postgres
+import PushAPI
 import PushModel
 import StrictJSON
 import Testing
@@ -154,9 +155,9 @@ struct SendCommandTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
             let notification = try #require(PushID(id))
-            try await APIClient.with(baseURL: "http://127.0.0.1:\(shop.port)", key: shop.key) { client in
+            try await PushAPI.with(baseURL: "http://127.0.0.1:\(shop.port)", key: shop.key) { client in
                 try await withThrowingTaskGroup(of: String?.self) { group in
-                    group.addTask { try await client.ended(id, app: "shop")["state"]?.stringValue }
+                    group.addTask { try await client.app("shop").end(of: id).state.rawValue }
                     #expect(try await client.get("/v1/apps/shop/notifications/\(id)")["state"]?.stringValue != "completed")
                     try await running.execute(
                         "UPDATE notifications SET state = 'completed', pending = 0, completed_at = now() WHERE id = \(notification)"

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -53,7 +54,7 @@ func appTable(_ apps: [JSONValue]) -> Table {
     return table
 }
 
-extension APIClient {
+extension PushAPI {
     @discardableResult
     func createApp(slug: String, bundleID: String, devicePolicy: String, environments: [String]) async throws -> JSONValue {
         try await post("/v1/admin/apps") { body in

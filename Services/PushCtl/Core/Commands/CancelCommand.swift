@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -19,7 +20,7 @@ struct CancelCommand: AsyncParsableCommand {
 
     func run() async throws {
         let answer = try await connection.withClient { client in
-            try await client.answer(toDeleting: "/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
+            try await client.delete("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
         }
         try output.show(answer, cancellationLines(answer))
     }

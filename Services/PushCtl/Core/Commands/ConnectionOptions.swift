@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Observability
+import PushAPI
 
 /// The address of the token service, and the key for it.
 struct ConnectionOptions: ParsableArguments {
@@ -10,9 +11,12 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: "A file that holds the API key; default: PUSH_KEY_FILE, else the key in PUSH_KEY.")
     var keyFile: String?
 
-    /// - Throws: ``CommandFailure`` when there is no key, its file cannot be read, or the text is not one key.
-    func withClient<Result>(_ body: (APIClient) async throws -> Result) async throws -> Result {
-        try await APIClient.with(baseURL: try address(), key: try key(), body)
+    /// - Throws: ``CommandFailure`` when there is no key, its file cannot be read or holds more than one key, or the service refused a call
+    ///   or did not answer it.
+    func withClient<Result>(_ body: (PushAPI) async throws -> Result) async throws -> Result {
+        do { return try await PushAPI.with(baseURL: try address(), key: try key(), body) } catch let error as PushAPIError {
+            throw CommandFailure("\(error)")
+        }
     }
 
     private func address() throws -> String {

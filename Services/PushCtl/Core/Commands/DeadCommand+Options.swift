@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -50,7 +51,7 @@ struct DeadLetterChoice: ParsableArguments {
         if all { body.field("all", true) }
     }
 
-    func isConfirmed(_ verb: String, _ client: APIClient) async throws -> Bool {
+    func isConfirmed(_ verb: String, _ client: PushAPI) async throws -> Bool {
         if yes { return true }
         var what = counted(ids.count, "named letter", "named letters")
         if ids.isEmpty {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -26,7 +27,7 @@ struct ExportCommand: AsyncParsableCommand {
         do {
             count = try await connection.withClient { client in
                 let run = ExportRun(
-                    client: client, app: app, maximumAttempts: attempts, pause: LostConnection.pause,
+                    client: client, app: app, maximumAttempts: attempts, pause: Backoff.wait,
                     onLine: { line in try file.append(line: line) },
                     onProgress: { count in
                         progress.show { "\(counted(count, "line", "lines")), \(Int($0 > 0 ? Double(count) / $0 : 0)) per second" }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -100,7 +101,7 @@ struct HoldCommand: AsyncParsableCommand {
 
         func run() async throws {
             let path = holdPath(allApps ? nil : names[0]) + "/" + names[names.count - 1].percentEncoded
-            let hold = try await connection.withClient { client in try await client.answer(toDeleting: path) }
+            let hold = try await connection.withClient { client in try await client.delete(path) }
             let more =
                 switch (hold["state"]?.stringValue, hold["fence"]?.stringValue) {
                 case ("expired", _): "\nIt had ended by itself."

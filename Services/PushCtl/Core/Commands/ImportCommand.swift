@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import PushAPI
 import StrictJSON
 
 struct ImportCommand: AsyncParsableCommand {
@@ -34,7 +35,7 @@ struct ImportCommand: AsyncParsableCommand {
         do {
             counts = try await connection.withClient { client in
                 let run = ImportRun(
-                    client: client, app: app, source: source, maximumAttempts: attempts, pause: LostConnection.pause,
+                    client: client, app: app, source: source, maximumAttempts: attempts, pause: Backoff.wait,
                     onFailure: { line in try errors.append(line: line) },
                     onProgress: { counts, bytes in
                         progress.show { Self.progress(counts, first: source.firstLine, bytes: bytes, size: size, seconds: $0) }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import StrictJSON
 
 extension InstallationsCommand {

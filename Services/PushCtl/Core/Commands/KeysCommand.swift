@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -67,7 +68,7 @@ struct KeysCommand: AsyncParsableCommand {
         @Argument(help: "The key's id, as 'pushctl keys list' shows it.") var id: String
 
         func run() async throws {
-            try await connection.withClient { client in try await client.delete("/v1/admin/keys/\(id.percentEncoded)") }
+            _ = try await connection.withClient { client in try await client.delete("/v1/admin/keys/\(id.percentEncoded)") }
             try output.show({ $0.field("revoked", id) }, "revoked")
         }
     }

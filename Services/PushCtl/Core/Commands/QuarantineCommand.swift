@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -95,7 +96,7 @@ struct QuarantineProgress: Equatable {
     }
 }
 
-extension APIClient {
+extension PushAPI {
     /// The first `limit` tokens in quarantine, and how many there are.
     func quarantine(of app: String, limit: Int) async throws -> (total: Int64, tokens: [JSONValue]) {
         var tokens: [JSONValue] = []

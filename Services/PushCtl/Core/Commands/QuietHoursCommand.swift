@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import StrictJSON
 
 struct QuietHoursCommand: AsyncParsableCommand {
@@ -56,7 +57,7 @@ struct QuietHoursCommand: AsyncParsableCommand {
         @Argument(help: "The user, as the app calls them.") var user: String
 
         func run() async throws {
-            try await connection.withClient { client in try await client.delete(try userPath(app, user, "quiet-hours")) }
+            _ = try await connection.withClient { client in try await client.delete(try userPath(app, user, "quiet-hours")) }
             try output.show({ $0.field("cleared", user) }, "no quiet hours")
         }
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import StrictJSON
 
 struct SendBatchCommand: AsyncParsableCommand {
@@ -30,7 +31,7 @@ struct SendBatchCommand: AsyncParsableCommand {
         let path = "/v1/apps/\(app.percentEncoded)/notifications/batch"
         let refused = try await connection.withClient { client in
             let run = BatchRun(
-                send: { body in try await client.postAgain(path, json: body) }, maximumAttempts: attempts, pause: LostConnection.pause,
+                send: { body in try await client.tree(.init(.post, path, json: body)) }, maximumAttempts: attempts, pause: Backoff.wait,
                 onResult: show)
             return try await run.run(lines)
         }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -26,13 +27,16 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "now, soon or bulk.") var lane: String?
     @Option(help: "Nothing is sent after this many seconds.") var ttlSeconds: Int?
     @Option(help: "The same key again sends nothing new and gives the same answer.") var idempotencyKey: String?
+    @Flag(help: "Devices with PushClient report that they showed, opened or dismissed it.") var deviceReceipts = false
     @Flag(help: "Stay until every delivery has its outcome, and show them.") var wait = false
 
     func validate() throws {
         let (one, many) = ([user, installation], [usersFile, installationsFile])
         let options = one + many + [title, body, payload, lane, ttlSeconds.map(String.init)]
         if file != nil {
-            guard options.allSatisfy({ $0 == nil }) else { throw ValidationError("with --file, everything stands in the file") }
+            guard options.allSatisfy({ $0 == nil }), !deviceReceipts else {
+                throw ValidationError("with --file, everything stands in the file")
+            }
             return
         }
         guard (one + many).count(where: { $0 != nil }) == 1 else {
@@ -46,12 +50,15 @@ struct SendCommand: AsyncParsableCommand {
         let (request, isUpload) = try request()
         let path = "/v1/apps/\(app.percentEncoded)/notifications\(isUpload ? "/upload" : "")"
         try await connection.withClient { client in
-            let accepted = try await client.post(path, json: request, idempotencyKey: idempotencyKey).value
+            let accepted = try await client.tree(.init(.post, path, json: request, idempotencyKey: idempotencyKey))
             guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
             if !wait || !output.isJSON { try output.show(accepted, receiptLine(accepted)) }
             for warning in accepted["warnings"]?.arrayValue ?? [] { StandardError.write("\(warningLine(warning))\n") }
             guard wait else { return }
-            let status = try await Interruption.orResult(of: { [app] in try await client.ended(id, app: app) }) {
+            let status = try await Interruption.orResult(of: { [app] in
+                _ = try await client.app(app).end(of: id)
+                return try await client.get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
+            }) {
                 CommandFailure("interrupted; the notification goes on, see pushctl status \(app) \(id)")
             }
             let reach = Reach(status)
@@ -77,6 +84,7 @@ struct SendCommand: AsyncParsableCommand {
             }
             request.field("payload", raw: content)
             request.field("lane", lane)
+            if deviceReceipts { request.field("device_receipts", true) }
             request.field("ttl_seconds", ttlSeconds)
         }
         return (writer.bytes, (users ?? installations ?? []).count > Self.maximumListed)
@@ -106,17 +114,6 @@ struct SendCommand: AsyncParsableCommand {
             }
         }
         return writer.bytes
-    }
-}
-
-extension APIClient {
-    /// The status of a notification that has ended, read twice a second.
-    func ended(_ id: String, app: String) async throws -> JSONValue {
-        while true {
-            let status = try await get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
-            if ["completed", "cancelled", "expired", "no_targets"].contains(status["state"]?.stringValue) { return status }
-            try await Task.sleep(for: .milliseconds(500))
-        }
     }
 }
 

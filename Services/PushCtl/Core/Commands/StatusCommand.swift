@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import StrictJSON
 
 struct StatusCommand: AsyncParsableCommand {
@@ -18,7 +19,10 @@ struct StatusCommand: AsyncParsableCommand {
 
 /// A notification's status document in one line.
 func statusLine(_ status: JSONValue) -> String {
-    "\(status["state"]?.stringValue ?? "?"), accepted \(status["accepted_at"]?.stringValue ?? "?"), expires \(status["expires_at"]?.stringValue ?? "?")"
+    let words = ["state", "accepted_at", "expires_at"].map { status[$0]?.stringValue ?? "?" }
+    let line = "\(words[0]), accepted \(words[1]), expires \(words[2])"
+    guard let reported = status["device_receipts"]?.objectValue else { return line }
+    return line + "; devices report: " + reported.map { "\($0.value.integerValue ?? 0) \($0.key)" }.joined(separator: ", ")
 }
 
 /// One row per delivery of a notification's status document.

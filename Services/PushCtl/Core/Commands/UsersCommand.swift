@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import NIOCore
+import PushAPI
 import StrictJSON
 import SystemIO
 
@@ -58,7 +59,7 @@ struct UsersCommand: AsyncParsableCommand {
             let name = output.map { "the file \($0)" } ?? StandardOutput.name
             do {
                 try await connection.withClient { client in
-                    try await client.download(path, { _ in }) { piece in
+                    try await client.download(.init(.post, path, json: JSONWriter.object { _ in })) { piece in
                         let bytes = Array(piece.readableBytesView)
                         do throws(SystemError) { try file.write(bytes.span) } catch { throw StandardOutput.failure(of: name, error) }
                     }

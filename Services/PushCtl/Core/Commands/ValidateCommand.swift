@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -25,16 +26,16 @@ struct ValidateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let request = try InputFile.read(file)
-        let (answer, bytes) = try await connection.withClient { client in
-            try await client.post("/v1/apps/\(app.percentEncoded)/notifications/validate", json: request)
+        let answer = try await connection.withClient { client in
+            try await client.once(.init(.post, "/v1/apps/\(app.percentEncoded)/notifications/validate", json: request)).accepted()
         }
-        let validation = ValidationReport(answer: answer, bytes: bytes)
+        let validation = ValidationReport(answer: try answer.json(), bytes: answer.body)
         if let apnsFile {
             let content = try validation.simulatorFile(locale: locale)
             let file = try LineFile(replacing: apnsFile)
             try file.append(line: content[...])
             try file.finish()
         }
-        try StandardOutput.print(output.isJSON ? String(decoding: bytes, as: UTF8.self) : validation.text)
+        try StandardOutput.print(output.isJSON ? String(decoding: answer.body, as: UTF8.self) : validation.text)
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushAPI
 import StrictJSON
 
 struct WebhooksCommand: AsyncParsableCommand {
@@ -90,7 +91,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         @Argument(help: "The webhook's id.") var id: String
 
         func run() async throws {
-            try await connection.withClient { client in try await client.delete(webhooksPath(app, id)) }
+            _ = try await connection.withClient { client in try await client.delete(webhooksPath(app, id)) }
             try output.show({ $0.field("deleted", id) }, "deleted")
         }
     }

@@ -1,3 +1,4 @@
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -9,31 +10,26 @@ struct DemoPush {
 
     /// One line per device: the result of its delivery, and how long the push took from the call to the screen.
     /// - Parameters:
-    ///   - status: The notification's status document.
     ///   - screens: The notifications on each device's lock screen.
-    func table(_ status: JSONValue, on screens: [(device: DemoDevice, inbox: [JSONValue])]) -> Table {
+    func table(_ status: PushAPI.NotificationStatus, on screens: [(device: DemoDevice, inbox: [JSONValue])]) -> Table {
         var table = Table("DEVICE", "OUTCOME", "ON ITS SCREEN AFTER")
         for (device, inbox) in screens {
-            let delivery = status["deliveries"]?.arrayValue?.first {
-                $0["installation"]?.stringValue == device.installation.description
-            }
+            let delivery = status.deliveries.first { $0.installation == device.installation }
             table.add(device.name, delivery.map(outcome) ?? "not addressed", delivery.flatMap { delay($0, inbox) } ?? "-")
         }
         return table
     }
 
-    private func outcome(_ delivery: JSONValue) -> String {
-        let waiting = delivery["state"]?.stringValue == "pending" ? delivery["last_attempt"] : nil
-        let answer = waiting ?? delivery
-        let state = waiting == nil ? delivery["state"]?.stringValue ?? "?" : "waits"
-        let words = [answer["status"]?.integerValue.map(String.init), answer["reason"]?.stringValue].compactMap { $0 }
-        return words.isEmpty ? state : "\(state) (\(words.joined(separator: " ")))"
+    private func outcome(_ delivery: PushAPI.Delivery) -> String {
+        let waiting = delivery.state == "pending" ? delivery.lastAttempt : nil
+        let (status, reason) = waiting.map { ($0.status, $0.reason) } ?? (delivery.status, delivery.reason)
+        let words = [status.map(String.init), reason].compactMap { $0 }
+        return "\(waiting == nil ? delivery.state : "waits")\(words.isEmpty ? "" : " (\(words.joined(separator: " ")))")"
     }
 
     /// Both clocks are this machine's if the simulator runs beside the demonstration.
-    private func delay(_ delivery: JSONValue, _ inbox: [JSONValue]) -> String? {
-        guard let id = delivery["id"]?.stringValue?.lowercased(),
-            let shown = inbox.first(where: { $0["apns_id"]?.stringValue?.lowercased() == id }),
+    private func delay(_ delivery: PushAPI.Delivery, _ inbox: [JSONValue]) -> String? {
+        guard let shown = inbox.first(where: { $0["apns_id"]?.stringValue?.lowercased() == delivery.id }),
             let shownAt = shown["received_at"]?.stringValue.flatMap(RFC3339.milliseconds)
         else { return nil }
         let milliseconds = max(0, shownAt - calledAt)

@@ -1,9 +1,8 @@
+import PushAPI
 import PushModel
 import StrictJSON
 
 extension Demonstration {
-    func path(_ device: DemoDevice) -> String { "/v1/apps/\(app.percentEncoded)/installations/\(device.installation)" }
-
     /// Installs the app on the device in the simulated APNs.
     func install(_ device: DemoDevice) async throws {
         try await simulator.put("/v1/devices/\(device.token)") { body in
@@ -14,33 +13,15 @@ extension Demonstration {
     }
 
     @discardableResult
-    func register(_ device: DemoDevice, user: String) async throws -> JSONValue {
-        try await backend.put(path(device)) { body in
-            body.field("user", user)
-            body.array("tokens") { tokens in
-                tokens.object { token in
-                    token.field("token", device.token)
-                    token.field("environment", device.environment.rawValue)
-                }
-            }
-        }
+    func register(_ device: DemoDevice, user: String) async throws -> PushAPI.Installation {
+        let token = PushAPI.Token(device.token, environment: device.environment.rawValue)
+        return try await backend.register(device.installation, .init(user: user, tokens: [token]))
     }
 
     func send(_ title: String, _ text: String, to user: String) async throws -> DemoPush {
         let calledAt = currentMilliseconds()
-        let accepted = try await backend.post("/v1/apps/\(app.percentEncoded)/notifications") { request in
-            request.object("to") { $0.field("user", user) }
-            request.object("payload") { payload in
-                payload.object("aps") { aps in
-                    aps.object("alert") { alert in
-                        alert.field("title", title)
-                        alert.field("body", text)
-                    }
-                }
-            }
-        }
-        guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
-        return DemoPush(id: id, calledAt: calledAt)
+        let accepted = try await backend.send(.init(to: .user(user), .alert(title: title, body: text)))
+        return DemoPush(id: accepted.id, calledAt: calledAt)
     }
 
     /// The device's next answer from the simulated APNs, once; later ones are as usual.
@@ -69,37 +50,37 @@ extension Demonstration {
         try expect(shown == expected, "\(device.name)'s lock screen shows \(shown) notifications instead of \(expected)")
     }
 
-    func show(_ push: DemoPush, _ status: JSONValue, on devices: [DemoDevice]) async throws {
+    func show(_ push: DemoPush, _ status: PushAPI.NotificationStatus, on devices: [DemoDevice]) async throws {
         var screens: [(device: DemoDevice, inbox: [JSONValue])] = []
         for device in devices { screens.append((device, try await inbox(device))) }
         try report.show(push.table(status, on: screens))
     }
 
     /// The status document, once every delivery has its outcome.
-    func settled(_ push: DemoPush) async throws -> JSONValue {
+    func settled(_ push: DemoPush) async throws -> PushAPI.NotificationStatus {
         try await eventually("notification \(push.id) is completed") {
-            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(push.id)")
-            return status["state"]?.stringValue == "completed" ? status : nil
+            let status = try await backend.status(push.id)
+            return status.state == .completed ? status : nil
         }
     }
 
     /// The status document, once the delivery to `device` waits for another attempt because of `outcome`.
-    func lastAttempt(of push: DemoPush, on device: DemoDevice, is outcome: String) async throws -> JSONValue {
+    func lastAttempt(of push: DemoPush, on device: DemoDevice, is outcome: String) async throws -> PushAPI.NotificationStatus {
         try await eventually("the delivery to \(device.name) is \(outcome)") {
-            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(push.id)")
-            let delivery = status["deliveries"]?.arrayValue?.first { $0["installation"]?.stringValue == device.installation.description }
-            return delivery?["last_attempt"]?["class"]?.stringValue == outcome ? status : nil
+            let status = try await backend.status(push.id)
+            let delivery = status.deliveries.first { $0.installation == device.installation }
+            return delivery?.lastAttempt?.outcome == outcome ? status : nil
         }
     }
 
-    func count(_ status: JSONValue, _ outcome: String) -> Int64 { status["counts"]?[outcome]?.integerValue ?? 0 }
+    func count(_ status: PushAPI.NotificationStatus, _ outcome: String) -> Int { status.counts[outcome] ?? 0 }
 
     func expect(_ condition: Bool, _ otherwise: String) throws {
         guard condition else { throw CommandFailure("the demonstration failed: \(otherwise)") }
     }
 
     /// Asks again, five times a second for a minute at most, until `answer` has a value: the API has no way to wait.
-    func eventually(_ what: String, _ answer: () async throws -> JSONValue?) async throws -> JSONValue {
+    func eventually<Answer>(_ what: String, _ answer: () async throws -> Answer?) async throws -> Answer {
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(60)
         while clock.now < deadline {

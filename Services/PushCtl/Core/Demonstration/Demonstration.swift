@@ -1,12 +1,12 @@
+import FoundationEssentials
+import PushAPI
 import PushModel
 import StrictJSON
 
 /// The main use case, step by step, through the public API alone. Every step checks its claim and throws if it does not hold.
 struct Demonstration {
-    let admin: APIClient
-    let backend: APIClient
-    let simulator: APIClient
-    let app: String
+    let backend: PushAPI.App
+    let simulator: PushAPI
     let ada: String
     let grace: String
     var report = DemoReport()
@@ -17,10 +17,8 @@ struct Demonstration {
     var otherPhone = DemoDevice("Grace's iPhone")
 
     /// Makes the app, and a key with the rights of a backend team and a product service.
-    init(admin: APIClient, simulator: APIClient, app: String) async throws {
-        self.admin = admin
+    init(admin: PushAPI, simulator: PushAPI, app: String) async throws {
         self.simulator = simulator
-        self.app = app
         try await admin.createApp(
             slug: app, bundleID: "com.example.\(app)", devicePolicy: "multi", environments: ["production", "sandbox"])
         let created = try await admin.post("/v1/admin/keys") { body in
@@ -29,7 +27,7 @@ struct Demonstration {
             body.field("scopes", ["devices", "send", "read"])
         }
         guard let key = created["key"]?.stringValue else { throw CommandFailure("the token service made a key but did not show it") }
-        backend = admin.with(key: key)
+        backend = admin.other(key: key).app(app)
         let run = String(PushID.random().description.suffix(6))
         ada = "ada-\(run)"
         grace = "grace-\(run)"
@@ -41,6 +39,7 @@ struct Demonstration {
         try await retireAndRevive()
         try await throttleAndRetry()
         try await logOutWhileQueued()
+        try await registerTheEarlyToken()
     }
 }
 
@@ -56,19 +55,17 @@ extension Demonstration {
 
         let before = try await register(shared, user: ada)
         let after = try await register(shared, user: grace)
-        let epochs = (before["owner_epoch"]?.integerValue ?? 0, after["owner_epoch"]?.integerValue ?? 0)
-        try expect(after["user"]?.stringValue == grace && epochs.1 > epochs.0, "\(shared.name) did not change hands")
-        try report.fact("\(shared.name) changed hands from \(ada) to \(grace): owner epoch \(epochs.0) → \(epochs.1)")
+        try expect(after.user == grace && after.ownerEpoch > before.ownerEpoch, "\(shared.name) did not change hands")
+        try report.fact("\(shared.name) changed hands from \(ada) to \(grace): owner epoch \(before.ownerEpoch) → \(after.ownerEpoch)")
 
         try await register(otherPhone, user: grace)
         let oldToken = otherPhone.token
         otherPhone.reinstall()
         try await install(otherPhone)
         let record = try await register(otherPhone, user: grace)
-        let states = (record["tokens"]?.arrayValue ?? []).map { ($0["hint"]?.stringValue ?? "", $0["state"]?.stringValue ?? "") }
+        let active = record.tokens.filter(\.isActive).map { $0.hint.suffix(6) }
         try expect(
-            states.contains { $0.1 == "active" && otherPhone.token.hasSuffix($0.0.suffix(6)) }
-                && !states.contains { $0.1 == "active" && oldToken.hasSuffix($0.0.suffix(6)) },
+            active.contains { otherPhone.token.hasSuffix($0) } && !active.contains { oldToken.hasSuffix($0) },
             "the token before \(otherPhone.name)'s reinstall is still active")
         try report.fact("\(otherPhone.name) was reinstalled: its new token replaced the old one")
     }
@@ -100,11 +97,10 @@ extension Demonstration {
         let first = try await settled(firstPush)
         try await show(firstPush, first, on: [phone, tablet])
         try expect(count(first, "token_gone") == 1 && count(first, "accepted") == 1, "the 410 was not recorded as token_gone")
-        let record = try await eventually("\(phone.name)'s token is retired") {
-            let record = try await backend.get(path(phone))
-            return record["tokens"]?[0]?["state"]?.stringValue == "retired" ? record : nil
+        let retired = try await eventually("\(phone.name)'s token is retired") {
+            try await backend.installation(phone.installation).tokens.first { !$0.isActive }
         }
-        try report.fact("\(phone.name)'s token is retired: \(record["tokens"]?[0]?["retired_reason"]?.stringValue ?? "410")")
+        try report.fact("\(phone.name)'s token is retired: \(retired.retiredReason ?? "410")")
 
         let second = try await settled(try await send("Second try", "Only to the living", to: ada))
         try expect(count(second, "total") == 1 && count(second, "accepted") == 1, "the second send went to the retired token")
@@ -128,9 +124,9 @@ extension Demonstration {
         let push = try await send("Slow down", "This one arrives a little later", to: ada)
         let waiting = try await lastAttempt(of: push, on: tablet, is: "throttled")
         try await show(push, waiting, on: [phone, tablet])
-        let record = try await backend.get(path(tablet))
-        try expect(record["throttled_until"]?.stringValue != nil, "the registry does not show \(tablet.name) as throttled")
-        try report.fact("the registry shows \(tablet.name) as throttled until \(record["throttled_until"]?.stringValue ?? "?")")
+        let until = try await backend.installation(tablet.installation).throttledUntil
+        guard let until else { throw CommandFailure("the demonstration failed: the registry does not show \(tablet.name) as throttled") }
+        try report.fact("the registry shows \(tablet.name) as throttled until \(until.formatted(.iso8601))")
         let status = try await settled(push)
         try await show(push, status, on: [phone, tablet])
         try expect(count(status, "accepted") == 2, "the throttled delivery did not arrive")
@@ -144,9 +140,9 @@ extension Demonstration {
         let inbox = try await inboxCount(phone)
         let push = try await send("For your eyes only", "No other user may read this", to: ada)
         _ = try await lastAttempt(of: push, on: phone, is: "throttled")
-        let answer = try await backend.post(path(phone) + "/logout") { _ in }
-        try expect(answer["signed_out"]?.boolValue == true, "the logout was not answered as done")
-        try report.fact("\(ada) logged out of \(phone.name) while the delivery waited (fence: \(answer["fence"]?.stringValue ?? "?"))")
+        let answer = try await backend.signOut(phone.installation, expectedUser: ada)
+        try expect(answer.signedOut, "the logout was not answered as done")
+        try report.fact("\(ada) logged out of \(phone.name) while the delivery waited (fence: \(answer.fence.rawValue))")
         let status = try await settled(push)
         try await show(push, status, on: [phone, tablet])
         try expect(count(status, "fenced") == 1, "the waiting delivery was not fenced")

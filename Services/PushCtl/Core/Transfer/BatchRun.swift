@@ -1,3 +1,4 @@
+import PushAPI
 import StrictJSON
 
 /// The result of one line of a file of notifications.
@@ -14,8 +15,7 @@ struct BatchResult: Sendable {
     var text: String {
         guard let answer else { return "\(line)  refused  not JSON, \(reason)" }
         guard isAccepted else {
-            let status = UInt(clamping: answer["status"]?.integerValue ?? 0)
-            return "\(line)  refused  \(Refusal.explanation(status, answer))"
+            return "\(line)  refused  \(PushAPI.Problem(status: Int(answer["status"]?.integerValue ?? 0), answer).explanation)"
         }
         return "\(line)  \(receiptLine(answer))\(answer["replay"]?.boolValue == true ? "  accepted before" : "")"
     }
@@ -42,7 +42,7 @@ struct BatchResult: Sendable {
 
 /// One file of notifications, sent group by group.
 struct BatchRun {
-    /// Sends the body of one request and gives its answer. ``LostConnection``: a repeated request may succeed.
+    /// Sends the body of one request and gives its answer. After 429 and 503 it is sent again: the service did nothing.
     let send: (_ body: [UInt8]) async throws -> JSONValue
     /// How often one request is tried.
     let maximumAttempts: Int
@@ -72,9 +72,9 @@ struct BatchRun {
             do {
                 answers = try await answer(to: BatchLines.body(of: items))["results"]?.arrayValue ?? []
                 guard answers.count == items.count else { throw CommandFailure("the answer has \(answers.count) results") }
-            } catch let failure as CommandFailure {
+            } catch let error where error is CommandFailure || error is PushAPIError {
                 throw CommandFailure(
-                    "\(failure); lines \(first) to \(last) have no result, go on with --from-line \(first). Of these lines, one without an "
+                    "\(error); lines \(first) to \(last) have no result, go on with --from-line \(first). Of these lines, one without an "
                         + "idempotency_key may be sent twice")
             }
         }
@@ -90,9 +90,9 @@ struct BatchRun {
     private func answer(to body: [UInt8]) async throws -> JSONValue {
         var attempt = 1
         while true {
-            do { return try await send(body) } catch let lost as LostConnection {
+            do { return try await send(body) } catch PushAPIError.refused(let problem) where [429, 503].contains(problem.status) {
                 guard attempt < maximumAttempts else {
-                    throw CommandFailure("given up after \(counted(attempt, "attempt", "attempts")): \(lost)")
+                    throw CommandFailure("given up after \(counted(attempt, "attempt", "attempts")): \(problem)")
                 }
                 try await pause(attempt)
                 attempt += 1

@@ -1,10 +1,9 @@
-import NIOCore
-import NIOHTTP1
+import PushAPI
 import StrictJSON
 
 /// One export, through as many connections as it takes.
 struct ExportRun {
-    let client: APIClient
+    let client: PushAPI
     let app: String
     let maximumAttempts: Int
     let pause: @Sendable (_ attempt: Int) async throws -> Void
@@ -22,8 +21,8 @@ struct ExportRun {
             let before = count
             do {
                 if try await once(&last, &count) { return count }
-                throw LostConnection("the answer ended early")
-            } catch let lost as LostConnection {
+                throw PushAPIError.lostConnection("the answer ended early")
+            } catch let lost as PushAPIError where lost.isTemporary {
                 attempts = count > before ? 1 : attempts + 1
                 guard attempts < maximumAttempts else {
                     throw CommandFailure("given up after \(attempts) attempts: \(lost); go on with --after \(last ?? "(nothing was read)")")
@@ -35,11 +34,11 @@ struct ExportRun {
 
     private func once(_ last: inout String?, _ count: inout Int) async throws -> Bool {
         var isDone = false
-        let query = last.map { "?after=\($0.percentEncoded)" } ?? ""
-        try await client.lines(.GET, "/v1/apps/\(app.percentEncoded)/export\(query)", body: ImportSource.Lines?.none) { bytes in
+        let call = PushAPI.Call(.get, "/v1/apps/\(app.percentEncoded)/export", query: [("after", last)])
+        try await client.lines(call, sending: ImportSource.Lines?.none) { bytes in
             let line: JSONValue
-            do { line = try JSONValue.parse(Array(bytes)) } catch { throw LostConnection("the answer is not an export's") }
-            if let error = line["error"] { throw LostConnection(error["detail"]?.stringValue ?? "the server could not go on") }
+            do { line = try JSONValue.parse(Array(bytes)) } catch { throw PushAPIError.lostConnection("the answer is not an export's") }
+            if let error = line["error"] { throw PushAPIError.lostConnection(error["detail"]?.stringValue ?? "the server could not go on") }
             guard let id = line["id"]?.stringValue else {
                 isDone = line["done"]?.boolValue == true
                 return

@@ -1,9 +1,9 @@
-import NIOHTTP1
+import PushAPI
 import StrictJSON
 
 /// One import, through as many connections as it takes.
 struct ImportRun {
-    let client: APIClient
+    let client: PushAPI
     let app: String
     let source: ImportSource
     /// Attempts in a row without progress, before it is given up.
@@ -30,8 +30,9 @@ struct ImportRun {
             let start = before.through
             do {
                 if try await once(&before) { return before }
-                throw LostConnection("the answer ended early")
-            } catch let lost as LostConnection {
+                throw PushAPIError.lostConnection("the answer ended early")
+            } catch let lost as PushAPIError where lost.isTemporary {
+                if let failure = await source.failure { throw failure }
                 attempts = before.through > start ? 1 : attempts + 1
                 guard attempts < maximumAttempts else {
                     throw CommandFailure("given up after \(attempts) attempts: \(lost); go on with --from-line \(before.through + 1)")
@@ -48,9 +49,10 @@ struct ImportRun {
         // Reported when their chunk is committed: a chunk that is sent again reports them again.
         var failures: [ArraySlice<UInt8>] = []
         let body = await source.begin()
-        try await client.lines(.POST, "/v1/apps/\(app.percentEncoded)/import?from_line=\(base.through + 1)", body: body) { bytes in
+        let call = PushAPI.Call(.post, "/v1/apps/\(app.percentEncoded)/import", query: [("from_line", "\(base.through + 1)")])
+        try await client.lines(call, sending: body) { bytes in
             let line: JSONValue
-            do { line = try JSONValue.parse(Array(bytes)) } catch { throw LostConnection("the answer is not an import's") }
+            do { line = try JSONValue.parse(Array(bytes)) } catch { throw PushAPIError.lostConnection("the answer is not an import's") }
             if line["line"] != nil { return failures.append(ArraySlice(Array(bytes))) }
             if let through = line["through"]?.integerValue.map(Int.init), through > counts.through {
                 counts = base.adding(line, through: through)
@@ -58,7 +60,7 @@ struct ImportRun {
                 failures = []
                 onProgress(counts, await source.confirm(through: through))
             }
-            if let error = line["error"] { throw LostConnection(error["detail"]?.stringValue ?? "the server could not go on") }
+            if let error = line["error"] { throw PushAPIError.lostConnection(error["detail"]?.stringValue ?? "the server could not go on") }
             isDone = line["done"]?.boolValue == true
         }
         // A server that missed the rest of the request would report success too early.

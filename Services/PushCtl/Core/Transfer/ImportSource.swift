@@ -18,6 +18,8 @@ actor ImportSource {
     private var reading: Task<Bool, any Error>?
     private var waiting: CheckedContinuation<Void, Never>?
     private(set) var isAtEnd = false
+    /// Why the file cannot be read; a connection that sends it reports the failure as its own.
+    private(set) var failure: (any Error)?
     nonisolated let firstLine: Int
     /// The last line that is committed, or that the caller has skipped.
     private(set) var through: Int
@@ -102,7 +104,7 @@ actor ImportSource {
     }
 
     private func readBlock() async throws -> Bool {
-        while let block = try await file.next() {
+        while let block = try await nextBlock() {
             let wanted = block.firstLine > through ? block : block.dropping(through: min(through, block.lastLine))
             passedBytes += block.bytes.readableBytes - wanted.bytes.readableBytes
             guard wanted.lineCount > 0 else { continue }
@@ -112,6 +114,13 @@ actor ImportSource {
         }
         isAtEnd = true
         return false
+    }
+
+    private func nextBlock() async throws -> LineBlock? {
+        do { return try await file.next() } catch {
+            failure = error
+            throw error
+        }
     }
 
     /// One attempt's request body.

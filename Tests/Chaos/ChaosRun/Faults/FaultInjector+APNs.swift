@@ -1,9 +1,10 @@
 import ChaosLedger
+import PushAPI
 
 /// Faults of the simulated APNs.
 extension FaultInjector {
     private func command(_ text: String) async {
-        _ = await caller.call(.post, "\(platform.simulatorURL)/v1/commands", body: Array(text.utf8))
+        _ = await caller.ask(.init(.post, "/v1/commands", json: Array(text.utf8)), at: platform.simulatorURL)
     }
 
     /// Every 200 ms to every connection, of whatever came since.
@@ -73,11 +74,11 @@ extension FaultInjector {
         _ kind: FaultRecord.Kind, _ target: String = "simulator", seconds: Double, _ scenario: String, also: () async -> Void = {}
     ) async throws {
         var record = begin(kind, target)
-        let answer = await caller.call(.put, "\(platform.simulatorURL)/v1/scenario", body: Array(scenario.utf8))
+        let answer = await caller.ask(.init(.put, "/v1/scenario", json: Array(scenario.utf8)), at: platform.simulatorURL)
         guard answer?.status == 200 else { throw ChaosError("the simulator refused a scenario: \(answer?.status ?? 0)") }
         await also()
         try await Task.sleep(for: .seconds(seconds))
-        _ = await caller.call(.delete, "\(platform.simulatorURL)/v1/scenario")
+        _ = await caller.ask(.init(.delete, "/v1/scenario"), at: platform.simulatorURL)
         end(&record)
         try await recover(&record) { await everythingIsReady() }
     }

@@ -1,5 +1,6 @@
 import ChaosLedger
 import Glibc
+import PushAPI
 import TestSupport
 
 /// Kills at the worst moment: while much work has begun and none of it is done.
@@ -42,8 +43,8 @@ extension FaultInjector {
         var record = begin(.goAway, "simulator")
         for _ in 0..<times {
             try await Task.sleep(for: .seconds(1))
-            _ = await caller.call(
-                .post, "\(platform.simulatorURL)/v1/commands", body: Array(#"{"command":"goaway","reason":"Shutdown"}"#.utf8))
+            let command = Array(#"{"command":"goaway","reason":"Shutdown"}"#.utf8)
+            _ = await caller.ask(.init(.post, "/v1/commands", json: command), at: platform.simulatorURL)
         }
         end(&record)
         await answerAtOnce()
@@ -54,9 +55,9 @@ extension FaultInjector {
     private func beginAnsweringLate() async throws {
         let late =
             #"{"v":1,"name":"late","requests":[{"name":"late","do":[{"action":"late","delay":{"percentiles":[[50,400],[100,800]]}}]}]}"#
-        let answer = await caller.call(.put, "\(platform.simulatorURL)/v1/scenario", body: Array(late.utf8))
+        let answer = await caller.ask(.init(.put, "/v1/scenario", json: Array(late.utf8)), at: platform.simulatorURL)
         guard answer?.status == 200 else { throw ChaosError("the simulator refused a scenario: \(answer?.status ?? 0)") }
     }
 
-    private func answerAtOnce() async { _ = await caller.call(.delete, "\(platform.simulatorURL)/v1/scenario") }
+    private func answerAtOnce() async { _ = await caller.ask(.init(.delete, "/v1/scenario"), at: platform.simulatorURL) }
 }

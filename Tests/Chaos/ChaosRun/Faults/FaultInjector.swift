@@ -1,5 +1,6 @@
 import ChaosLedger
 import Glibc
+import PushAPI
 import Synchronization
 import TestSupport
 
@@ -7,13 +8,13 @@ import TestSupport
 final class FaultInjector: Sendable {
     let platform: Platform
     let ledgers: Ledgers
-    let caller: ServiceCaller
+    let caller: PushAPI
     let load: LoadGenerator
     private let lastID = Atomic<Int64>(0)
     private let current = Mutex("")
     private let count = Atomic(0)
 
-    init(platform: Platform, ledgers: Ledgers, caller: ServiceCaller, load: LoadGenerator) {
+    init(platform: Platform, ledgers: Ledgers, caller: PushAPI, load: LoadGenerator) {
         (self.platform, self.ledgers, self.caller, self.load) = (platform, ledgers, caller, load)
     }
 
@@ -144,7 +145,5 @@ final class FaultInjector: Sendable {
         return one
     }
 
-    func isReady(_ service: Platform.Service) async -> Bool {
-        await caller.call(.get, "\(service.url)/readyz", patience: .seconds(2))?.status == 200
-    }
+    func isReady(_ service: Platform.Service) async -> Bool { await caller.isWell("/readyz", at: service.url) }
 }

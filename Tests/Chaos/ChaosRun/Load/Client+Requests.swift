@@ -1,5 +1,6 @@
 import ChaosLedger
 import Foundation
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -7,7 +8,7 @@ import StrictJSON
 extension Client {
     func registration(_ device: Device) -> Question {
         let environment = apps[device.app].environment
-        let body = ServiceCaller.json { object in
+        let body = JSONWriter.object { object in
             // A registration is the whole state, so it must name the absence of a user.
             if let user = device.user { object.field("user", user) } else { object.null("user") }
             object.array("tokens") { list in
@@ -58,7 +59,7 @@ extension Client {
     }
 
     private func tokenBody(_ device: Device) -> [UInt8] {
-        ServiceCaller.json { object in
+        JSONWriter.object { object in
             object.field("token", device.token.hex)
             object.field("environment", apps[device.app].environment)
         }
@@ -81,7 +82,7 @@ extension Client {
 
     /// - Parameter key: nil for a client that accepts a second push and therefore does not repeat its request.
     func notification(_ app: Int, to audience: Audience, marker: Int64, key: String?, timing: Timing = Timing()) -> Question {
-        let body = ServiceCaller.json { object in
+        let body = JSONWriter.object { object in
             object.object("to") { to in
                 switch audience {
                 case .user(let user): to.field("user", user)
@@ -123,7 +124,7 @@ extension Client {
 
     /// It ends by itself, so that a hold without an answer does not last.
     func hold(lane: Lane, app: Int, until end: Int64) -> Question {
-        let body = ServiceCaller.json { object in
+        let body = JSONWriter.object { object in
             object.field("lane", lane.rawValue)
             object.field("reason", "chaos")
             object.field("expires_at", rfc3339(end))

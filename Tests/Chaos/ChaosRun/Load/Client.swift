@@ -1,4 +1,5 @@
 import ChaosLedger
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -7,7 +8,7 @@ struct Client: Sendable {
     /// How long a request is repeated before its client gives up.
     static let persistence = Duration.seconds(90)
 
-    let caller: ServiceCaller
+    let caller: PushAPI
     let ledgers: Ledgers
     let tally: Tally
     let apps: [ChaosApp]
@@ -18,7 +19,7 @@ struct Client: Sendable {
     /// One request, as often as it may be asked.
     struct Question: Sendable {
         var record: ClientRecord
-        let method: ServiceCaller.Method
+        let method: PushAPI.Method
         /// The path after the app's.
         let path: String
         var body: [UInt8]?
@@ -27,7 +28,7 @@ struct Client: Sendable {
     }
 
     /// - Parameter app: its place among the apps.
-    func question(_ kind: ClientRecord.Kind, _ app: Int, _ method: ServiceCaller.Method, _ path: String, body: [UInt8]? = nil) -> Question {
+    func question(_ kind: ClientRecord.Kind, _ app: Int, _ method: PushAPI.Method, _ path: String, body: [UInt8]? = nil) -> Question {
         Question(
             record: ClientRecord(id: 0, kind: kind, app: apps[app].slug, sentAt: 0), method: method,
             path: "/v1/apps/\(apps[app].slug)/\(path)", body: body)
@@ -43,11 +44,13 @@ struct Client: Sendable {
         while true {
             let (record, answer) = await attempt(question, service)
             let isFinal = record.status.map { $0 < 500 && $0 != 429 && $0 != 409 && $0 != 408 } ?? false
-            if isFinal || !question.mayRepeat || ContinuousClock.now > deadline || Task.isCancelled { return (record, answer?.body) }
-            let wait = max(pause * Double.random(in: 0.5...1.5, using: &random), Double(min(1, answer?.retryAfterSeconds ?? 0)))
+            let body = try? answer?.json()
+            if isFinal || !question.mayRepeat || ContinuousClock.now > deadline || Task.isCancelled { return (record, body) }
+            let asked = Double(min(1, answer?.retryAfter?.components.seconds ?? 0))
+            let wait = max(pause * Double.random(in: 0.5...1.5, using: &random), asked)
             pause = min(2, pause * 2)
             service = (service + 1) % services.count
-            do { try await Task.sleep(for: .seconds(wait)) } catch { return (record, answer?.body) }  // the run is being ended
+            do { try await Task.sleep(for: .seconds(wait)) } catch { return (record, body) }  // the run is being ended
         }
     }
 
@@ -58,20 +61,18 @@ struct Client: Sendable {
         }
     }
 
-    private func attempt(_ question: Question, _ service: Int) async -> (ClientRecord, ServiceCaller.Answer?) {
+    private func attempt(_ question: Question, _ service: Int) async -> (ClientRecord, PushAPI.Answer?) {
         var record = question.record
         record.id = ledgers.nextID()
         tally.change { $0.open += 1 }
         record.service = services[service].name
         record.sentAt = now()
-        let answer = await caller.call(
-            question.method, services[service].url + question.path, key: apps.first { $0.slug == record.app }?.key,
-            idempotencyKey: record.key,
-            body: question.body)
+        let call = PushAPI.Call(question.method, question.path, json: question.body, idempotencyKey: record.key)
+        let answer = await caller.ask(call, at: services[service].url, key: apps.first { $0.slug == record.app }?.key)
         if let answer {
             record.answeredAt = now()
             record.status = answer.status
-            record.retryAfter = answer.retryAfterSeconds
+            record.retryAfter = answer.retryAfter.map { Int($0.components.seconds) }
             read(answer, into: &record)
         } else {
             record.gaveUpAt = now()
@@ -91,8 +92,8 @@ struct Client: Sendable {
         return (record, answer)
     }
 
-    private func read(_ answer: ServiceCaller.Answer, into record: inout ClientRecord) {
-        guard (200..<300).contains(answer.status), let body = answer.body else { return }
+    private func read(_ answer: PushAPI.Answer, into record: inout ClientRecord) {
+        guard (200..<300).contains(answer.status), let body = try? answer.json() else { return }
         record.epoch = body["owner_epoch"]?.integerValue
         record.fence = body["fence"]?.stringValue.flatMap { ClientRecord.Fence(rawValue: $0) }
         let id = body["id"]?.stringValue.flatMap { PushID($0) }

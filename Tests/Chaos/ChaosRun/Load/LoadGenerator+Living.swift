@@ -1,4 +1,5 @@
 import ChaosLedger
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -91,9 +92,8 @@ extension LoadGenerator {
         await pause(0.005)
         client.ledgers.note(DeviceRecord(token: device.token, event: .uninstall, at: moment * 1000))
         let body = #"{"environment":"\#(client.apps[device.app].environment)","state":"uninstalled","uninstalled_at_ms":\#(moment)}"#
-        guard await client.caller.call(.put, "\(client.simulatorURL)/v1/devices/\(device.token.hex)", body: Array(body.utf8)) != nil else {
-            return
-        }
+        let call = PushAPI.Call(.put, "/v1/devices/\(device.token.hex)", json: Array(body.utf8))
+        guard await client.caller.ask(call, at: client.simulatorURL) != nil else { return }
         _ = await post(device.app, .user(user), Client.Timing(), isCareful: true, &random)
         await pause(Double.random(in: 0.5...4, using: &random))
         if random.chance(0.5) { device.installation = Self.drawID(&random) }
@@ -117,7 +117,8 @@ extension LoadGenerator {
 
     /// - Returns: whether the simulated APNs took it.
     private func script(_ device: Device, _ text: String) async -> Bool {
-        let answer = await client.caller.call(.put, "\(client.simulatorURL)/v1/devices/\(device.token.hex)/script", body: Array(text.utf8))
+        let call = PushAPI.Call(.put, "/v1/devices/\(device.token.hex)/script", json: Array(text.utf8))
+        let answer = await client.caller.ask(call, at: client.simulatorURL)
         return answer?.status == 200 || answer?.status == 201 || answer?.status == 204
     }
 }

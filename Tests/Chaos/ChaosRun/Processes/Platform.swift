@@ -1,4 +1,5 @@
 import Foundation
+import PushAPI
 import TestSupport
 
 /// The platform under test: real servers, two token services, three dispatchers and the simulated Apple. Either there is a proxy on every
@@ -122,10 +123,10 @@ final class Platform: Sendable {
 
     /// Starts the clients of the servers: first the simulated Apple, then one service after another, because the first one makes the
     /// schema.
-    func startServices(_ caller: ServiceCaller) async throws {
+    func startServices(_ caller: PushAPI) async throws {
         try simulator.start()
         try await waitUntil("the simulator serves", simulator) {
-            await caller.call(.get, "\(simulatorURL)/healthz", patience: .seconds(2))?.status == 200
+            await caller.isWell("/healthz", at: simulatorURL)
         }
         for service in services {
             try service.program.start()
@@ -134,9 +135,9 @@ final class Platform: Sendable {
         for service in services { try await waitUntilReady(service, caller) }
     }
 
-    private func waitUntilReady(_ service: Service, _ caller: ServiceCaller) async throws {
+    private func waitUntilReady(_ service: Service, _ caller: PushAPI) async throws {
         try await waitUntil("\(service.program.name) is ready", service.program) {
-            await caller.call(.get, "\(service.url)/readyz", patience: .seconds(2))?.status == 200
+            await caller.isWell("/readyz", at: service.url)
         }
     }
 

@@ -1,5 +1,6 @@
 import ChaosLedger
 import Foundation
+import PushAPI
 import PushModel
 import StrictJSON
 
@@ -56,9 +57,10 @@ struct ReadBack: Sendable {
     private func answer(_ app: Int, _ path: String) async throws -> JSONValue? {
         var refusals = 0
         while true {
-            let answer = await client.caller.call(.get, "\(service)/v1/apps/\(client.apps[app].slug)/\(path)", key: client.apps[app].key)
+            let call = PushAPI.Call(.get, "/v1/apps/\(client.apps[app].slug)/\(path)")
+            let answer = await client.caller.ask(call, at: service, key: client.apps[app].key)
             if answer?.status == 404 { return nil }
-            if answer?.status == 200, let body = answer?.body { return body }
+            if answer?.status == 200, let body = try? answer?.json() { return body }
             refusals += 1
             guard refusals < 20 else { throw ChaosError("the API does not say what became of things: \(answer?.status ?? 0)") }
             try await Task.sleep(for: .milliseconds(100 * refusals))

@@ -1,5 +1,6 @@
 import Broker
 import ChaosLedger
+import PushAPI
 import PushModel
 import RabbitMQ
 import StrictJSON
@@ -10,11 +11,11 @@ import TestSupport
 final class Sampler: Sendable {
     private let platform: Platform
     private let ledgers: Ledgers
-    private let caller: ServiceCaller
+    private let caller: PushAPI
     private let tally: Tally
     private let last = Mutex((pushes: 0, backlog: 0))
 
-    init(platform: Platform, ledgers: Ledgers, caller: ServiceCaller, tally: Tally) {
+    init(platform: Platform, ledgers: Ledgers, caller: PushAPI, tally: Tally) {
         (self.platform, self.ledgers, self.caller, self.tally) = (platform, ledgers, caller, tally)
     }
 
@@ -84,7 +85,8 @@ final class Sampler: Sendable {
         }
         let depths = await queueDepths()
         for (name, depth) in depths { records.append(.queue(.init(at: at, name: name, depth: depth))) }
-        let counters = await caller.call(.get, "\(platform.simulatorURL)/v1/counters", patience: .seconds(2))?.body
+        let simulator = caller.other(baseURL: platform.simulatorURL, key: nil)
+        let counters = try? await simulator.once(.init(.get, "/v1/counters"), within: .seconds(2)).json()
         let pushes = counters?["requests"]?.integerValue.map { Int($0) }
         last.withLock { last in
             if let pushes { last.pushes = pushes }
@@ -104,7 +106,7 @@ final class Sampler: Sendable {
         found += platform.brokers.map { ($0.name, $0.processID, nil, true) }
         for service in platform.services {
             let id = service.program.processID
-            let isReady = await caller.call(.get, "\(service.url)/readyz", patience: .seconds(1))?.status == 200
+            let isReady = await caller.isWell("/readyz", at: service.url, within: .seconds(1))
             found.append((service.program.name, id, service.port, isReady))
         }
         return found

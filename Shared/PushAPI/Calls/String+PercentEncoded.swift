@@ -1,6 +1,6 @@
 extension String {
     /// For one part of a path or a query: all but the unreserved characters of RFC 3986 section 2.3 as `%XX`.
-    var percentEncoded: String {
+    package var percentEncoded: String {
         var text = ""
         for byte in utf8 {
             switch byte {

@@ -1,3 +1,4 @@
+import PushAPI
 import StrictJSON
 
 /// A list that was read page by page.
@@ -9,7 +10,7 @@ struct PagedList {
     let hasMore: Bool
 }
 
-extension APIClient {
+extension PushAPI {
     /// Reads until there are enough rows or no more.
     /// - Parameter name: Of the array in each answer.
     func pages(_ path: String, _ query: [(String, String?)], of name: String, limit: Int) async throws -> PagedList {
@@ -18,8 +19,7 @@ extension APIClient {
         var cursor: String?
         while true {
             let page = query + [("limit", "\(min(limit - rows.count, 1000))"), ("cursor", cursor)]
-            let words = page.compactMap { name, value in value.map { "\(name)=\($0.percentEncoded)" } }
-            let answer = try await get("\(path)?\(words.joined(separator: "&"))")
+            let answer = try await get(path, query: page)
             rows += answer[name]?.arrayValue ?? []
             cursor = answer["next_cursor"]?.stringValue
             if cursor == nil || rows.count >= limit { return PagedList(first: first ?? answer, rows: rows, hasMore: cursor != nil) }

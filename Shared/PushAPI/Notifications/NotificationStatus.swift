@@ -1,0 +1,148 @@
+public import Foundation
+
+extension PushAPI {
+    /// What became of a notification.
+    public struct NotificationStatus: Sendable, Hashable, Codable {
+        /// How many deliveries ended in one way.
+        public struct Reason: Sendable, Hashable, Codable {
+            /// `accepted`, `token_gone`, `rejected` and so on.
+            public let outcome: String
+            /// APNs' HTTP status.
+            public let status: Int?
+            public let reason: String?
+            public let count: Int
+
+            private enum CodingKeys: String, CodingKey {
+                case outcome = "class"
+                case status, reason, count
+            }
+        }
+
+        public let id: String
+        public let state: NotificationState
+        public let lane: String
+        public let pushType: String
+        public let acceptedAt: Date
+        public let expiresAt: Date
+        public let completedAt: Date?
+        public let cancelledAt: Date?
+        /// Exact: `total`, `pending`, and each outcome class, as `accepted`.
+        public let counts: [String: Int]
+        public let reasons: [Reason]
+        /// Deliveries that devices reported as `shown`, `opened`, `dismissed`; nil if the sender did not ask for it.
+        public let deviceReceipts: [String: Int]?
+        /// At most 1,000, pending ones first. ``PushAPI/App/deliveries(of:state:reason:installation:)`` gives all.
+        public let deliveries: [Delivery]
+        /// There are more deliveries than are listed. Nil: there are not.
+        public let deliveriesTruncated: Bool?
+    }
+
+    /// One push to one token.
+    public struct Delivery: Sendable, Hashable, Codable {
+        /// A try that was not the last.
+        public struct Attempt: Sendable, Hashable, Codable {
+            public let outcome: String
+            public let status: Int?
+            public let reason: String?
+            public let at: Date?
+            public let retryAt: Date?
+
+            private enum CodingKeys: String, CodingKey {
+                case outcome = "class"
+                case status, reason, at, retryAt
+            }
+        }
+
+        /// Also the `apns-id`.
+        public let id: String
+        public let installation: String
+        /// The token's last six digits.
+        public let hint: String
+        public let environment: String
+        /// `pending`, or the outcome class.
+        public let state: String
+        /// APNs' HTTP status.
+        public let status: Int?
+        /// APNs' word in CamelCase, or the platform's in snake_case.
+        public let reason: String?
+        public let attempts: Int
+        public let lastAttempt: Attempt?
+        /// As the device reported, like the next two.
+        public let shownAt: Date?
+        public let openedAt: Date?
+        public let dismissedAt: Date?
+        public let updatedAt: Date
+    }
+
+    /// The answer to a cancellation.
+    public struct Cancellation: Sendable, Hashable, Codable {
+        public let id: String
+        /// Another state than `cancelled`: it was too late.
+        public let state: NotificationState
+        /// Deliveries without an outcome when it was stopped.
+        public let stoppable: Int
+        public let fence: Fence
+    }
+
+    /// Why a notification reached a user, or did not.
+    public struct Explanation: Sendable, Hashable, Codable {
+        public struct Step: Sendable, Hashable, Codable {
+            /// Nil if the service did not store the moment.
+            public let at: Date?
+            /// For programs, as `delivery_made`.
+            public let what: String
+            /// For people.
+            public let why: String
+        }
+
+        public let state: NotificationState
+        /// `sent`, `waiting`, `unknown`, `not_sent`, `not_addressed` or `not_recorded`.
+        public let conclusion: String
+        /// One sentence.
+        public let explanation: String
+        public let steps: [Step]
+    }
+
+    /// What a notification would do.
+    public struct Validation: Sendable, Hashable, Decodable {
+        public struct Payload: Sendable, Hashable, Decodable {
+            /// Nil for the default.
+            public let locale: String?
+            public let bytes: Int
+            public let maximumBytes: Int
+            /// As APNs would get it.
+            public internal(set) var payload = JSON(unchecked: [])
+
+            private enum CodingKeys: String, CodingKey { case locale, bytes, maximumBytes }
+        }
+
+        public struct Audience: Sendable, Hashable, Decodable {
+            /// Why devices would not be sent to, or not at once.
+            public struct Reason: Sendable, Hashable, Decodable {
+                public let reason: String
+                /// `sent`, `delayed` or `not_sent`.
+                public let effect: String
+                public let devices: Int
+                public let detail: String
+            }
+
+            /// Would be sent to, some of them later.
+            public let devices: Int
+            public let deliveries: Int
+            /// Of an alert: how many devices show it `fully`, `quietly`, `not_at_all`, and how many are `unknown`.
+            public let displays: [String: Int]?
+            /// Not everything was looked at.
+            public let isLowerBound: Bool
+            public let reasons: [Reason]
+        }
+
+        public let pushType: String
+        public let topic: String
+        public let priority: Int
+        public let lane: String
+        public let expiresAt: Date
+        public internal(set) var payloads: [Payload]
+        public let warnings: [Receipt.Warning]
+        public let audience: Audience
+    }
+}

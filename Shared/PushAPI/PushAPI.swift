@@ -1,0 +1,52 @@
+public import AsyncHTTPClient
+
+/// The token service's HTTP API, for a backend.
+///
+/// A value, cheap to copy, for any number of tasks at once. ``app(_:)`` gives the typed operations of one app. ``call(_:)`` is for every
+/// other route.
+///
+/// A call that fails for now is repeated: no answer came, or the service answered 429, 503 or another refusal that may pass. The client
+/// waits as long as `Retry-After` asks for, and a random time more that doubles with each attempt. If the next attempt would begin after
+/// ``deadline``, the call throws the last failure. A call that must not reach the service twice is repeated after 429 alone.
+public struct PushAPI: Sendable {
+    /// Without a slash at its end.
+    public let baseURL: String
+    /// Nil for a server that asks for none.
+    public let key: String?
+    /// A call has this long, with all its attempts.
+    public var deadline: Duration
+    /// One attempt has this long, from the connection to the last byte of the answer.
+    public var attemptTimeout: Duration
+    let http: HTTPClient
+    var clock = CallClock.continuous
+
+    /// - Parameters:
+    ///   - baseURL: `https://push.example.com`.
+    ///   - key: An API key, `psh_…`, with the scopes that the calls need.
+    ///   - http: Carries the calls. Whoever made it shuts it down; ``HTTPClient/shared`` needs no shutdown.
+    ///   - deadline: How long a call has, with all its attempts.
+    ///   - attemptTimeout: How long one attempt has.
+    public init(
+        baseURL: String, key: String?, http: HTTPClient = .shared, deadline: Duration = .seconds(30),
+        attemptTimeout: Duration = .seconds(10)
+    ) {
+        self.baseURL = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
+        self.key = key
+        self.http = http
+        self.deadline = deadline
+        self.attemptTimeout = attemptTimeout
+    }
+
+    /// The operations on one app.
+    /// - Parameter slug: The app's name on the platform.
+    public func app(_ slug: String) -> App { App(api: self, slug: slug) }
+
+    /// Installations and notifications of one app. The extensions hold its operations.
+    public struct App: Sendable {
+        public let api: PushAPI
+        public let slug: String
+
+        /// - Parameter parts: Each is one part of the path, with any characters.
+        func path(_ parts: String...) -> String { "/v1/apps" + ([slug] + parts).map { "/\($0.percentEncoded)" }.joined() }
+    }
+}
