@@ -82,6 +82,7 @@ struct InboxController {
         object.field("category", content.category)
         object.field("thread_id", content.threadID)
         object.field("interruption_level", content.interruptionLevel)
+        if let custom = content.custom { object.field("custom", raw: custom) }
         if let activity = content.activity {
             object.object("activity") { entry in
                 entry.field("event", activity.event.rawValue)

@@ -15,6 +15,8 @@ package struct NotificationContent: Sendable, Equatable {
     package var activity: ActivityState?
     /// `aps` has an alert, a badge or a sound: a user notices it.
     package var isVisible = false
+    /// The payload's keys beside `aps`, as a JSON object; nil if there are none.
+    package var custom: [UInt8]?
     /// The payload's own key `marker`, if it is a number: a test finds the send request of an arrival by it.
     package var marker: Int64?
 
@@ -26,8 +28,9 @@ package struct NotificationContent: Sendable, Equatable {
         } catch {
             return nil
         }
-        guard root.objectValue != nil else { return nil }
+        guard let members = root.objectValue else { return nil }
         marker = root["marker"]?.integerValue
+        custom = Self.object(of: members.filter { $0.key != "aps" }.map { ($0.key, payload[$0.value.range]) })
         guard let aps = root["aps"] else { return }
         readAlert(aps["alert"])
         badge = aps["badge"]?.integerValue
@@ -41,6 +44,15 @@ package struct NotificationContent: Sendable, Equatable {
     }
 
     /// A plain string is the body; localised texts show their key, since the simulator has no app to translate them.
+    private static func object(of members: [(name: String, value: ArraySlice<UInt8>)]) -> [UInt8]? {
+        guard !members.isEmpty else { return nil }
+        var writer = JSONWriter()
+        writer.object { object in
+            for member in members { object.field(member.name, raw: Array(member.value)) }
+        }
+        return writer.bytes
+    }
+
     private mutating func readAlert(_ alert: JSONValue?) {
         guard let alert else { return }
         if let text = alert.stringValue {
