@@ -13,29 +13,35 @@ let base: [SwiftSetting] = [
 /// Everywhere except the C wrappers and SystemIO: an unsafe pointer does not compile.
 let fenced = base + [.strictMemorySafety()]
 
-let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
-let configuration = Target.Dependency.product(name: "Configuration", package: "swift-configuration")
-let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
-let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux]))
-let httpClient = Target.Dependency.product(name: "AsyncHTTPClient", package: "async-http-client")
-let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
-let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
-let instrumentation = Target.Dependency.product(name: "Instrumentation", package: "swift-distributed-tracing")
-let lifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
-let lifecycleTesting = Target.Dependency.product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle")
-let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
-let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
-let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
-let nio = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
-let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
-let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
-let nioHTTPTypesHTTP1 = Target.Dependency.product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
-let nioHTTPTypes = Target.Dependency.product(name: "NIOHTTPTypes", package: "swift-nio-extras")
-let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
-let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
-let protobuf = Target.Dependency.product(name: "SwiftProtobuf", package: "swift-protobuf")
-let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
-let tracing = Target.Dependency.product(name: "Tracing", package: "swift-distributed-tracing")
+/// Of another package. An app that depends on this package with `traits: []` gets PushClient alone, and fetches no other package.
+func product(_ name: String, _ package: String) -> Target.Dependency {
+    .product(name: name, package: package, condition: .when(traits: ["Servers"]))
+}
+
+let arguments = product("ArgumentParser", "swift-argument-parser")
+let configuration = product("Configuration", "swift-configuration")
+let coreMetrics = product("CoreMetrics", "swift-metrics")
+// Apple's platforms have CryptoKit.
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux], traits: ["Servers"]))
+let httpClient = product("AsyncHTTPClient", "async-http-client")
+let hummingbird = product("Hummingbird", "hummingbird")
+let hummingbirdCore = product("HummingbirdCore", "hummingbird")
+let instrumentation = product("Instrumentation", "swift-distributed-tracing")
+let lifecycle = product("ServiceLifecycle", "swift-service-lifecycle")
+let lifecycleTesting = product("ServiceLifecycleTestKit", "swift-service-lifecycle")
+let logging = product("Logging", "swift-log")
+let metrics = product("Metrics", "swift-metrics")
+let nioEmbedded = product("NIOEmbedded", "swift-nio")
+let nio = product("NIOCore", "swift-nio")
+let httpTypes = product("HTTPTypes", "swift-http-types")
+let nioHTTP1 = product("NIOHTTP1", "swift-nio")
+let nioHTTPTypesHTTP1 = product("NIOHTTPTypesHTTP1", "swift-nio-extras")
+let nioHTTPTypes = product("NIOHTTPTypes", "swift-nio-extras")
+let nioSSL = product("NIOSSL", "swift-nio-ssl")
+let nioPosix = product("NIOPosix", "swift-nio")
+let protobuf = product("SwiftProtobuf", "swift-protobuf")
+let signals = product("UnixSignals", "swift-service-lifecycle")
+let tracing = product("Tracing", "swift-distributed-tracing")
 
 func library(_ name: String, pkgConfig: String, apt: String) -> Target {
     .systemLibrary(name: name, path: "Shared/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
@@ -79,6 +85,10 @@ let package = Package(
         .executable(name: "dispatcher", targets: ["DispatcherMain"]),
         .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
         .executable(name: "pushctl", targets: ["PushCtlMain"]),
+    ],
+    traits: [
+        .default(enabledTraits: ["Servers"]),
+        .trait(name: "Servers", description: "Everything but PushClient needs it: the packages of the programs and of the tests."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -128,6 +138,7 @@ let package = Package(
 
         support("TestDatabase", ["Postgres"]),
         support("TestBroker", ["Broker", "PushModel", "RabbitMQ"]),
+        support("TestDevice", ["PushClient"]),
         support("TestSupport", ["PushModel", "SystemIO", nio, nioPosix]),
         tests("SystemIOTests", ["SystemIO"]),
         tests("TestSupportTests", ["SystemIO", "TestSupport"]),
@@ -145,8 +156,8 @@ let package = Package(
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushAPITests", ["PushAPI", "TestSupport", nio, nioHTTP1, nioPosix]),
         tests("PushCtlTests", ["Observability", "PushAPI", "PushCtl", "StrictJSON", "SystemIO", "TestSupport", arguments]),
-        tests("PushClientTests", ["PushClient", crypto]),
-        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
+        tests("PushClientTests", ["PushClient", "TestDevice", crypto]),
+        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestDevice", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
         .target(name: "BenchmarkSupport", dependencies: ["PushAPI", "StrictJSON", "SystemIO"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, configuration, logging]),

@@ -5,8 +5,13 @@ public protocol ActivityAttributes: Decodable, Encodable {
     associatedtype ContentState: Decodable, Encodable, Hashable
 }
 
-public class Activity<Attributes: ActivityAttributes>: Identifiable, @unchecked Sendable {
-    public struct PushTokenUpdates: AsyncSequence, Sendable {
+public enum ActivityState: Codable, Hashable, Sendable {
+    case active, ended, dismissed, stale
+}
+
+/// Not `Sendable`, as in the SDK.
+public class Activity<Attributes: ActivityAttributes>: Identifiable {
+    public struct PushTokenUpdates: AsyncSequence {
         public typealias Element = Data
 
         public struct Iterator: AsyncIteratorProtocol {
@@ -16,7 +21,18 @@ public class Activity<Attributes: ActivityAttributes>: Identifiable, @unchecked 
         public func makeAsyncIterator() -> Iterator { fatalError() }
     }
 
+    public struct ActivityStateUpdates: AsyncSequence {
+        public typealias Element = ActivityState
+
+        public struct Iterator: AsyncIteratorProtocol {
+            public mutating func next() async -> ActivityState? { fatalError() }
+        }
+
+        public func makeAsyncIterator() -> Iterator { fatalError() }
+    }
+
     public final var id: String { fatalError() }
     public final var pushTokenUpdates: PushTokenUpdates { fatalError() }
+    public final var activityStateUpdates: ActivityStateUpdates { fatalError() }
     public static var pushToStartTokenUpdates: PushTokenUpdates { fatalError() }
 }

@@ -1,7 +1,9 @@
 public import Foundation
 
 /// `AppKit`: only what `PushClient` calls, with the SDK's signatures.
-@MainActor open class NSApplication: NSObject {
+@MainActor open class NSResponder: NSObject {}
+
+@MainActor open class NSApplication: NSResponder {
     public class var shared: NSApplication { fatalError() }
     nonisolated public class var didBecomeActiveNotification: Notification.Name { fatalError() }
     open func registerForRemoteNotifications() { fatalError() }

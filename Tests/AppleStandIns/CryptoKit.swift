@@ -13,9 +13,9 @@ public enum AES {
         }
 
         public struct SealedBox: Sendable {
-            public let tag: Data
-            public let ciphertext: Data
-            public let nonce: Nonce
+            public var tag: Data { fatalError() }
+            public var ciphertext: Data { fatalError() }
+            public var nonce: Nonce { fatalError() }
             public init<D: DataProtocol>(combined: D) throws { fatalError() }
         }
 

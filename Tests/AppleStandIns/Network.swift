@@ -9,8 +9,9 @@ public struct NWPath: Sendable {
     public let status: Status
 }
 
-public final class NWPathMonitor: @unchecked Sendable {
+/// Its page names no conformance to `Sendable`.
+public final class NWPathMonitor {
     public init() { fatalError() }
-    public var pathUpdateHandler: (@Sendable (_ newPath: NWPath) -> Void)?
+    @preconcurrency public final var pathUpdateHandler: (@Sendable (_ newPath: NWPath) -> Void)?
     public func start(queue: DispatchQueue) { fatalError() }
 }

@@ -5,7 +5,9 @@ public enum UIBackgroundFetchResult: UInt, Sendable {
     case newData, noData, failed
 }
 
-@MainActor open class UIApplication: NSObject {
+@MainActor open class UIResponder: NSObject {}
+
+@MainActor open class UIApplication: UIResponder {
     public struct LaunchOptionsKey: Hashable, RawRepresentable, Sendable {
         public let rawValue: String
         public init(rawValue: String) { fatalError() }

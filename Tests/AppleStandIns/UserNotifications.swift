@@ -10,6 +10,9 @@ public let UNNotificationDismissActionIdentifier = "com.apple.UNNotificationDism
 
 public enum UNAuthorizationStatus: Int, Sendable {
     case notDetermined, denied, authorized, provisional
+    #if os(iOS)
+        case ephemeral
+    #endif
 }
 
 public struct UNAuthorizationOptions: OptionSet, Sendable {
@@ -30,42 +33,70 @@ public struct UNNotificationPresentationOptions: OptionSet, Sendable {
     public static var banner: UNNotificationPresentationOptions { fatalError() }
 }
 
-public final class UNNotificationSettings: NSObject, @unchecked Sendable {
-    public var authorizationStatus: UNAuthorizationStatus { fatalError() }
+open class UNNotificationSettings: NSObject {
+    open var authorizationStatus: UNAuthorizationStatus { fatalError() }
 }
 
-public final class UNUserNotificationCenter: NSObject, @unchecked Sendable {
-    public class func current() -> UNUserNotificationCenter { fatalError() }
-    public weak var delegate: (any UNUserNotificationCenterDelegate)?
-    public func notificationSettings() async -> UNNotificationSettings { fatalError() }
-    public func requestAuthorization(options: UNAuthorizationOptions = []) async throws -> Bool { fatalError() }
-    public func setBadgeCount(_ newBadgeCount: Int) async throws { fatalError() }
+open class UNUserNotificationCenter: NSObject {
+    open class func current() -> UNUserNotificationCenter { fatalError() }
+    weak open var delegate: (any UNUserNotificationCenterDelegate)?
+    open func notificationSettings() async -> UNNotificationSettings { fatalError() }
+    open func requestAuthorization(options: UNAuthorizationOptions = []) async throws -> Bool { fatalError() }
+    open func setBadgeCount(_ newBadgeCount: Int) async throws { fatalError() }
 }
 
-/// The SDK's requirements are optional, which only Objective-C has: here each has an implementation that does nothing.
+/// The SDK's requirements are optional, which only Objective-C has. Since Swift 6.2 their completion handlers are `@Sendable` (SE-0463).
 public protocol UNUserNotificationCenterDelegate: NSObjectProtocol {
     func userNotificationCenter(
         _ center: UNUserNotificationCenter, willPresent notification: UNNotification,
-        withCompletionHandler completionHandler: @escaping (UNNotificationPresentationOptions) -> Void)
+        withCompletionHandler completionHandler: @escaping @Sendable (UNNotificationPresentationOptions) -> Void)
     func userNotificationCenter(
         _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
-        withCompletionHandler completionHandler: @escaping () -> Void)
+        withCompletionHandler completionHandler: @escaping @Sendable () -> Void)
 }
 
 open class UNNotificationContent: NSObject, NSCopying, NSMutableCopying {
+    open var attachments: [UNNotificationAttachment] { fatalError() }
+    open var badge: NSNumber? { fatalError() }
+    open var body: String { fatalError() }
+    open var categoryIdentifier: String { fatalError() }
+    open var subtitle: String { fatalError() }
+    open var threadIdentifier: String { fatalError() }
+    open var title: String { fatalError() }
     open var userInfo: [AnyHashable: Any] { fatalError() }
     open func copy(with zone: NSZone? = nil) -> Any { fatalError() }
     open func mutableCopy(with zone: NSZone? = nil) -> Any { fatalError() }
 }
 
 open class UNMutableNotificationContent: UNNotificationContent {
-    open var attachments: [UNNotificationAttachment] = []
-    open var badge: NSNumber?
-    open var body = ""
-    open var categoryIdentifier = ""
-    open var subtitle = ""
-    open var threadIdentifier = ""
-    open var title = ""
+    override open var attachments: [UNNotificationAttachment] {
+        get { fatalError() }
+        set { fatalError() }
+    }
+    override open var badge: NSNumber? {
+        get { fatalError() }
+        set { fatalError() }
+    }
+    override open var body: String {
+        get { fatalError() }
+        set { fatalError() }
+    }
+    override open var categoryIdentifier: String {
+        get { fatalError() }
+        set { fatalError() }
+    }
+    override open var subtitle: String {
+        get { fatalError() }
+        set { fatalError() }
+    }
+    override open var threadIdentifier: String {
+        get { fatalError() }
+        set { fatalError() }
+    }
+    override open var title: String {
+        get { fatalError() }
+        set { fatalError() }
+    }
 }
 
 open class UNNotificationAttachment: NSObject {

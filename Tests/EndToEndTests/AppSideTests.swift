@@ -6,15 +6,24 @@ import PushAPI
 import PushClient
 import StrictJSON
 import Synchronization
+import TestDevice
 import TestSupport
 import Testing
 
 /// The app's library over a network that loses requests and answers, in processes that are killed, against the real services.
+///
+/// The services live in real time. Each device has a time of its own, in which it lives ten minutes at least, and weeks without network: the
+/// time passes between its requests, by leaps, so the library's delays have their full length there. Its date jumps by hours and years.
 @Suite("The app's side against the real services", .timeLimit(.minutes(20)))
 struct AppSideTests {
     private static let users = ["ada", "grace", "alan"]
-    /// Ten thousand by hand (two minutes): PUSH_TEST_DEVICES=10000.
-    private static let deviceCount = ProcessInfo.processInfo.environment["PUSH_TEST_DEVICES"].flatMap { Int($0) } ?? 2000
+    /// Ten thousand by hand: PUSH_TEST_DEVICES=10000.
+    private static let deviceCount = ProcessInfo.processInfo.environment["PUSH_TEST_DEVICES"].flatMap { Int($0) } ?? 1000
+
+    /// A failure names a device's seed. With it as PUSH_TEST_SEED and PUSH_TEST_DEVICES=1, that device lives again.
+    private static var seed: UInt64 {
+        ProcessInfo.processInfo.environment["PUSH_TEST_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: .min ... .max)
+    }
 
     @Test("Devices with random lives end as each wants it, and a push reaches the devices on which its user is signed in, and no others")
     func randomLives() async throws {
@@ -27,7 +36,7 @@ struct AppSideTests {
             try await platform.startDispatcher()
             try await Client.with(platform, service) { client in
                 let backend = AppBackend(url: service.url, key: try #require(client.service.key))
-                let seed = UInt64.random(in: .min ... .max)
+                let seed = Self.seed
                 print("AppSideTests: \(Self.deviceCount) devices, seed \(seed)")
                 let wanted = try await Self.live(seed: seed, backend)
                 #expect(wanted.count == Self.deviceCount)
@@ -71,42 +80,119 @@ struct AppSideTests {
     private struct Device {
         private let seed: UInt64
         private let backend: AppBackend
-        private let disk = Disk()
+        private let clock = TestClock()
+        private let radio = Radio()
         private let late = LateRequests()
-        private var random: Seeded
+        private var disk = Disk()
+        private var backup: [PushStoreItem: Data] = [:]
+        /// The lost installation has this token at the server, until a registration takes it. No other event comes between the two: then
+        /// only APNs' answer 410 would end the token, and the simulator knows no uninstalled apps.
+        private var hasLostItsID = false
+        private var random: SeededGenerator
         private var token: Data
-        private var process: Life
+        private var process = Life()
         private var client: PushClient
 
         init(_ seed: UInt64, _ backend: AppBackend) {
             self.seed = seed
             self.backend = backend
-            random = Seeded(state: seed)
+            random = SeededGenerator(state: seed)
             token = Self.newToken(&random)
-            (process, client) = Self.launch(disk, token, backend, late, &random)
+            client = Self.launch(disk, token, clock, Network(backend, process, radio, late, &random), process, &random)
+            sayProfile()
+        }
+
+        mutating func live() async throws -> Wanted {
+            for _ in 0..<Int.random(in: 6...16, using: &random) {
+                try await step()
+                if Bool.random(using: &random) { await rest() }
+            }
+            await rest()
+            return try await end()
+        }
+
+        private mutating func step() async throws {
+            switch Int.random(in: 0..<18, using: &random) {
+            case 0...3: client.signIn(as: users.randomElement(using: &random) ?? "ada")
+            case 4, 5: client.signOut()
+            case 6 where !hasLostItsID: client.deregister()
+            case 7: kill()
+            case 8: try await deliverLate()
+            case 9 where !hasLostItsID:
+                // A move to a new phone, or a restore: the keychain comes along, and Apple gives another token.
+                token = Self.newToken(&random)
+                kill()
+            case 10 where !hasLostItsID:
+                // A reinstall: the keychain stays.
+                disk.items.withLock { $0[.record] = nil }
+                token = Self.newToken(&random)
+                kill()
+                sayProfile()
+            case 11: await loseID()
+            case 12: backup = disk.items.withLock { $0 }
+            case 13 where !hasLostItsID && !backup.isEmpty:
+                // An older, encrypted backup of this same device. It knows nothing of later requests, and none of them outlives a restore.
+                await client.settled()
+                _ = late.take()
+                disk.items.withLock { $0 = backup }
+                token = Self.newToken(&random)
+                kill()
+            case 14: await beOffline()
+            case 15, 16: clock.jump(seconds: Self.jumps.randomElement(using: &random) ?? 0)
+            default: client.retryNow()
+            }
+        }
+
+        private static let jumps: [TimeInterval] = [3_600, -3_600, 86_400, -604_800, 315_360_000, -630_720_000]
+
+        private func sayProfile() {
             client.updateProfile {
                 $0.tags = ["t"]
                 $0.permission = .provisional
             }
         }
 
-        mutating func live() async throws -> Wanted {
-            for _ in 0..<Int.random(in: 4...14, using: &random) {
-                switch Int.random(in: 0..<12, using: &random) {
-                case 0...3: client.signIn(as: users.randomElement(using: &random) ?? "ada")
-                case 4, 5: client.signOut()
-                case 6: client.deregister()
-                case 7: kill()
-                case 8: try await deliverLate()
-                case 9:
-                    // A new token, as after a restore: Apple gives it at the next launch.
-                    token = Self.newToken(&random)
-                    kill()
+        /// No request is in flight now, and one to ten minutes pass.
+        private mutating func rest() async {
+            await client.settled()
+            if client.status?.isUploaded == true { hasLostItsID = false }
+            clock.advance(by: .seconds(Int.random(in: 60...600, using: &random)))
+        }
+
+        /// Weeks: the person signs in and out, and starts the app again.
+        private mutating func beOffline() async {
+            radio.isOn.withLock { $0 = false }
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: client.signIn(as: users.randomElement(using: &random) ?? "ada")
+                case 1: client.signOut()
+                case 2: kill()
                 default: client.retryNow()
                 }
-                if Bool.random(using: &random) { await client.settled() }
+                await client.settled()
+                clock.advance(by: .seconds(5 * 86_400))
             }
-            return try await end()
+            radio.isOn.withLock { $0 = true }
+        }
+
+        /// The restore of another device's files: without the keychain the installation gets a new id. Apple gives the same token.
+        private mutating func loseID() async {
+            await client.settled()
+            // The server must have this token, or nothing takes it from the lost installation.
+            guard client.status?.isUploaded == true, client.status?.isDeregistered == false else { return }
+            // A late registration of the lost installation would take the token back. No request outlives a reinstall.
+            _ = late.take()
+            let files = disk.items.withLock { $0[.record] }
+            // What the dead process has in flight still writes to its own disk.
+            disk = Disk()
+            let others = backend.backups.withLock { backups in
+                defer { backups = files }
+                return backups
+            }
+            disk.items.withLock { $0[.record] = others }
+            (backup, hasLostItsID) = ([:], true)
+            kill()
+            sayProfile()
         }
 
         /// Requests whose sender has given up reach the server now. After a sign-out that the server has answered, they sign no user in.
@@ -122,14 +208,13 @@ struct AppSideTests {
         /// What is in flight may still reach the server. The process stores nothing any more.
         private mutating func kill() {
             process.end()
-            (process, client) = Self.launch(disk, token, backend, late, &random)
+            process = Life()
+            client = Self.launch(disk, token, clock, Network(backend, process, radio, late, &random), process, &random)
         }
 
         private static func launch(
-            _ disk: Disk, _ token: Data, _ backend: AppBackend, _ late: LateRequests, _ random: inout Seeded
-        ) -> (Life, PushClient) {
-            let life = Life()
-            let network = Network(backend: backend, life: life, late: late, seed: UInt64.random(in: .min ... .max, using: &random))
+            _ disk: Disk, _ token: Data, _ clock: TestClock, _ network: Network, _ life: Life, _ random: inout SeededGenerator
+        ) -> PushClient {
             let configuration = PushConfiguration(
                 app: Client.app, environment: .production, server: .tokenService(network, credentials: network),
                 store: LifeStore(disk: disk, life: life))
@@ -137,11 +222,11 @@ struct AppSideTests {
             // Before the client exists: an early token is kept.
             if Bool.random(using: &random) {
                 inbox.put(.token(token, purpose: .alert))
-                return (life, PushClient(configuration, inbox: inbox))
+                return PushClient(configuration, inbox: inbox, clock: clock)
             }
-            let client = PushClient(configuration, inbox: inbox)
+            let client = PushClient(configuration, inbox: inbox, clock: clock)
             inbox.put(.token(token, purpose: .alert))
-            return (life, client)
+            return client
         }
 
         /// The network is good from here on.
@@ -153,12 +238,14 @@ struct AppSideTests {
                 app: Client.app, environment: .production, server: .tokenService(backend, credentials: backend),
                 store: LifeStore(disk: disk, life: life))
             let inbox = PushInbox()
-            let last = PushClient(configuration, inbox: inbox)
+            let last = PushClient(configuration, inbox: inbox, clock: clock)
             inbox.put(.token(token, purpose: .alert))
-            let seed = seed
+            let (seed, clock) = (seed, clock)
             let status = try await eventually("the device with seed \(seed) has uploaded its state", within: .seconds(120)) {
                 last.retryNow()
                 await last.settled()
+                // A server's Retry-After passes too.
+                clock.advance(by: .seconds(60))
                 return last.status.flatMap { $0.isUploaded ? $0 : nil }
             }
             let hex = token.map { String(format: "%02x", $0) }.joined()
@@ -174,7 +261,7 @@ struct AppSideTests {
             return Wanted(user: status.user, token: hex)
         }
 
-        private static func newToken(_ random: inout Seeded) -> Data {
+        private static func newToken(_ random: inout SeededGenerator) -> Data {
             Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })
         }
     }
@@ -183,9 +270,16 @@ struct AppSideTests {
 // MARK: The company's backend
 
 /// Has the API key, which no app has.
-private struct AppBackend: PushTransport, CredentialSource {
+private final class AppBackend: PushTransport, CredentialSource {
     let url: String
     let key: String
+    /// The files of a device that was backed up last, for the next device that is restored from a foreign backup.
+    let backups = Mutex<Data?>(nil)
+
+    init(url: String, key: String) {
+        self.url = url
+        self.key = key
+    }
 
     func send(_ request: PushRequest) async throws -> PushResponse {
         try await call(request.method, request.path, request.headers, request.body)
@@ -230,14 +324,16 @@ private struct Lost: Error {}
 private final class Network: PushTransport, CredentialSource {
     private let backend: AppBackend
     private let life: Life
+    private let radio: Radio
     private let late: LateRequests
-    private let random: Mutex<Seeded>
+    private let random: Mutex<SeededGenerator>
 
-    init(backend: AppBackend, life: Life, late: LateRequests, seed: UInt64) {
+    init(_ backend: AppBackend, _ life: Life, _ radio: Radio, _ late: LateRequests, _ random: inout SeededGenerator) {
         self.backend = backend
         self.life = life
+        self.radio = radio
         self.late = late
-        random = Mutex(Seeded(state: seed))
+        self.random = Mutex(SeededGenerator(state: random.next()))
     }
 
     func send(_ request: PushRequest) async throws -> PushResponse {
@@ -257,7 +353,7 @@ private final class Network: PushTransport, CredentialSource {
     }
 
     private func lose() throws {
-        guard life.isAlive, random.withLock({ Int.random(in: 0..<8, using: &$0) }) > 0 else { throw Lost() }
+        guard life.isAlive, radio.isOn.withLock({ $0 }), random.withLock({ Int.random(in: 0..<8, using: &$0) }) > 0 else { throw Lost() }
     }
 }
 
@@ -300,6 +396,11 @@ private final class Life: Sendable {
     func end() { alive.withLock { $0 = false } }
 }
 
+/// Of a device, for all its processes.
+private final class Radio: Sendable {
+    let isOn = Mutex(true)
+}
+
 private final class Disk: Sendable {
     let items = Mutex<[PushStoreItem: Data]>([:])
 }
@@ -314,18 +415,5 @@ private struct LifeStore: PushStore {
     func write(_ data: Data?, for item: PushStoreItem) throws {
         guard life.isAlive else { throw Lost() }
         disk.items.withLock { $0[item] = data }
-    }
-}
-
-/// SplitMix64.
-private struct Seeded: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -3,8 +3,9 @@ import Testing
 
 @testable import PushClient
 
-/// Random lives of many devices on one server: launches, kills at every step, reinstalls, restores, shared users, lost and late
-/// requests. At the end the server has what each device wants.
+/// Random lives of many devices on one server: launches, kills at every step, reinstalls, restores of older and of other devices' backups,
+/// moves to a new phone, weeks without network, shared users, lost and late requests. At the end the server has what each device wants.
+/// The machine gets no date, so changes of the date are in `DateChangeTests`, on the client that has the clock.
 @Suite struct DeviceLivesTests {
     @Test(arguments: [false, true])
     func everyDeviceConverges(needsCredential: Bool) throws {
@@ -17,13 +18,15 @@ import Testing
             for _ in 0..<1_000 {
                 let index = Int.random(in: devices.indices, using: &random)
                 let other = devices[Int.random(in: devices.indices, using: &random)]
-                try devices[index].live(in: &world, random: &random, other: other)
+                if let sold = try devices[index].live(in: &world, random: &random, other: other) { devices.append(sold) }
             }
             world.deliverLate()
             for index in devices.indices { try devices[index].rest(in: &world) }
             for device in devices {
                 let agrees = world.agrees(with: device)
-                try #require(agrees, "seed \(seed): \(device.machine.record) and \(world.server.rows[device.id] as Any)")
+                try #require(
+                    agrees && device.machine.isUploaded, "seed \(seed): \(device.machine.record) and \(world.server.rows[device.id] as Any)"
+                )
             }
             try #require(world.leaks == [], "seed \(seed)")
             world.forget(devices.map(\.id))
@@ -106,18 +109,21 @@ struct LivingDevice {
     private var files = MemoryStore()
     private var isCredentialed: Bool
     private var sending: (Upload, DeviceCredential?, Int)?
+    private var backup: (keychain: MemoryStore, files: MemoryStore)?
 
     var id: UUID { machine.record.installation }
 
-    init(in world: inout DeviceWorld) throws {
+    init(in world: inout DeviceWorld, token: Data? = nil) throws {
         isCredentialed = world.server.needsCredential
-        token = Self.newToken(in: &world)
+        self.token = token ?? Self.newToken(in: &world)
         machine = try Self.opened(keychain, files, isCredentialed)
         perform(machine.start())
     }
 
     /// One step of its life.
-    mutating func live(in world: inout DeviceWorld, random: inout SeededRandom, other: LivingDevice) throws {
+    ///
+    /// - Returns: The old phone of a person who moved to a new one: another person has it now.
+    mutating func live(in world: inout DeviceWorld, random: inout SeededRandom, other: LivingDevice) throws -> LivingDevice? {
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<8: signIn(["ada", "grace", "alan"].randomElement(using: &random) ?? "ada", in: &world)
         case 8..<16:
@@ -140,11 +146,7 @@ struct LivingDevice {
         case 50..<51:
             // A restore of another device's backup: its files come here, its keychain does not.
             files = other.files.copy()
-            token = Self.newToken(in: &world)
-            try launch()
-            // If it was an older backup of this same device, the app's session of then is here again.
-            world.wanted[id] = machine.record.desired.user
-            machine.record.desired.user.map { _ = world.signedOut[id]?.remove($0) }
+            try restored(in: &world)
         case 55..<56:
             // A reinstall that lost its id, and to which Apple gives the old token again.
             (keychain, files) = (MemoryStore(), MemoryStore())
@@ -152,8 +154,54 @@ struct LivingDevice {
         case 51..<53:
             if let held = machine.credential { world.server.expired.insert(held.credential.credential) }
         case 53..<55: world.deliverLate()
+        case 56..<58: backup = (keychain.copy(), files.copy())
+        case 58..<61:
+            // An older backup of this same device. Only an encrypted one has the keychain's items.
+            guard let backup else { break }
+            files = backup.files.copy()
+            if Bool.random(using: &random) { keychain = backup.keychain.copy() }
+            try restored(in: &world)
+        case 61..<62:
+            // A move to a new phone: the installation id comes along. The old phone is wiped, and Apple gives it the old token again.
+            let sold = try LivingDevice(in: &world, token: token)
+            token = Self.newToken(in: &world)
+            try launch()
+            return sold
+        case 62..<63: try beOffline(in: &world, random: &random)
         default: goOn(in: &world, random: &random)
         }
+        return nil
+    }
+
+    /// Weeks without network: the person uses the app all the same, and credentials and the token go meanwhile.
+    private mutating func beOffline(in world: inout DeviceWorld, random: inout SeededRandom) throws {
+        for _ in 0..<Int.random(in: 1...30, using: &random) {
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0: signIn(["ada", "grace", "alan"].randomElement(using: &random) ?? "ada", in: &world)
+            case 1:
+                world.wanted[id] = nil
+                handle(.signOut)
+            case 2: try launch()
+            case 3: handle(.token(PushToken(token, purpose: .alert, environment: .production)))
+            default:
+                switch machine.phase {
+                case .resting: break
+                case .waiting: handle(.timeIsUp(machine.number))
+                case .fetching: handle(.credential(machine.number, .failed))
+                case .sending: handle(.answered(machine.number, .lost))
+                }
+            }
+        }
+        if let held = machine.credential { world.server.expired.insert(held.credential.credential) }
+        token = Self.newToken(in: &world)
+    }
+
+    /// The app starts on what a backup had. The app's session of then is here again.
+    private mutating func restored(in world: inout DeviceWorld) throws {
+        token = Self.newToken(in: &world)
+        try launch()
+        world.wanted[id] = machine.record.desired.user
+        machine.record.desired.user.map { _ = world.signedOut[id]?.remove($0) }
     }
 
     /// All goes well from here on.

@@ -67,9 +67,20 @@ import Testing
     }
 
     @Test func aMalformedPayloadIsAFault() {
-        for json in ["", "[]", #"{"aps": 1}"#, #"{"aps": {"badge": "three"}}"#, #"{"aps": {"event": "begin"}}"#] {
+        for json in ["", "[]", #"{"aps": 1}"#] {
             #expect(throws: PushNotification.Malformed.self) { try notification(json) }
         }
+    }
+
+    @Test(arguments: [
+        #""badge": "three""#, #""sound": 1"#, #""alert": []"#, #""alert": {"title": 1}"#, #""thread-id": 1"#, #""content-available": "1""#,
+        #""mutable-content": []"#, #""interruption-level": 1"#, #""relevance-score": "high""#, #""event": "of-a-later-system""#,
+    ])
+    func anOddValueCostsNoTap(odd: String) throws {
+        let aps = try notification(#"{"aps": {"category": "ORDER", \#(odd)}}"#).aps
+        var expected = APS()
+        expected.category = "ORDER"
+        #expect(aps == expected)
     }
 
     @Test func theDictionaryOfACallback() throws {

@@ -19,6 +19,17 @@ import Testing
         return Upload.Registration(claim: Claim(user: user, profile: profile), tokens: [token], expected: expected)
     }
 
+    @Test func anActivityHasAPathOfItsOwn() throws {
+        let token = ActivityToken(Data([0xab, 1]), environment: .sandbox)
+        let report = try PushRequest(
+            .reportActivity("ride 1/2", token, .exactly("ada")), app: "shop", installation: UUID(), credential: nil)
+        #expect(report.method == "PUT" && report.path.hasSuffix("/activities/ride%201%2F2"))
+        #expect(
+            report.body.map { String(decoding: $0, as: UTF8.self) } == #"{"environment":"sandbox","expected_user":"ada","token":"ab01"}"#)
+        let end = try PushRequest(.endActivity("é"), app: "shop", installation: UUID(), credential: nil)
+        #expect(end.method == "DELETE" && end.path.hasSuffix("/activities/%C3%A9") && end.body == nil)
+    }
+
     @Test func aRegistrationStatesEverything() throws {
         let request = try request(.register(registration("ada", .exactly(nil))), credential: DeviceCredential("psd_x"))
         #expect(request.method == "PUT")

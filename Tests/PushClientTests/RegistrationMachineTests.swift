@@ -26,6 +26,113 @@ import Testing
         machine.handle(.answered(machine.number, .response(status: status, code: code, retryAfter: retryAfter)), random: 0.5)
     }
 
+    // MARK: Live Activities
+
+    private static let first = ActivityToken(Data([7]), environment: .production)
+    private static let second = ActivityToken(Data([8]), environment: .production)
+
+    /// A machine whose launch has registered ada.
+    private func registered(credentials: Bool = false) -> RegistrationMachine {
+        var machine = machine(credentials: credentials)
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        if credentials { _ = machine.handle(.credential(machine.number, .granted(DeviceCredential("psd_1"))), random: 0) }
+        _ = answer(&machine, 200)
+        return machine
+    }
+
+    @Test func anActivityIsReportedOnceThisLaunchHasRegistered() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        #expect(uploads(machine.handle(.activity("ride", Self.first), random: 0)) == [])
+        #expect(uploads(machine.handle(.token(Self.alert), random: 0)).map(\.operation) == [.register])
+        #expect(uploads(answer(&machine, 200)) == [.reportActivity("ride", Self.first, .exactly("ada"))])
+        #expect(!machine.isUploaded)
+        #expect(uploads(answer(&machine, 200)) == [] && machine.isUploaded)
+        #expect(uploads(machine.handle(.activity("ride", Self.first), random: 0)) == [])
+    }
+
+    @Test func theNewestTokenOfAnActivityWins() {
+        var machine = registered()
+        #expect(uploads(machine.handle(.activity("ride", Self.first), random: 0)).count == 1)
+        #expect(uploads(machine.handle(.activity("ride", Self.second), random: 0)) == [])
+        #expect(uploads(answer(&machine, 200)) == [.reportActivity("ride", Self.second, .exactly("ada"))])
+        #expect(uploads(answer(&machine, 200)) == [])
+    }
+
+    @Test func anEndOutlivesTheProcessAndAnActivityThatNeverWasReportedToo() throws {
+        var machine = machine()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        #expect(machine.handle(.activityEnded("ride"), random: 0) == [.save])
+        #expect(machine.handle(.activityEnded("ride"), random: 0) == [])
+        let stored = try JSONDecoder().decode(RegistrationRecord.self, from: JSONEncoder().encode(machine.record))
+        var next = RegistrationMachine(record: stored, credential: nil, rules: machine.rules)
+        _ = next.start()
+        _ = next.handle(.token(Self.alert), random: 0)
+        #expect(uploads(answer(&next, 200)) == [.endActivity("ride")])
+        // No answer: again, until the server has it.
+        _ = next.handle(.answered(next.number, .lost), random: 0)
+        #expect(uploads(next.handle(.retryNow, random: 0)) == [.endActivity("ride")])
+        #expect(uploads(answer(&next, 204)) == [] && next.record.activities.pending == [])
+    }
+
+    @Test func aBegunActivityTakesItsEndBack() {
+        var machine = registered()
+        _ = machine.handle(.activity("other", Self.first), random: 0)
+        _ = machine.handle(.activityEnded("ride"), random: 0)
+        _ = machine.handle(.activity("ride", Self.second), random: 0)
+        #expect(uploads(answer(&machine, 200)) == [.reportActivity("ride", Self.second, .exactly("ada"))])
+    }
+
+    @Test func anotherUserReportsNoActivityOfTheFormerOne() {
+        var machine = registered()
+        _ = machine.handle(.profile(PushProfile(tags: ["t"])), random: 0)
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = machine.handle(.signOut, random: 0)
+        var seen: [PushOperation] = []
+        var sent = uploads(answer(&machine, 200))
+        while let upload = sent.first {
+            seen.append(upload.operation)
+            sent = uploads(answer(&machine, 200))
+        }
+        #expect(!seen.isEmpty && !seen.contains(.reportActivity))
+    }
+
+    @Test func anActivityIsReportedWithACredentialOfItsUser() {
+        var machine = registered(credentials: true)
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        #expect(machine.phase == .sending(.reportActivity("ride", Self.first, .exactly("ada"))))
+        // The server revoked it meanwhile.
+        #expect(answer(&machine, 403, "credential_revoked").contains(.fetchCredential(user: "ada", number: machine.number)))
+    }
+
+    @Test func aForgottenInstallationRegistersBeforeItsActivity() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        #expect(uploads(answer(&machine, 404, "not_found")).map(\.operation) == [.register])
+        #expect(uploads(answer(&machine, 201)).map(\.operation) == [.reportActivity])
+    }
+
+    @Test func aRefusedActivityHoldsNothingElseUp() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = machine.handle(.activity("second", Self.second), random: 0)
+        let actions = answer(&machine, 400, "invalid_request")
+        #expect(actions.contains(.notice(.refused(operation: .reportActivity, status: 400, code: "invalid_request"))))
+        #expect(uploads(actions) == [.reportActivity("second", Self.second, .exactly("ada"))])
+        #expect(uploads(answer(&machine, 200)) == [])
+    }
+
+    @Test func aStartTokenIsPartOfTheRegistration() {
+        var machine = registered()
+        let start = PushToken(Data([9]), purpose: .activityStart(type: "Ride"), environment: .production)
+        guard case .register(let registration)? = uploads(machine.handle(.token(start), random: 0)).first else {
+            Issue.record("the start token is not registered")
+            return
+        }
+        #expect(registration.tokens.map(\.purpose.rawValue) == ["activity_start:Ride", "alert"])
+    }
+
     @Test func aRegistrationWaitsForEachPurpose() {
         var machine = machine(purposes: [.alert, .voip])
         #expect(machine.handle(.signIn("ada"), random: 0) == [.save])
@@ -217,6 +324,31 @@ import Testing
         #expect(uploads(machine.start()) == [.signOut(.anyone)])
         _ = answer(&machine, 403, "credential_revoked")
         #expect(machine.credential == nil)
+    }
+
+    /// As after the restore of an old backup: the record knows no user, or another one than the server has.
+    @Test(arguments: [ServerBelief.new, ServerBelief(existence: .registered, owners: ["ada"], confirmed: nil)])
+    func aDeregistrationEndsAUserWhomTheRecordDoesNotKnow(belief: ServerBelief) {
+        var machine = machine(credentials: true, belief: belief)
+        _ = machine.handle(.deregister, random: 0)
+        func grant(_ text: String) -> [Upload] {
+            uploads(machine.handle(.credential(machine.number, .granted(DeviceCredential(text))), random: 0))
+        }
+        #expect(grant("psd_1").map(\.operation) == [.deregister])
+        var asked = answer(&machine, 403, "credential_revoked")
+        if belief != .new {
+            // The credential of the user whom the record knows may only have been too old.
+            #expect(grant("psd_2").map(\.operation) == [.deregister])
+            asked = answer(&machine, 403, "credential_revoked")
+        }
+        #expect(asked.contains { if case .fetchCredential(nil, _) = $0 { true } else { false } })
+        guard case .change(let change)? = grant("psd_3").first else {
+            Issue.record("the client does not state that no user is signed in")
+            return
+        }
+        #expect(change.claim.user == nil && change.expected == .anyone)
+        #expect(uploads(answer(&machine, 200)).map(\.operation) == [.deregister])
+        #expect(answer(&machine, 200).contains(.notice(.deregistered)))
     }
 
     // MARK: Receipts

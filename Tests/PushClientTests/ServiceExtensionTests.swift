@@ -1,4 +1,5 @@
 import Foundation
+import TestDevice
 import Testing
 
 @testable import PushClient
@@ -94,8 +95,50 @@ import Testing
             ], clock: clock)
         for await _ in reached.stream { break }
         await clock.sleepers(1)
-        clock.advance(by: .seconds(25))
+        #expect(clock.remaining == [.seconds(25)])
+        clock.advance(by: .seconds(3_600))
         #expect(await screen.first()?.title == "one")
+    }
+
+    @Test func aDeliveryEndsWhatIsStillAtWork() async throws {
+        let (screen, clock) = (Screen(), TestClock())
+        let ended = AsyncStream<Bool>.makeStream()
+        let work = ServiceExtensionWork(try content(), deliver: screen.show)
+        work.begin(
+            [
+                Step { content in
+                    try? await clock.sleep(for: .seconds(3_600))
+                    ended.continuation.yield(Task.isCancelled)
+                    var late = content
+                    late.title = "late"
+                    return late
+                }, Self.titled("later"),
+            ], clock: clock)
+        await clock.sleepers(2)
+        work.deliver()
+        for await wasCancelled in ended.stream {
+            #expect(wasCancelled)
+            break
+        }
+        #expect(screen.shown.map(\.title) == ["You have a message"])
+    }
+
+    /// The three steps of the guide in its order, on a payload in which the first two cannot do their work.
+    @Test func aStepThatCannotDoItsWorkLeavesTheOthersTheirs() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (screen, delivery) = (Screen(), UUID().uuidString.lowercased())
+        let original = try content(
+            #"{"aps":{},"push":{"sealed":{"v":1,"key":"gone","box":""},"attachments":["ftp://x"]},"push-receipt":{"notification":"\#(delivery)","job":0}}"#
+        )
+        let work = ServiceExtensionWork(original, deliver: screen.show)
+        work.begin(
+            [
+                DecryptionStep { _ in nil }, AttachmentStep(source: Files(contentType: "image/png", bytes: 1)),
+                ReceiptStep(folder: ReceiptFolder(folder: folder), clock: TestClock()),
+            ], clock: TestClock())
+        #expect(await screen.first() == original)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).count == 1)
     }
 
     @Test func theSystemsLastCallDeliversOnce() async throws {
@@ -145,6 +188,33 @@ import Testing
         try FileManager.default.removeItem(at: file)
     }
 
+    /// Answers by the last part of the address, and remembers what it has made.
+    final class Shelf: AttachmentSource {
+        private let files = Guarded([URL]())
+
+        var left: [URL] { files.withLock { $0.filter { FileManager.default.fileExists(atPath: $0.path) } } }
+
+        func download(_ url: URL) async throws -> (file: URL, contentType: String) {
+            guard url.lastPathComponent != "gone" else { throw URLError(.badServerResponse) }
+            let made = try await Files(contentType: url.lastPathComponent == "page" ? "text/html" : "image/png", bytes: 1).download(url)
+            files.withLock { $0.append(made.file) }
+            return made
+        }
+    }
+
+    @Test func theFirstThatTheSystemShowsIsAttached() async throws {
+        let names = ["gone", "page", "picture", "another"]
+        let list = names.map { #""https://example.com/\#($0)""# }.joined(separator: ",")
+        let shelf = Shelf()
+        let better = try await AttachmentStep(source: shelf).improve(content(#"{"aps":{},"push":{"attachments":[\#(list)]}}"#))
+        #expect(better.attachments.map(\.identifier) == ["https://example.com/picture"])
+        let file = try #require(better.attachments.first?.file)
+        #expect(FileManager.default.fileExists(atPath: file.path))
+        // The refused file is gone, and the attached one has another name.
+        #expect(shelf.left == [])
+        try FileManager.default.removeItem(at: file)
+    }
+
     @Test func onlyHTTPSIsFetched() async throws {
         let step = AttachmentStep(source: Files(contentType: "image/png", bytes: 1))
         for address in ["http://example.com/a", "file:///etc/passwd"] {
@@ -166,6 +236,26 @@ import Testing
         let original = try sealed("k1", SealedContent.Texts(title: "From Ada", body: "See you at eight"))
         let better = try await DecryptionStep { [key] name in name == "k1" ? key : nil }.improve(original)
         #expect(better.title == "From Ada" && better.body == "See you at eight")
+    }
+
+    @Test func everyTextMayBeSealedAndTheOthersStay() async throws {
+        let all = SealedContent.Texts(title: "T", subtitle: "S", body: "B", category: "C", threadID: "I")
+        let better = try await DecryptionStep { [key] _ in key }.improve(sealed("k1", all))
+        #expect([better.title, better.subtitle, better.body, better.category, better.threadID] == ["T", "S", "B", "C", "I"])
+        let some = try await DecryptionStep { [key] _ in key }.improve(sealed("k1", SealedContent.Texts(body: "B")))
+        #expect(some.title == "You have a message" && some.body == "B")
+    }
+
+    @Test func aLaterVersionIsNotOpened() throws {
+        var sealed = try SealedContent(sealing: SealedContent.Texts(title: "x"), key: "k1", with: key)
+        sealed.v = 2
+        #expect(throws: SealedContent.UnknownVersion(version: 2)) { try sealed.open(with: key) }
+    }
+
+    @Test(arguments: [0, 11, 12, 27, 28]) func aBoxThatIsTooShortIsAFault(bytes: Int) throws {
+        var sealed = try SealedContent(sealing: SealedContent.Texts(title: "x"), key: "k1", with: key)
+        sealed.box = sealed.box.prefix(bytes)
+        #expect(throws: (any Error).self) { try sealed.open(with: key) }
     }
 
     @Test func whatCannotBeOpenedStaysGeneral() async throws {

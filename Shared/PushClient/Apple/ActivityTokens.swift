@@ -2,25 +2,33 @@
     public import ActivityKit
     import Foundation
 
-    /// Forwards the tokens of Live Activities (Apple, "Starting and updating Live Activities with ActivityKit push notifications").
+    /// Forwards the tokens and the ends of Live Activities (Apple, "Starting and updating Live Activities with ActivityKit push
+    /// notifications").
     ///
-    /// A start token and an update token are different, and both can change while the app runs.
+    /// A start token and an update token are different, and both can change while the app runs. Call each function in a task of its own;
+    /// it runs until the activity ends or its task is cancelled.
     @available(iOS 17.2, *)
     public enum ActivityTokens {
-        /// Puts each start token into the inbox, as the installation's token for `liveactivity`. Runs until its task is cancelled.
+        /// The tokens with which the server starts activities of this type.
         public static func forwardStartTokens<Attributes: ActivityAttributes>(of type: Attributes.Type) async {
             for await token in Activity<Attributes>.pushToStartTokenUpdates {
-                PushInbox.shared.put(.token(token, purpose: .liveactivity))
+                PushInbox.shared.put(.token(token, purpose: .activityStart(type: String(describing: type))))
             }
         }
 
-        /// Hands each update token of an activity on, as hex digits. Runs until the activity ends or its task is cancelled.
-        public static func forwardUpdateTokens<Attributes: ActivityAttributes>(
-            of activity: Activity<Attributes>, to receive: @Sendable (_ activity: String, _ token: String) async -> Void
-        ) async {
-            for await token in activity.pushTokenUpdates {
-                let hex = PushToken(token, purpose: .liveactivity, environment: .production).hex
-                await receive(activity.id, hex)
+        /// - Parameter id: The app's own id of the activity, by which the server names it; ActivityKit's if nil.
+        public static func forwardUpdateTokens<Attributes: ActivityAttributes>(of activity: Activity<Attributes>, as id: String? = nil)
+            async
+        {
+            for await token in activity.pushTokenUpdates { PushInbox.shared.put(.activityToken(token, activity: id ?? activity.id)) }
+        }
+
+        /// The person, the app or the server ends the activity.
+        /// - Parameter id: As in ``forwardUpdateTokens(of:as:)``.
+        public static func forwardEnd<Attributes: ActivityAttributes>(of activity: Activity<Attributes>, as id: String? = nil) async {
+            for await state in activity.activityStateUpdates where state == .ended || state == .dismissed {
+                PushInbox.shared.put(.activityEnded(id ?? activity.id))
+                return
             }
         }
     }

@@ -3,7 +3,7 @@
     import Network
 
     /// Tells the inbox of good moments: the network came back, or the person opened the app.
-    final class NetworkWatch: Sendable {
+    @MainActor final class NetworkWatch {
         private let monitor = NWPathMonitor()
 
         func start(appBecomesActive name: Notification.Name) {

@@ -18,7 +18,7 @@
 
         public func userNotificationCenter(
             _ center: UNUserNotificationCenter, willPresent notification: UNNotification,
-            withCompletionHandler completionHandler: @escaping (UNNotificationPresentationOptions) -> Void
+            withCompletionHandler completionHandler: @escaping @Sendable (UNNotificationPresentationOptions) -> Void
         ) {
             guard let received = try? PushNotification(userInfo: notification.request.content.userInfo) else {
                 completionHandler([.banner, .list, .sound])
@@ -37,7 +37,7 @@
 
         public func userNotificationCenter(
             _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
-            withCompletionHandler completionHandler: @escaping () -> Void
+            withCompletionHandler completionHandler: @escaping @Sendable () -> Void
         ) {
             if let received = try? PushNotification(userInfo: response.notification.request.content.userInfo) {
                 let action: PushTap.Action =

@@ -134,6 +134,9 @@ public final class PushClient: Sendable {
         case .tokenFailed(let purpose, let message):
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
+        case .activityToken(let bytes, let activity):
+            handle(.activity(activity, ActivityToken(bytes, environment: configuration.environment)))
+        case .activityEnded(let activity): handle(.activityEnded(activity))
         case .goodMoment: retryNow()
         case .notification(let notification): notifications.put(notification)
         case .tap(let tap):

@@ -30,4 +30,8 @@ public enum PushOperation: String, Sendable, Hashable {
     case deregister
     /// `POST /v1/apps/{app}/installations/{id}/receipts`
     case receipts
+    /// `PUT /v1/apps/{app}/installations/{id}/activities/{activity}`
+    case reportActivity
+    /// `DELETE /v1/apps/{app}/installations/{id}/activities/{activity}`
+    case endActivity
 }

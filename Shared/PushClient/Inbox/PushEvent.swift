@@ -6,6 +6,10 @@ public enum PushEvent: Sendable, Equatable {
     case token(Data, purpose: PushTokenPurpose)
     /// The system gave no token, or says that the one it gave is over.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
+    /// The update token of a Live Activity, by the app's own id of it.
+    case activityToken(Data, activity: String)
+    /// A Live Activity is over on this device.
+    case activityEnded(String)
     /// A notification arrived while the app runs.
     case notification(PushNotification)
     /// The person tapped a notification, chose one of its actions, or dismissed it.
@@ -14,6 +18,9 @@ public enum PushEvent: Sendable, Equatable {
     case goodMoment
 
     var isToken: Bool {
-        if case .token = self { true } else { false }
+        switch self {
+        case .token, .activityToken, .activityEnded: true
+        default: false
+        }
     }
 }

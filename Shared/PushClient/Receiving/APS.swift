@@ -1,6 +1,7 @@
 public import Foundation
 
-/// The `aps` of a payload (Apple, "Generating a remote notification"). Keys that are absent are nil; unknown keys are ignored.
+/// The `aps` of a payload (Apple, "Generating a remote notification"). Unknown keys are ignored. A key that is absent, or whose value this
+/// library does not understand, is nil: one odd value must not cost the notification, or the tap on it.
 public struct APS: Decodable, Sendable, Hashable {
     public enum InterruptionLevel: String, Decodable, Sendable, Hashable {
         case passive, active, critical
@@ -38,19 +39,19 @@ public struct APS: Decodable, Sendable, Hashable {
 
     public init(from decoder: any Decoder) throws {
         let keys = try decoder.container(keyedBy: Key.self)
-        alert = try keys.decodeIfPresent(PushAlert.self, forKey: .alert)
-        badge = try keys.decodeIfPresent(Int.self, forKey: .badge)
-        sound = try keys.decodeIfPresent(PushSound.self, forKey: .sound)
-        threadID = try keys.decodeIfPresent(String.self, forKey: .threadID)
-        category = try keys.decodeIfPresent(String.self, forKey: .category)
-        isContentAvailable = try keys.decodeIfPresent(Int.self, forKey: .contentAvailable) == 1
-        isMutableContent = try keys.decodeIfPresent(Int.self, forKey: .mutableContent) == 1
-        // A level that a newer system brings must not cost the whole notification.
-        interruptionLevel = try keys.decodeIfPresent(String.self, forKey: .interruptionLevel).flatMap(InterruptionLevel.init)
-        relevanceScore = try keys.decodeIfPresent(Double.self, forKey: .relevanceScore)
-        targetContentID = try keys.decodeIfPresent(String.self, forKey: .targetContentID)
-        filterCriteria = try keys.decodeIfPresent(String.self, forKey: .filterCriteria)
-        activity = keys.contains(.event) ? try ActivityUpdate(from: decoder) : nil
+        func value<Value: Decodable>(_ key: Key) -> Value? { try? keys.decode(Value.self, forKey: key) }
+        alert = value(.alert)
+        badge = value(.badge)
+        sound = value(.sound)
+        threadID = value(.threadID)
+        category = value(.category)
+        isContentAvailable = value(.contentAvailable) == 1
+        isMutableContent = value(.mutableContent) == 1
+        interruptionLevel = value(.interruptionLevel)
+        relevanceScore = value(.relevanceScore)
+        targetContentID = value(.targetContentID)
+        filterCriteria = value(.filterCriteria)
+        activity = try? ActivityUpdate(from: decoder)
     }
 
     /// Nothing for the person to see or hear: a background update (Apple, "Pushing background updates to your App").

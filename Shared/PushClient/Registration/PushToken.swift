@@ -1,8 +1,40 @@
 public import Foundation
 
 /// What a token is for. The raw values are those of the HTTP API.
-public enum PushTokenPurpose: String, Codable, Sendable, CaseIterable, Hashable {
-    case alert, voip, liveactivity, pushtotalk, location, complication, fileprovider, controls, widgets, mdm
+public enum PushTokenPurpose: RawRepresentable, Codable, Sendable, Hashable {
+    case alert, voip, pushtotalk, location, complication, fileprovider, controls, widgets, mdm
+    /// Starts Live Activities of this attributes type.
+    case activityStart(type: String)
+
+    private static let plain: [PushTokenPurpose] = [
+        .alert, .voip, .pushtotalk, .location, .complication, .fileprovider, .controls, .widgets, .mdm,
+    ]
+    private static let startPrefix = "activity_start:"
+
+    public init?(rawValue: String) {
+        if let plain = Self.plain.first(where: { $0.rawValue == rawValue }) {
+            self = plain
+        } else if rawValue.hasPrefix(Self.startPrefix) {
+            self = .activityStart(type: String(rawValue.dropFirst(Self.startPrefix.count)))
+        } else {
+            return nil
+        }
+    }
+
+    public var rawValue: String {
+        switch self {
+        case .alert: "alert"
+        case .voip: "voip"
+        case .pushtotalk: "pushtotalk"
+        case .location: "location"
+        case .complication: "complication"
+        case .fileprovider: "fileprovider"
+        case .controls: "controls"
+        case .widgets: "widgets"
+        case .mdm: "mdm"
+        case .activityStart(let type): Self.startPrefix + type
+        }
+    }
 }
 
 /// One of Apple's two environments. A token works in one of them only.

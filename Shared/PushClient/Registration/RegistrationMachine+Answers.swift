@@ -5,9 +5,11 @@ extension RegistrationMachine {
         switch status {
         case 200..<300: return finish(upload)
         case 401, 403: return unauthorised(upload, status: status, code: code, random: random)
-        case 404 where upload.operation == .change:
-            // The server has forgotten the installation: the next token registers it anew.
+        case 404 where upload.operation == .change || upload.operation == .reportActivity:
+            // The server has forgotten the installation: the next token registers it anew, or those that are there.
             record.server = .new
+            stated = nil
+            activities.forgetReports()
             return rest(saving: true)
         case 409 where code == "owner_mismatch":
             // The belief was wrong. The next request expects nothing, and the backend's session or the credential decides.
@@ -37,6 +39,8 @@ extension RegistrationMachine {
         case .receipts(let receipts):
             record.receipts.remove(receipts)
             if record.receipts.pending.isEmpty { receiptsAreDue = false }
+        case .reportActivity(let activity, let token, _): activities.confirm(activity, token)
+        case .endActivity(let activity): _ = record.activities.remove(activity)
         }
         return actions + rest(saving: true)
     }
@@ -50,8 +54,13 @@ extension RegistrationMachine {
             return forgetCredential() + [.notice(.signedOut)] + rest(saving: true)
         }
         let isOver = upload.operation == .signOut || code != "credential_expired"
-        let turned = isOver ? forgetCredential() : spendCredential()
         restoreBelief()
+        if upload.operation == .deregister, code == "credential_revoked", credential?.user == nil || hasRenewed {
+            // The server has another user than this record knows, as after the restore of an old backup.
+            record.server = ServerBelief(existence: .registered, owners: nil, confirmed: nil)
+            hasRenewed = false
+        }
+        let turned = isOver ? forgetCredential() : spendCredential()
         guard !hasRenewed else {
             hasRenewed = false
             return turned + [.save] + wait(nil, random: random)
@@ -78,10 +87,11 @@ extension RegistrationMachine {
     /// The same request would be refused again. It changed nothing.
     private mutating func refuse(_ upload: Upload, status: Int, code: String?) -> [Action] {
         restoreBelief()
-        if case .receipts(let receipts) = upload {
-            record.receipts.remove(receipts)
-        } else {
-            isRefused = !isOvertaken
+        switch upload {
+        case .receipts(let receipts): record.receipts.remove(receipts)
+        case .reportActivity(let activity, _, _): activities.drop(activity)
+        case .endActivity(let activity): _ = record.activities.remove(activity)
+        case .register, .change, .signOut, .deregister: isRefused = !isOvertaken
         }
         let isSession = status == 401 || status == 403
         let notice: PushNotice =

@@ -19,9 +19,16 @@ extension RegistrationMachine {
     }
 
     func nextUpload() -> Upload? {
-        if !isRefused, let upload = nextRegistration() { return upload }
+        if !isRefused, let upload = nextRegistration() ?? nextActivity() { return upload }
         guard receiptsAreDue, !record.receipts.pending.isEmpty else { return nil }
         return .receipts(Array(record.receipts.pending.prefix(ReceiptBook.batch)))
+    }
+
+    /// Once this launch has registered: the server takes no activity of an installation that it does not know.
+    func nextActivity() -> Upload? {
+        guard stated != nil, record.server.existence == .registered, record.desired.presence != .deregistered else { return nil }
+        if let ended = record.activities.pending.first { return .endActivity(ended) }
+        return activities.next.map { .reportActivity($0.activity, $0.token, expected) }
     }
 
     func nextRegistration() -> Upload? {
@@ -32,6 +39,10 @@ extension RegistrationMachine {
         case .deregistered:
             // An expired credential can sign out, but not deregister.
             if credential?.isSpent == true, credential?.user != nil { return .signOut(expectedAtEnd) }
+            // A credential without a user cannot deregister a user's installation. It can state first that no user is signed in.
+            if rules.needsCredential, server.existence != .absent, server.owners == nil, credential?.user == nil {
+                return .change(Upload.Registration(claim: record.desired.claim, tokens: [], expected: .anyone))
+            }
             return server.existence != .absent || credential != nil || stated == nil ? .deregister(expectedAtEnd) : nil
         case .signedOut:
             if credential?.user != nil || server.mayHaveOwner(otherThan: nil) && canEnd { return .signOut(expectedAtEnd) }
@@ -91,6 +102,8 @@ extension RegistrationMachine {
         case .signOut: return credential?.user != nil ? .none : .of(onlyFormerOwner)
         case .deregister: return isUsable ? .none : .of(onlyFormerOwner)
         case .receipts: return isUsable ? .none : .of(record.desired.user)
+        case .reportActivity, .endActivity:
+            return isUsable && credential?.user == record.desired.user ? .none : .of(record.desired.user)
         }
     }
 

@@ -39,7 +39,7 @@ extension RegistrationMachine {
     var isUploaded: Bool {
         guard phase == .resting else { return false }
         switch record.desired.presence {
-        case .signedIn: return stated != nil && !isRefused && nextRegistration() == nil
+        case .signedIn: return stated != nil && !isRefused && nextRegistration() == nil && nextActivity() == nil
         case .signedOut: return !record.server.mayHaveOwner(otherThan: nil) && (isRefused || nextRegistration() == nil)
         case .deregistered: return record.server.existence == .absent && stated != nil
         }

@@ -22,6 +22,8 @@ struct RegistrationMachine: Sendable {
         case deregister
         case profile(PushProfile)
         case receipt(PushReceipt)
+        case activity(String, ActivityToken)
+        case activityEnded(String)
         /// The network came back, or the person opened the app.
         case retryNow
         case answered(Int, Answer)
@@ -70,6 +72,7 @@ struct RegistrationMachine: Sendable {
     // What holds for this launch only.
     var tokens: [PushTokenPurpose: PushToken] = [:]
     var failed: Set<PushTokenPurpose> = []
+    var activities = ActivityBook()
     /// What this launch has registered, or nothing if it has deregistered; nil before. So each launch states it, also when nothing changed.
     var stated: [PushToken]?
     /// A refusal that the same state would meet again. A new state, an opened app or a new launch ends it.
@@ -119,6 +122,12 @@ struct RegistrationMachine: Sendable {
         case .deregister: return want { $0.presence = .deregistered }
         case .profile(let profile): return want { $0.profile = profile }
         case .receipt(let receipt): return add(receipt)
+        case .activity(let activity, let token):
+            activities.begin(activity, token)
+            return (record.activities.remove(activity) ? [.save] : []) + advance()
+        case .activityEnded(let activity):
+            activities.drop(activity)
+            return (record.activities.add(activity) ? [.save] : []) + advance()
         case .retryNow:
             isRefused = false
             receiptsAreDue = !record.receipts.pending.isEmpty
@@ -140,6 +149,9 @@ struct RegistrationMachine: Sendable {
         let isNew = wanted != record.desired
         guard isNew else { return advance() }
         if wanted.presence != record.desired.presence { hurry() }
+        // The app ends the former user's activities; a deregistration ends them at the server.
+        if wanted.user != record.desired.user { activities = ActivityBook() }
+        if wanted.presence == .deregistered { record.activities.removeAll() }
         record.desired = wanted
         isRefused = false
         isOvertaken = true

@@ -38,7 +38,7 @@ struct ServerBelief: Codable, Hashable, Sendable {
             may(nil)
             existence = .unknown
             confirmed = nil
-        case .receipts: break
+        case .receipts, .reportActivity, .endActivity: break
         }
     }
 
@@ -51,7 +51,7 @@ struct ServerBelief: Codable, Hashable, Sendable {
             owners = [nil]
             confirmed = before.confirmed.map { Claim(user: nil, profile: $0.profile) }
         case .deregister: self = .new
-        case .receipts: break
+        case .receipts, .reportActivity, .endActivity: break
         }
     }
 

@@ -7,6 +7,8 @@ enum Upload: Hashable, Sendable {
     case signOut(ExpectedUser)
     case deregister(ExpectedUser)
     case receipts([PushReceipt])
+    case reportActivity(String, ActivityToken, ExpectedUser)
+    case endActivity(String)
 
     struct Registration: Hashable, Sendable {
         var claim: Claim
@@ -21,6 +23,8 @@ enum Upload: Hashable, Sendable {
         case .signOut: .signOut
         case .deregister: .deregister
         case .receipts: .receipts
+        case .reportActivity: .reportActivity
+        case .endActivity: .endActivity
         }
     }
 }

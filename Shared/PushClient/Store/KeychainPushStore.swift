@@ -8,7 +8,8 @@
     public struct KeychainPushStore: PushStore {
         /// What the keychain answered instead of an item.
         public struct Failure: Error, CustomStringConvertible {
-            public let status: OSStatus
+            /// Security's `OSStatus`.
+            public let status: Int32
             public var description: String { "the keychain answered \(status); before the first unlock of the device it cannot be read" }
         }
 
@@ -43,10 +44,10 @@
             guard status == errSecItemNotFound else { return try check(status, absentIsFine: false) }
             var added = query(item).merging(content) { $1 }
             added[kSecAttrAccessible as String] = kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
-            try check(unsafe SecItemAdd(added as CFDictionary, nil), absentIsFine: false)
+            try check(SecItemAdd(added as CFDictionary, nil), absentIsFine: false)
         }
 
-        private func check(_ status: OSStatus, absentIsFine: Bool) throws {
+        private func check(_ status: Int32, absentIsFine: Bool) throws {
             if status == errSecSuccess || (absentIsFine && status == errSecItemNotFound) { return }
             throw Failure(status: status)
         }

@@ -25,6 +25,10 @@ extension PushRequest {
         case .receipts(let receipts):
             (method, path) = ("POST", root + "/receipts")
             body = try Self.encoder.encode(ReceiptsBody(receipts: receipts.map(ReceiptsBody.Item.init)))
+        case .reportActivity(let activity, let token, let expected):
+            (method, path) = ("PUT", root + "/activities/" + Self.encoded(activity))
+            body = try Self.encoder.encode(ActivityBody(token: token, expected: expected))
+        case .endActivity(let activity): (method, path) = ("DELETE", root + "/activities/" + Self.encoded(activity))
         }
         if body != nil { headers["Content-Type"] = "application/json" }
     }
@@ -102,6 +106,23 @@ private struct SignOutBody: Encodable {
 
     func encode(to encoder: any Encoder) throws {
         var body = encoder.container(keyedBy: Key.self)
+        if case .exactly(let user) = expected { try body.encode(user, forKey: .expectedUser) }
+    }
+}
+
+private struct ActivityBody: Encodable {
+    enum Key: String, CodingKey {
+        case token, environment
+        case expectedUser = "expected_user"
+    }
+
+    let token: ActivityToken
+    let expected: ExpectedUser
+
+    func encode(to encoder: any Encoder) throws {
+        var body = encoder.container(keyedBy: Key.self)
+        try body.encode(token.hex, forKey: .token)
+        try body.encode(token.environment, forKey: .environment)
         if case .exactly(let user) = expected { try body.encode(user, forKey: .expectedUser) }
     }
 }

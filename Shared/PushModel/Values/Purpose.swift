@@ -58,5 +58,11 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
         }
     }
 
-    package var isActivity: Bool { if case .activity = self { true } else { false } }
+    /// Whether it is one of the two of a Live Activity.
+    package var isOfActivity: Bool {
+        switch self {
+        case .activityStart, .activity: true
+        default: false
+        }
+    }
 }

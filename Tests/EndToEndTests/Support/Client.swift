@@ -93,7 +93,7 @@ struct Client {
     func completed(_ id: String) async throws -> JSONValue {
         try await eventually("notification \(id) is completed") {
             let status = try await status(id)
-            return ["completed", "expired"].contains(status["state"]?.stringValue) ? status : nil
+            return ["completed", "expired", "no_targets"].contains(status["state"]?.stringValue) ? status : nil
         }
     }
 

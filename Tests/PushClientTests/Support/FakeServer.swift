@@ -14,6 +14,8 @@ final class FakeServer: PushTransport, CredentialSource {
         var serial = 0
         var inFlight = 0
         var mostInFlight = 0
+        /// Requests and questions for a credential, also those that found no network.
+        var attempts = 0
         /// Answers of these statuses come before the model is asked.
         var answers: [PushResponse] = []
     }
@@ -36,6 +38,7 @@ final class FakeServer: PushTransport, CredentialSource {
 
     func send(_ request: PushRequest) async throws -> PushResponse {
         with { state in
+            state.attempts += 1
             state.inFlight += 1
             state.mostInFlight = max(state.mostInFlight, state.inFlight)
         }
@@ -53,11 +56,14 @@ final class FakeServer: PushTransport, CredentialSource {
 
     func credential(installation: UUID, user: String?) async throws -> DeviceCredential? {
         try state.withLock { state in
+            state.attempts += 1
             if state.isOffline { throw Offline() }
             if state.isSessionOver { return nil }
             state.serial += 1
             state.model.makeCredential("psd_\(state.serial)", installation: installation, user: user)
-            return DeviceCredential("psd_\(state.serial)")
+            // The whole answer of the service, as an app hands it on.
+            let answer = #"{"credential":"psd_\#(state.serial)","expires_at":"2027-01-15T09:00:00Z"}"#
+            return try DeviceCredential(answer: Data(answer.utf8))
         }
     }
 }
@@ -98,6 +104,7 @@ extension ModelServer.Call {
             case .signOut: .signOut(expected)
             case .deregister: .deregister(expected)
             case .receipts: .receipts([])
+            case .reportActivity, .endActivity: .endActivity(request.path.split(separator: "/").last.map(String.init) ?? "")
             }
         let credential = request.headers["Authorization"].map { String($0.dropFirst("Bearer ".count)) }
         self.init(installation: request.installation, upload: upload, credential: credential)

@@ -68,7 +68,7 @@ struct ModelServer: Hashable {
             row.owner = nil
             if call.upload.operation == .deregister { row = Row(epoch: row.epoch) }
             rows[call.installation] = row
-        case .receipts: break
+        case .receipts, .reportActivity, .endActivity: break
         }
         return .response(status: 200, code: nil, retryAfter: nil)
     }
@@ -89,6 +89,7 @@ struct ModelServer: Hashable {
         case .signOut, .deregister:
             return row.owner == nil || (isGood && row.owner == scope.user) ? nil : (403, "credential_revoked")
         case .receipts: return nil
+        case .reportActivity, .endActivity: return isGood ? nil : (403, "credential_revoked")
         }
     }
 

@@ -223,10 +223,10 @@ extension RegistryBatch {
 
 extension RegistryBatch.Target {
     /// Whether a token of this purpose is over if the list does not name it. A token of an activity is over by a later one of the same
-    /// activity, or with the activity.
+    /// purpose, or with the activity: iOS gives it later than the others, or not in this launch.
     func covers(_ purpose: Purpose) -> Bool {
         if let activity { return purpose == .activity(id: activity) }
-        return !purpose.isActivity || tokens?.contains { $0.purpose == purpose } == true
+        return !purpose.isOfActivity || tokens?.contains { $0.purpose == purpose } == true
     }
 
     init(_ patch: InstallationPatch, of row: InstallationState) {

@@ -1,9 +1,9 @@
-import Foundation
+package import Foundation
+import PushClient
+import Synchronization
 
-@testable import PushClient
-
-/// Time that passes only when a test says so.
-final class TestClock: PushClock {
+/// A device's time, which passes only when a test says so. Its date can jump while no time passes.
+package final class TestClock: PushClock {
     private struct Sleeper {
         var id: Int
         var end: Duration
@@ -12,6 +12,8 @@ final class TestClock: PushClock {
 
     private struct State {
         var time = Duration.zero
+        /// How far the date is off.
+        var error = TimeInterval.zero
         var sleepers: [Sleeper] = []
         var cancelled: Set<Int> = []
         var last = 0
@@ -19,13 +21,20 @@ final class TestClock: PushClock {
         var watchers: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
     }
 
-    private let state = Guarded(State())
+    private let state = Mutex(State())
 
-    init() {}
+    package init() {}
 
-    var now: Date { Date(timeIntervalSince1970: 1_800_000_000 + Double(state.withLock { $0.time }.components.seconds)) }
+    package var now: Date {
+        state.withLock { Date(timeIntervalSince1970: 1_800_000_000 + Double($0.time.components.seconds) + $0.error) }
+    }
 
-    func sleep(for duration: Duration) async throws {
+    /// How long each sleeping task still sleeps, the shortest first.
+    package var remaining: [Duration] {
+        state.withLock { state in state.sleepers.map { $0.end - state.time }.sorted() }
+    }
+
+    package func sleep(for duration: Duration) async throws {
         let id = state.withLock { state in
             state.last += 1
             return state.last
@@ -54,7 +63,7 @@ final class TestClock: PushClock {
         }
     }
 
-    func advance(by duration: Duration) {
+    package func advance(by duration: Duration) {
         let due = state.withLock { state -> [Sleeper] in
             state.time += duration
             defer { state.sleepers.removeAll { $0.end <= state.time } }
@@ -63,8 +72,13 @@ final class TestClock: PushClock {
         for sleeper in due { sleeper.continuation.resume() }
     }
 
+    /// The person or the network sets the date. A negative number sets it back.
+    package func jump(seconds: TimeInterval) {
+        state.withLock { $0.error += seconds }
+    }
+
     /// Returns when so many tasks sleep.
-    func sleepers(_ count: Int) async {
+    package func sleepers(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in
                 if state.sleepers.count >= count { return true }
