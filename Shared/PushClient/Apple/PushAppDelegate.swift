@@ -10,6 +10,7 @@
     open class PushAppDelegate: NSObject, UIApplicationDelegate {
         private let watch = NetworkWatch()
 
+        /// `UIApplicationDelegate`'s callback at launch: sets the notification centre's delegate, and asks the system for a token.
         open func application(
             _ application: UIApplication, didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]? = nil
         ) -> Bool {
@@ -20,14 +21,17 @@
             return true
         }
 
+        /// `UIApplicationDelegate`'s callback: puts the token into ``PushInbox/shared``, for ``PushTokenPurpose/alert``.
         open func application(_ application: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data) {
             PushInbox.shared.put(.token(deviceToken, purpose: .alert))
         }
 
+        /// `UIApplicationDelegate`'s callback: puts ``PushEvent/tokenFailed(purpose:message:)`` into ``PushInbox/shared``.
         open func application(_ application: UIApplication, didFailToRegisterForRemoteNotificationsWithError error: any Error) {
             PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
         }
 
+        /// `UIApplicationDelegate`'s callback: runs ``receiveSilently(_:)``, and answers `.failed` if it is not done within 25 seconds.
         open func application(
             _ application: UIApplication, didReceiveRemoteNotification userInfo: [AnyHashable: Any]
         ) async -> UIBackgroundFetchResult {
@@ -55,20 +59,24 @@
     open class PushAppDelegate: NSObject, NSApplicationDelegate {
         private let watch = NetworkWatch()
 
+        /// `NSApplicationDelegate`'s callback at launch: sets the notification centre's delegate, and asks the system for a token.
         open func applicationDidFinishLaunching(_ notification: Notification) {
             UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
             watch.start(appBecomesActive: NSApplication.didBecomeActiveNotification)
             NSApplication.shared.registerForRemoteNotifications()
         }
 
+        /// `NSApplicationDelegate`'s callback: puts the token into ``PushInbox/shared``, for ``PushTokenPurpose/alert``.
         open func application(_ application: NSApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data) {
             PushInbox.shared.put(.token(deviceToken, purpose: .alert))
         }
 
+        /// `NSApplicationDelegate`'s callback: puts ``PushEvent/tokenFailed(purpose:message:)`` into ``PushInbox/shared``.
         open func application(_ application: NSApplication, didFailToRegisterForRemoteNotificationsWithError error: any Error) {
             PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
         }
 
+        /// `NSApplicationDelegate`'s callback: begins ``receiveSilently(_:)`` and returns at once. It ignores a malformed payload.
         open func application(_ application: NSApplication, didReceiveRemoteNotification userInfo: [String: Any]) {
             guard let notification = try? PushNotification(userInfo: userInfo) else { return }
             Task { _ = await SilentPushWork().run { [weak self] in try await self?.receiveSilently(notification) ?? .noData } }

@@ -3,6 +3,7 @@
 
     /// The system's notification centre: the permission and the badge.
     public struct PushCenter: PushBadge {
+        /// It holds no state: each call asks `UNUserNotificationCenter.current()`.
         public init() {}
 
         /// What the person allows now. The person may change it in the Settings, so the app asks again whenever it is opened.
@@ -29,6 +30,7 @@
             return await permission()
         }
 
+        /// See ``PushBadge/set(_:)``. Throws what `UNUserNotificationCenter.setBadgeCount(_:)` throws.
         public func set(_ count: Int) async throws {
             try await UNUserNotificationCenter.current().setBadgeCount(count)
         }

@@ -16,6 +16,7 @@
             presentation.withLock { $0 = decide }
         }
 
+        /// `UNUserNotificationCenterDelegate`'s callback in the foreground: puts the notification into the inbox and decides how it looks.
         public func userNotificationCenter(
             _ center: UNUserNotificationCenter, willPresent notification: UNNotification,
             withCompletionHandler completionHandler: @escaping @Sendable (UNNotificationPresentationOptions) -> Void
@@ -35,6 +36,7 @@
             completionHandler(options)
         }
 
+        /// `UNUserNotificationCenterDelegate`'s callback for a response: puts a ``PushTap`` into the inbox. It ignores a malformed payload.
         public func userNotificationCenter(
             _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
             withCompletionHandler completionHandler: @escaping @Sendable () -> Void

@@ -6,7 +6,9 @@ public struct PushConfiguration: Sendable {
     public var app: String
     /// In which of Apple's environments the build's tokens work. ``PushEnvironment/init(provisioningProfile:)`` reads it from the build.
     public var environment: PushEnvironment
+    /// Where requests go, and whether the app's backend or a device credential authorises them.
     public var server: PushServer
+    /// What must outlive the process is here, such as in a ``SplitPushStore`` of keychain and file.
     public var store: any PushStore
     /// Every purpose for which the app asks the system for a token at each launch. A registration waits until each has its token or
     /// its failure: a registration names every token, and the server retires the others.
@@ -16,6 +18,7 @@ public struct PushConfiguration: Sendable {
     /// How long the first receipt waits for others before it is sent.
     public var receiptDelay: Duration
 
+    /// It reads and writes nothing: ``PushClient`` opens the store at its start.
     public init(
         app: String, environment: PushEnvironment, server: PushServer, store: any PushStore, purposes: Set<PushTokenPurpose> = [.alert],
         patience: Duration = .seconds(60), receiptDelay: Duration = .seconds(30)
@@ -32,10 +35,13 @@ public struct PushConfiguration: Sendable {
 
 /// What a ``PushClient`` wants the server to know, and how far it is.
 public struct PushStatus: Sendable, Hashable {
+    /// The id in the HTTP API's paths. The client makes it once, and keeps it in the store as ``PushStoreItem/installation``.
     public let installation: UUID
     /// Who is signed in on this device.
     public let user: String?
+    /// The app has called ``PushClient/deregister()``, and has signed nobody in since. The server may not know it yet.
     public let isDeregistered: Bool
+    /// As ``PushClient/updateProfile(_:)`` has left it. The server may still have an older one.
     public let profile: PushProfile
     /// The server has answered that it has the newest state, with tokens of this launch.
     public let isUploaded: Bool

@@ -10,6 +10,7 @@ public protocol AttachmentSource: Sendable {
 public struct AttachmentStep: NotificationStep {
     /// Why a file was not attached.
     public struct Refused: Error, CustomStringConvertible {
+        /// For logs, in English: the last address with the reason, or that the payload names no attachment.
         public let description: String
     }
 
@@ -20,6 +21,7 @@ public struct AttachmentStep: NotificationStep {
 
     private let source: any AttachmentSource
 
+    /// - Parameter source: Downloads the files; ``URLSessionAttachmentSource`` is the library's own.
     public init(source: any AttachmentSource) {
         self.source = source
     }

@@ -27,6 +27,7 @@
             self.key = key
         }
 
+        /// See ``NotificationStep/improve(_:)``. Throws ``Failure``, or the error of `key`, of JSON or of ``SealedContent/open(with:)``.
         public func improve(_ content: NotificationContent) async throws -> NotificationContent {
             guard let sealed = try content.notification.decode(Payload.self).push?.sealed else { throw Failure.nothingSealed }
             guard let key = try key(sealed.key) else { throw Failure.unknownKey(sealed.key) }

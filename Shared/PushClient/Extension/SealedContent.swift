@@ -14,16 +14,24 @@
     /// The plain text is JSON, each field optional: `{"title": "…", "subtitle": "…", "body": "…", "category": "…", "thread_id": "…"}`. The
     /// additional authenticated data is the UTF-8 of `push-sealed-v1:` and the name of the key.
     public struct SealedContent: Codable, Sendable, Hashable {
+        /// The version of the envelope. This library opens 1 only.
         public var v: Int
         /// Which key opens it.
         public var key: String
+        /// Nonce (12 bytes), ciphertext and tag (16 bytes), one after another; base64 in JSON.
         public var box: Data
 
+        /// The plain text in the box.
         public struct Texts: Codable, Sendable, Hashable {
+            /// JSON key `title`; nil keeps the notification's title.
             public var title: String?
+            /// JSON key `subtitle`; nil keeps the notification's subtitle.
             public var subtitle: String?
+            /// JSON key `body`; nil keeps the notification's body.
             public var body: String?
+            /// JSON key `category`; nil keeps the notification's category.
             public var category: String?
+            /// JSON key `thread_id`; nil keeps the notification's thread.
             public var threadID: String?
 
             private enum CodingKeys: String, CodingKey {
@@ -31,6 +39,7 @@
                 case threadID = "thread_id"
             }
 
+            /// The JSON leaves out what is nil.
             public init(
                 title: String? = nil, subtitle: String? = nil, body: String? = nil, category: String? = nil, threadID: String? = nil
             ) {
@@ -44,6 +53,7 @@
 
         /// The envelope is of a later version than 1, which this library cannot open.
         public struct UnknownVersion: Error, Hashable {
+            /// The envelope's `v`.
             public let version: Int
         }
 

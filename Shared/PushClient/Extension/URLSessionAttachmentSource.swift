@@ -8,10 +8,12 @@ public import Foundation
 public struct URLSessionAttachmentSource: AttachmentSource {
     private let session: URLSession
 
+    /// - Parameter session: Its configuration sets the time-outs of a download.
     public init(session: URLSession = .shared) {
         self.session = session
     }
 
+    /// See ``AttachmentSource/download(_:)``. Throws `URLError` if the answer is not 200 or has no `Content-Type`.
     public func download(_ url: URL) async throws -> (file: URL, contentType: String) {
         let (file, answer) = try await session.download(from: url)
         guard let http = answer as? HTTPURLResponse, http.statusCode == 200, let type = http.value(forHTTPHeaderField: "Content-Type")

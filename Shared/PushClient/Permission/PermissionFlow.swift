@@ -20,12 +20,14 @@ public struct PermissionFlow: Sendable, Hashable {
         /// When the app offered the way to the Settings, oldest first.
         public var offeredSettings: [Date]
 
+        /// Without arguments, nothing has happened yet.
         public init(postponed: [Date] = [], offeredSettings: [Date] = []) {
             self.postponed = postponed
             self.offeredSettings = offeredSettings
         }
     }
 
+    /// What the app does now: the answer of ``PermissionFlow/nextStep(_:history:isGoodMoment:now:)``.
     public enum Step: Sendable, Hashable {
         case nothing
         /// Ask the system for provisional permission. It shows no question.
@@ -36,6 +38,7 @@ public struct PermissionFlow: Sendable, Hashable {
         case offerSettings
     }
 
+    /// It counts only while the permission is ``PushPermission/notDetermined``.
     public var goal: Goal
     /// How long a "not now" and a way to the Settings rest before the next.
     public var rest: TimeInterval

@@ -7,6 +7,7 @@ public import Foundation
 public struct ReceiptFolder: Sendable {
     private let folder: URL
 
+    /// - Parameter folder: In the app group's container. The first receipt makes it.
     public init(folder: URL) {
         self.folder = folder
     }
@@ -37,11 +38,13 @@ public struct ReceiptStep: NotificationStep {
     private let folder: ReceiptFolder
     private let clock: any PushClock
 
+    /// - Parameter clock: Its date stamps the receipts; for tests.
     public init(folder: ReceiptFolder, clock: any PushClock = SystemPushClock()) {
         self.folder = folder
         self.clock = clock
     }
 
+    /// See ``NotificationStep/improve(_:)``. The content stays as it is; a payload without a source leaves no receipt.
     public func improve(_ content: NotificationContent) async throws -> NotificationContent {
         if let source = content.notification.source {
             try folder.leave(PushReceipt(source: source, event: .shown, at: clock.now))

@@ -3,27 +3,38 @@ public import Foundation
 /// The `aps` of a payload (Apple, "Generating a remote notification"). Unknown keys are ignored. A key that is absent, or whose value this
 /// library does not understand, is nil: one odd value must not cost the notification, or the tap on it.
 public struct APS: Decodable, Sendable, Hashable {
+    /// The values of `interruption-level` (Apple, "UNNotificationInterruptionLevel").
     public enum InterruptionLevel: String, Decodable, Sendable, Hashable {
         case passive, active, critical
         case timeSensitive = "time-sensitive"
     }
 
+    /// Key `alert`: the texts.
     public var alert: PushAlert?
     /// 0 removes the badge.
     public var badge: Int?
+    /// Key `sound`. The system plays none if it is absent.
     public var sound: PushSound?
+    /// Key `thread-id`, by which the system groups notifications.
     public var threadID: String?
+    /// Key `category`: the identifier of a `UNNotificationCategory`, which has the action buttons.
     public var category: String?
+    /// Key `content-available` is 1: the system may wake the app in the background.
     public var isContentAvailable = false
+    /// Key `mutable-content` is 1: the service extension may change the notification before it appears.
     public var isMutableContent = false
+    /// Key `interruption-level`. The system takes an absent one as `active`.
     public var interruptionLevel: InterruptionLevel?
     /// 0 to 1; of a Live Activity any number.
     public var relevanceScore: Double?
+    /// Key `target-content-id`: the window to bring forward (`UNNotificationContent.targetContentIdentifier`).
     public var targetContentID: String?
+    /// Key `filter-criteria`: by it the system decides whether the notification appears in the present Focus.
     public var filterCriteria: String?
     /// Set if this is a Live Activity's push.
     public var activity: ActivityUpdate?
 
+    /// No key is set, as in a payload without `aps`.
     public init() {}
 
     private enum Key: String, CodingKey {
@@ -37,6 +48,7 @@ public struct APS: Decodable, Sendable, Hashable {
         case filterCriteria = "filter-criteria"
     }
 
+    /// Throws only if `aps` is no JSON object.
     public init(from decoder: any Decoder) throws {
         let keys = try decoder.container(keyedBy: Key.self)
         func value<Value: Decodable>(_ key: Key) -> Value? { try? keys.decode(Value.self, forKey: key) }
@@ -66,9 +78,13 @@ public struct PushAlert: Decodable, Sendable, Hashable {
         case localized(key: String, arguments: [String])
     }
 
+    /// Key `title`, or `title-loc-key` with `title-loc-args`; nil for none.
     public var title: Text?
+    /// Key `subtitle`, or `subtitle-loc-key` with `subtitle-loc-args`; nil for none.
     public var subtitle: Text?
+    /// Key `body`, or `loc-key` with `loc-args`, or all of an `alert` that is a text; nil for none.
     public var body: Text?
+    /// Key `launch-image`: the image or storyboard of the app that appears instead of its usual launch image.
     public var launchImage: String?
 
     private enum Key: String, CodingKey {
@@ -93,6 +109,7 @@ public struct PushAlert: Decodable, Sendable, Hashable {
         }
     }
 
+    /// Throws if a value is of another type than Apple's; ``APS/alert`` is then nil.
     public init(from decoder: any Decoder) throws {
         if let text = try? decoder.singleValueContainer().decode(String.self) {
             body = .plain(text)
@@ -120,6 +137,7 @@ public struct PushAlert: Decodable, Sendable, Hashable {
 public struct PushSound: Decodable, Sendable, Hashable {
     /// A file of the app, or `default`.
     public var name: String
+    /// Key `critical` is 1: the system plays it also while the device is muted.
     public var isCritical = false
     /// 0 to 1; for critical alerts only.
     public var volume: Double?
@@ -128,6 +146,7 @@ public struct PushSound: Decodable, Sendable, Hashable {
         case name, critical, volume
     }
 
+    /// A text is the name. An object without `name` has the name `default`.
     public init(from decoder: any Decoder) throws {
         if let name = try? decoder.singleValueContainer().decode(String.self) {
             self.name = name
@@ -142,15 +161,20 @@ public struct PushSound: Decodable, Sendable, Hashable {
 
 /// What a Live Activity's push says (Apple, "Starting and updating Live Activities with ActivityKit push notifications").
 public struct ActivityUpdate: Decodable, Sendable, Hashable {
+    /// The values of `event`: what the push does with the Live Activity.
     public enum Event: String, Decodable, Sendable, Hashable {
         case start, update, end
     }
 
+    /// Key `event`. Without it, ``APS/activity`` is nil.
     public var event: Event
     /// The device shows the newest.
     public var timestamp: Date?
+    /// Key `stale-date`, in UNIX seconds: from then on the content counts as out of date.
     public var staleDate: Date?
+    /// Key `dismissal-date`, in UNIX seconds: when the system removes the ended activity from the Lock Screen.
     public var dismissalDate: Date?
+    /// Key `attributes-type`: the name of the app's `ActivityAttributes`, in a push that starts an activity.
     public var attributesType: String?
 
     private enum Key: String, CodingKey {
@@ -160,6 +184,7 @@ public struct ActivityUpdate: Decodable, Sendable, Hashable {
         case attributesType = "attributes-type"
     }
 
+    /// Throws if `event` is absent or unknown, or a value is of another type; ``APS/activity`` is then nil.
     public init(from decoder: any Decoder) throws {
         let keys = try decoder.container(keyedBy: Key.self)
         event = try keys.decode(Event.self, forKey: .event)

@@ -4,12 +4,14 @@ public import Foundation
 public struct PushNotification: Sendable, Hashable {
     /// The whole payload, as JSON.
     public let json: Data
+    /// Apple's part; empty if the payload has no `aps`.
     public let aps: APS
     /// What receipts name. Nil if the sender did not ask for receipts.
     public let source: PushSource?
 
     /// The payload is no JSON object, or its `aps` is malformed.
     public struct Malformed: Error, CustomStringConvertible {
+        /// The reason, in English, for logs.
         public let description: String
     }
 

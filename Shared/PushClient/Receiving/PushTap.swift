@@ -1,5 +1,6 @@
 /// What the person did with a notification.
 public struct PushTap: Sendable, Hashable {
+    /// `UNNotificationResponse.actionIdentifier`, typed.
     public enum Action: Sendable, Hashable {
         /// Tapped it (`UNNotificationDefaultActionIdentifier`).
         case open
@@ -9,11 +10,14 @@ public struct PushTap: Sendable, Hashable {
         case custom(String)
     }
 
+    /// The notification that the person answered.
     public var notification: PushNotification
+    /// For a notification with a source, the client reports ``Action/dismiss`` as `dismissed`, and any other action as `opened`.
     public var action: Action
     /// What the person typed into a text action.
     public var text: String?
 
+    /// For tests. The adaptor makes it from a `UNNotificationResponse`.
     public init(notification: PushNotification, action: Action, text: String? = nil) {
         self.notification = notification
         self.action = action
@@ -23,6 +27,7 @@ public struct PushTap: Sendable, Hashable {
 
 /// Which handler gets which tap. The app gives all of them at once, so that no tap reaches a general handler too early.
 public struct PushRoutes: Sendable {
+    /// It gets each tap once, on any thread.
     public typealias Handler = @Sendable (PushTap) -> Void
 
     private let byCategory: [String: Handler]

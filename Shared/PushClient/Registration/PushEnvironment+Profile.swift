@@ -3,6 +3,7 @@ public import Foundation
 extension PushEnvironment {
     /// The profile is there, but does not say in which environment the app's tokens work.
     public struct NoEntitlement: Error, CustomStringConvertible {
+        /// For logs, in English, with what to do in Xcode.
         public var description: String {
             "the provisioning profile names no aps-environment of 'development' or 'production'; add the capability Push Notifications in Xcode"
         }

@@ -3,17 +3,22 @@ public import Foundation
 /// What the app says about its installation beside user and tokens. Limits are those of the HTTP API: texts of at most 64 bytes, and
 /// at most 100 tags of at most 64 bytes.
 public struct PushProfile: Codable, Sendable, Hashable {
+    /// A sender may address installations by them. No tag begins with `permission:`.
     public var tags: [String]
     /// `de_DE` or `de-DE`.
     public var locale: String?
     /// An IANA name such as `Europe/Berlin`.
     public var timeZone: String?
+    /// ``refresh(_:)`` takes it from `CFBundleShortVersionString`; nil if the bundle has none.
     public var appVersion: String?
+    /// ``refresh(_:)`` writes three numbers, such as `26.1.0`.
     public var osVersion: String?
+    /// Any text, such as `iPhone17,1`. ``refresh(_:)`` leaves it.
     public var deviceModel: String?
     /// Whether the person lets the app show notifications. Nil before the app has asked the system.
     public var permission: PushPermission?
 
+    /// A registration states every field: if one is nil, the server forgets the value that it had.
     public init(
         tags: [String] = [], locale: String? = nil, timeZone: String? = nil, appVersion: String? = nil, osVersion: String? = nil,
         deviceModel: String? = nil, permission: PushPermission? = nil

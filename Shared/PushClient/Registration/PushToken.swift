@@ -11,6 +11,7 @@ public enum PushTokenPurpose: RawRepresentable, Codable, Sendable, Hashable {
     ]
     private static let startPrefix = "activity_start:"
 
+    /// Nil for a name that this library does not know.
     public init?(rawValue: String) {
         if let plain = Self.plain.first(where: { $0.rawValue == rawValue }) {
             self = plain
@@ -21,6 +22,7 @@ public enum PushTokenPurpose: RawRepresentable, Codable, Sendable, Hashable {
         }
     }
 
+    /// The HTTP API's name: `alert`, for example, or `activity_start:` and the attributes type.
     public var rawValue: String {
         switch self {
         case .alert: "alert"
@@ -46,9 +48,12 @@ public enum PushEnvironment: String, Codable, Sendable, Hashable {
 public struct PushToken: Sendable, Hashable {
     /// Lower-case hex digits, two for each byte.
     public let hex: String
+    /// A registration has one token for each purpose.
     public let purpose: PushTokenPurpose
+    /// The client takes it from ``PushConfiguration/environment``.
     public let environment: PushEnvironment
 
+    /// - Parameter bytes: As the system gave them, of any length.
     public init(_ bytes: Data, purpose: PushTokenPurpose, environment: PushEnvironment) {
         hex = bytes.map { byte in
             let digits = String(byte, radix: 16)

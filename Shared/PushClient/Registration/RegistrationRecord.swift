@@ -21,6 +21,7 @@ public struct DeviceCredential: Codable, Sendable, Hashable {
         self = try JSONDecoder().decode(DeviceCredential.self, from: answer)
     }
 
+    /// - Parameter credential: The text alone, `psd_…`; it is not checked.
     public init(_ credential: String) {
         self.credential = credential
     }

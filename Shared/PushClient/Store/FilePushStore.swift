@@ -10,6 +10,7 @@ public struct FilePushStore: PushStore {
         self.folder = folder
     }
 
+    /// See ``PushStore/read(_:)``. Throws Foundation's error if the file is there and cannot be read.
     public func read(_ item: PushStoreItem) throws -> Data? {
         do {
             return try Data(contentsOf: file(item))
@@ -18,6 +19,7 @@ public struct FilePushStore: PushStore {
         }
     }
 
+    /// See ``PushStore/write(_:for:)``. On Apple's platforms the file can be read from the device's first unlock on.
     public func write(_ data: Data?, for item: PushStoreItem) throws {
         guard let data else {
             do {

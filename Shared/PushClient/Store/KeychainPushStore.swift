@@ -10,6 +10,7 @@
         public struct Failure: Error, CustomStringConvertible {
             /// Security's `OSStatus`.
             public let status: Int32
+            /// For logs, in English, with the status.
             public var description: String { "the keychain answered \(status); before the first unlock of the device it cannot be read" }
         }
 
@@ -24,6 +25,7 @@
             self.accessGroup = accessGroup
         }
 
+        /// See ``PushStore/read(_:)``. Throws ``Failure`` on any status but success and `errSecItemNotFound`.
         public func read(_ item: PushStoreItem) throws -> Data? {
             var wanted = query(item)
             wanted[kSecReturnData as String] = true
@@ -37,6 +39,7 @@
             }
         }
 
+        /// See ``PushStore/write(_:for:)``. Throws ``Failure``.
         public func write(_ data: Data?, for item: PushStoreItem) throws {
             guard let data else { return try check(SecItemDelete(query(item) as CFDictionary), absentIsFine: true) }
             let content: [String: Any] = [kSecValueData as String: data]

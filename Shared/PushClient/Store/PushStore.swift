@@ -25,13 +25,16 @@ public struct SplitPushStore: PushStore {
     private let secrets: any PushStore
     private let rest: any PushStore
 
+    /// `secrets` keeps installation and credential, `rest` keeps the record.
     public init(secrets: any PushStore, rest: any PushStore) {
         self.secrets = secrets
         self.rest = rest
     }
 
+    /// See ``PushStore/read(_:)``.
     public func read(_ item: PushStoreItem) throws -> Data? { try store(of: item).read(item) }
 
+    /// See ``PushStore/write(_:for:)``.
     public func write(_ data: Data?, for item: PushStoreItem) throws { try store(of: item).write(data, for: item) }
 
     private func store(of item: PushStoreItem) -> any PushStore { item == .record ? rest : secrets }

@@ -13,10 +13,13 @@ public protocol PushClock: Sendable {
 
 /// The device's own clock.
 public struct SystemPushClock: PushClock {
+    /// It holds no state: every instance reads the same clock.
     public init() {}
 
+    /// See ``PushClock/now``.
     public var now: Date { Date() }
 
+    /// See ``PushClock/sleep(for:)``.
     public func sleep(for duration: Duration) async throws {
         try await Task.sleep(for: duration)
     }

@@ -2,6 +2,7 @@ public import Foundation
 
 /// One request to the platform's HTTP API.
 public struct PushRequest: Sendable, Hashable {
+    /// What the request does. Method and path follow from it.
     public var operation: PushOperation
     /// `PUT`, `PATCH`, `POST` or `DELETE`.
     public var method: String
@@ -17,11 +18,14 @@ public struct PushRequest: Sendable, Hashable {
 
 /// The server's answer.
 public struct PushResponse: Sendable, Hashable {
+    /// The HTTP status.
     public var status: Int
     /// Names in lower case.
     public var headers: [String: String]
+    /// Empty if there is none. Of an error's body, the client reads the JSON field `code`.
     public var body: Data
 
+    /// It makes the headers' names lower case; of names that differ in case only, one stays.
     public init(status: Int, headers: [String: String] = [:], body: Data = Data()) {
         self.status = status
         self.headers = Dictionary(headers.map { ($0.key.lowercased(), $0.value) }) { _, last in last }

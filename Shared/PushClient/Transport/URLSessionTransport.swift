@@ -15,6 +15,7 @@ public struct URLSessionTransport: PushTransport {
         self.session = session
     }
 
+    /// See ``PushTransport/send(_:)``. Throws `URLError` if no HTTP answer came.
     public func send(_ request: PushRequest) async throws -> PushResponse {
         let root = base.absoluteString
         guard let url = URL(string: (root.hasSuffix("/") ? String(root.dropLast()) : root) + request.path) else { throw URLError(.badURL) }
