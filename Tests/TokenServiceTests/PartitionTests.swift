@@ -311,7 +311,8 @@ struct PartitionTests {
 
     /// Before anything is analyzed. Of analyzed tables of one page, any plan is as cheap.
     @Test("Kept plans of statements that know their notifications read no other period") func plans() async throws {
-        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is Publisher })) { running in
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is Publisher || $0 is LaneWaits })) {
+            running in
             let shop = try await running.client.makeApp()
             try await running.fill(3, app: try await running.app(), owner: "ada")
             try await running.makePassedPeriod()

@@ -3,8 +3,8 @@ import PushModel
 import StrictJSON
 
 extension DeviceReceipt {
-    /// A row of `device_receipts` as an event. It does not name the user.
-    struct Report {
+    /// A row of `device_receipts`, for its event. It does not name the user.
+    struct Stored {
         let app: App.ID
         let slug: AppSlug
         let delivery: PushID

@@ -128,9 +128,9 @@ struct EventStore {
             WHERE r.id > \(position) AND r.id <= \(end) AND r.app_id = ANY (\(apps)) ORDER BY r.id LIMIT \(limit)
             """
         ).map { row in
-            let report = try DeviceReceipt.Report(row)
+            let receipt = try DeviceReceipt.Stored(row)
             let position: Int64 = try row["id"]
-            return Entry(position: position, event: report.event(id: PushEvent.id(of: .deviceReceipts, row: position, at: report.at)))
+            return Entry(position: position, event: receipt.event(id: PushEvent.id(of: .deviceReceipts, row: position, at: receipt.at)))
         }
     }
 }
