@@ -43,6 +43,8 @@ check_platform() {
     mkdir "$folder"
     cp -r "$root/Shared/PushClient" "$root/Tests/AppleStandIns" "$folder"
     find "$folder" -name '*.swift' -exec sed -i "s/os(Linux)/false/; $conditions" {} +
+    # On Linux URLSession is in a module of its own.
+    find "$folder/PushClient" -name 'URLSession*.swift' -exec sed -i 's/^    public import Foundation$/&; public import FoundationNetworking/' {} +
     for module in os CryptoKit Network Security UserNotifications "$@"; do make_module "$module" "$folder"; done
     step "Type-checking PushClient as for $name (os, CryptoKit, Network, Security, UserNotifications, $*)"
     find "$folder/PushClient" -name '*.swift' | sort >"$folder/sources"

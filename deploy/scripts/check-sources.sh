@@ -20,6 +20,9 @@ found=$(printf '%s\n' "$sources" | grep -vE "$wrappers|^Tests/" | xargs -d '\n' 
 found=$(grep -rnE '\bDate\(\)|\bDate\.now|timeIntervalSinceNow|Task\.sleep|(Continuous|Suspending)Clock|DispatchTime' Shared/PushClient --include='*.swift' | grep -v '^Shared/PushClient/Support/PushClock.swift:' || :)
 [ -z "$found" ] || complain "PushClient asks another clock than its PushClock for the time" "$found"
 
+found=$(grep -rn 'FoundationNetworking' Services Shared --include='*.swift' || :)
+[ -z "$found" ] || complain "a program would need libcurl, which its image does not have" "$found"
+
 services='TokenService Dispatcher APNsSimulator PushCtl'
 for service in $services; do
     for other in $services; do
