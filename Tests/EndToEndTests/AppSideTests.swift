@@ -28,11 +28,8 @@ struct AppSideTests {
     @Test("Devices with random lives end as each wants it, and a push reaches the devices on which its user is signed in, and no others")
     func randomLives() async throws {
         try await withPlatform { platform in
-            let keys = "\(platform.folder)/device.keys"
-            try Data(String(repeating: "7e", count: 32).utf8).write(to: URL(fileURLWithPath: keys))
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys)
             try await platform.startSimulator()
-            let service = try await platform.startTokenService(["DEVICE_CREDENTIAL_KEYS_FILE": keys])
+            let service = try await platform.startTokenService(try platform.deviceCredentials())
             try await platform.startDispatcher()
             try await Client.with(platform, service) { client in
                 let backend = AppBackend(url: service.url, key: try #require(client.service.key))

@@ -12,11 +12,8 @@ struct DeviceReportTests {
         async throws
     {
         try await withPlatform { platform in
-            let keys = "\(platform.folder)/device.keys"
-            try Data(String(repeating: "7e", count: 32).utf8).write(to: URL(fileURLWithPath: keys))
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys)
             try await platform.startSimulator()
-            let service = try await platform.startTokenService(["DEVICE_CREDENTIAL_KEYS_FILE": keys])
+            let service = try await platform.startTokenService(try platform.deviceCredentials())
             try await platform.startDispatcher()
             try await Client.with(platform, service) { sender in
                 let shop = PushAPI(baseURL: service.url, key: sender.service.key).app(Client.app)

@@ -84,6 +84,14 @@ final class Platform {
         return process
     }
 
+    /// The settings of a token service that makes device credentials.
+    func deviceCredentials() throws -> [String: String] {
+        let keys = "\(folder)/device.keys"
+        try Data(String(repeating: "7e", count: 32).utf8).write(to: URL(fileURLWithPath: keys))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys)
+        return ["DEVICE_CREDENTIAL_KEYS_FILE": keys]
+    }
+
     func startTokenService(_ settings: [String: String] = [:]) async throws -> RunningService {
         let service = try launchTokenService(settings)
         try await waitUntilAnswers("\(service.url)/readyz", service.process)
