@@ -23,7 +23,7 @@ public struct PushAPI: Sendable {
     /// - Parameters:
     ///   - baseURL: `https://push.example.com`.
     ///   - key: An API key, `psh_…`, with the scopes that the calls need.
-    ///   - http: Carries the calls. Whoever made it shuts it down; ``HTTPClient/shared`` needs no shutdown.
+    ///   - http: Carries the calls. The caller that made it shuts it down; ``HTTPClient/shared`` needs no shutdown.
     ///   - deadline: How long a call has, with all its attempts.
     ///   - attemptTimeout: How long one attempt has.
     public init(

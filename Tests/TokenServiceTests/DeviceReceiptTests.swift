@@ -299,7 +299,7 @@ struct DeviceReceiptTests {
             // Grace signs in on Ada's device and reports there too.
             try await shop.register(installation(1), user: "grace", token: token(1))
             #expect(Self.result(try await Self.report(Self.receipt(job.notification, "opened"), by: shop)) == ["1", "0"])
-            // What was sent to Ada by name goes as a whole, whoever reported it.
+            // What was sent to Ada by name goes as a whole, whichever user's device reported it.
             let own = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop, more: Self.asked)
             try await running.sending(own.notification, shop)
             try await running.execute("UPDATE notifications SET target_user = 'ada' WHERE id = \(own.notification)")

@@ -14,6 +14,7 @@
         /// One after another, as long as there is time.
         open var steps: [any NotificationStep] { [] }
 
+        /// The system calls this for each push. It runs ``steps``, then delivers. It delivers a payload it cannot read unchanged.
         override open func didReceive(
             _ request: UNNotificationRequest, withContentHandler contentHandler: @escaping (UNNotificationContent) -> Void
         ) {
@@ -37,6 +38,7 @@
             begun.begin(steps)
         }
 
+        /// The system calls this shortly before it ends the extension. It delivers what the finished steps have made.
         override open func serviceExtensionTimeWillExpire() {
             let begun = work.withLock { $0 }
             begun?.deliver()

@@ -39,7 +39,7 @@ public struct PushStatus: Sendable, Hashable {
     public let installation: UUID
     /// Who is signed in on this device.
     public let user: String?
-    /// The app has called ``PushClient/deregister()``, and has signed nobody in since. The server may not know it yet.
+    /// The app has called ``PushClient/deregister()``, and no user has signed in since. The server may not know it yet.
     public let isDeregistered: Bool
     /// As ``PushClient/updateProfile(_:)`` has left it. The server may still have an older one.
     public let profile: PushProfile
