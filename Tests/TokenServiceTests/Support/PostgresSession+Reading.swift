@@ -1,6 +1,19 @@
 import Postgres
+import Testing
 
 extension PostgresSession {
+    /// Ends every other session and waits for its end. A session reports its reads up to 10 s later, or when it ends
+    /// (PostgreSQL, "The Cumulative Statistics System"): a count that begins afterwards has none of them.
+    func endOthers() throws {
+        let hasEnded: Bool = try execute(
+            """
+            SELECT coalesce(bool_and(pg_terminate_backend(pid, 10000)), true) AS has_ended FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+            """
+        ).only()["has_ended"]
+        try #require(hasEnded)
+    }
+
     /// Rows of the table and its partitions that were read so far, by whatever plan, the session's own included.
     func rowsRead(of table: String) throws -> Int64 {
         try execute("SELECT pg_stat_force_next_flush()")
