@@ -51,8 +51,12 @@ private final class ProxyServer: Sendable {
         let asked = String(decoding: head, as: UTF8.self)
         heads.send(asked)
         let said = answer(asked)
-        // One byte at a time, because an answer may come in any pieces.
-        for byte in Array(said.utf8) { try Self.write([byte], to: client) }
+        // One byte at a time, because an answer may come in any pieces. What follows the head comes with its last byte: a reader that has
+        // the whole head already could not know of it.
+        let bytes = Array(said.utf8)
+        let last = said.firstRange(of: "\r\n\r\n").map { said.utf8.distance(from: said.startIndex, to: $0.upperBound) - 1 } ?? bytes.count
+        for byte in bytes[..<last] { try Self.write([byte], to: client) }
+        try Self.write(Array(bytes[last...]), to: client)
         guard said.hasPrefix("HTTP/1.1 200") else { return client.close() }
         let server = try TCPSocket.connect(to: target, timeout: .seconds(10))
         try poller.add(server.descriptor, key: 1, interest: .read)
