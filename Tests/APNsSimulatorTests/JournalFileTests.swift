@@ -28,7 +28,7 @@ struct JournalFileTests {
     @Test("The file holds every answered request, with the same fields as the journal in memory")
     func fields() async throws {
         try await withJournalFile { test, path in
-            try test.simulator.install(TestPush.token)
+            try ActivityPushes.install(test)
             try test.simulator.script(
                 "aa", [.reject(.unregistered, timestamp: 1_700_000_000_123), .answer(status: 418, reason: "Ünknown \"reason\""), .silence])
             let client = try test.client()
@@ -37,7 +37,8 @@ struct JournalFileTests {
                 test.push().to("aa"),
                 test.push().to(String(repeating: "AB", count: 256)), test.push().path("/"), test.push().with("apns-topic", nil),
                 test.push().with("apns-push-type", "background").with("apns-priority", "5"),
-                test.push().body(#"{"aps":{"alert":"Hello"},"marker":-9007199254740993}"#),
+                test.push().body(#"{"aps":{"alert":"Hello"},"marker":-9007199254740993}"#), ActivityPushes.start(test, ["alert": nil]),
+                ActivityPushes.start(test).body(#"{"aps":{"event":"update"},"marker":3}"#),
             ]
             for (index, push) in pushes.enumerated() {
                 _ = try client.send(push)
@@ -47,8 +48,9 @@ struct JournalFileTests {
             try client.roundTrip(1)
             _ = try test.client(.sandbox).send(test.push())
             let written = try entries(path)
-            #expect(written.count == 11)
-            #expect(written.map(\.marker) == Array(repeating: nil, count: 8) + [-9_007_199_254_740_993, nil, nil])
+            #expect(written.count == 13)
+            #expect(written.map(\.marker) == Array(repeating: nil, count: 8) + [-9_007_199_254_740_993, nil, 3, nil, nil])
+            #expect(written.map(\.activity) == Array(repeating: nil, count: 9) + [.noAlert, .notAStart, nil, nil])
             #expect(written == test.simulator.journal())
         }
     }

@@ -60,7 +60,7 @@ struct PlainPartsTests {
 
     private func record(_ connection: UInt32) -> JournalRecord {
         JournalRecord(
-            PushFacts(), id: MessageID(high: 0, low: 0), .accept, isShown: false,
+            PushFacts(), id: MessageID(high: 0, low: 0), .accept, nil,
             RequestOrigin(environment: .production, connection: connection, stream: 1), 0)
     }
 

@@ -69,6 +69,7 @@ struct SettingsTests {
         "A wrong setting is one sentence with its variable",
         arguments: [
             ("PRODUCTION_PORT", "70000"), ("STREAMS", "0"), ("STREAM_PENALTY", "maybe"), ("UNKNOWN_DEVICES", "ignore"), ("THREADS", "none"),
+            ("BROADCASTS_PER_SECOND", "-1"), ("ACTIVITY_BUDGET_PER_HOUR", "many"),
             ("KEYS_FILE", "/nowhere/keys.json"), ("TLS_KEY_FILE", "/nowhere/key.pem"), ("LOG_LEVEL", "loud"),
         ])
     func wrong(_ variable: String, _ value: String) throws {

@@ -1,4 +1,4 @@
-"""The simulator's page in a headless Chromium: page_test.py CONTROL_URL PUSH_URL CREDENTIALS_FOLDER WORK_FOLDER SCREENSHOT_FOLDER
+"""The simulator's page in a headless Chromium: page_test.py CONTROL_URL PUSH_URL MANAGEMENT_URL CREDENTIALS_FOLDER WORK_FOLDER SCREENSHOT_FOLDER
 
 The checks build on one another: the world begins empty and ends with thousands of devices. check-page.sh runs this.
 """
@@ -6,6 +6,7 @@ The checks build on one another: the world begins empty and ends with thousands 
 import pathlib
 import subprocess
 import sys
+import time
 
 from chromium import Chromium, Failure
 from legibility import CONTRASTS
@@ -15,8 +16,8 @@ DESKTOP, PHONE = (1280, 860), (390, 844)
 ADA, GRACE, LIN, EVE, MAX, ZOE = (f"{number:02x}" * 16 for number in range(0xA1, 0xA7))
 HOSTILE = "<img src=x onerror='window.hurt=1'><script>window.hurt=1</script>"
 
-control, push, credentials, work, pictures = sys.argv[1:]
-world, page = World(control, push, credentials), None
+control, push, management, credentials, work, pictures = sys.argv[1:]
+world, page = World(control, push, management, credentials), None
 
 
 def expect(condition, sentence):
@@ -35,6 +36,21 @@ def card(token):
 
 def button(token, text):
     return f"[...{card(token)}.querySelectorAll('.actions button')].find(button => button.textContent === '{text}')"
+
+
+def activity(token, name):
+    """The row of an activity: its button says whose it is."""
+    return (f"[...{card(token)}.querySelectorAll('.activity')].find(row => "
+            f"row.querySelector('.deeds button:last-child').getAttribute('aria-label').startsWith('Dismiss {name} '))")
+
+
+def deed(token, name, text):
+    return f"[...{activity(token, name)}.querySelectorAll('.deeds button')].find(button => button.textContent === '{text}')"
+
+
+def play(token, event, moment, state, *, priority=10, **aps):
+    world.push(token, topic="com.example.shop.push-type.liveactivity", kind="liveactivity", priority=priority, event=event, timestamp=moment,
+               **{"content-state": state, **aps})
 
 
 def names():
@@ -81,7 +97,7 @@ def arrivals():
                **{"content-state": {"home": 2, "away": 1, "minute": 64}})
     world.push(EVE, EVE, alert={"title": HOSTILE, "body": "A long word: " + "overflow" * 40})
     page.wait(f"{card(ADA)}.querySelectorAll('.note').length === 2")
-    page.wait(f"{card(GRACE)}.innerText.includes('Live Activity: update')")
+    page.wait(f"{activity(GRACE, 'com.example.shop')}?.innerText.includes('minute')", "a Live Activity is not on the lock screen")
     page.wait(f"{card(EVE)}.innerText.includes('onerror')")
     expect(page.evaluate("window.hurt") is None, "text of a payload ran as a script")
     expect(page.evaluate("document.querySelectorAll('.card img, .card script, #feed img, #feed script').length") == 0, "text became HTML")
@@ -139,6 +155,65 @@ def buttons():
     page.wait("document.querySelectorAll('.card').length === 0 && document.activeElement.id === 'devices'", "the focus is lost with a card")
     only("All")
     page.wait("document.querySelectorAll('.card').length === 7")
+
+
+def activities():
+    start, now = "57" * 64, int(time.time())
+    world.device(GRACE, "Grace's tablet", start_tokens=[{"attributes_type": "RideAttributes", "token": start}])
+    for name, driver in (("ride-1", HOSTILE), ("ride-2", "Kim")):
+        play(start, "start", now, {"eta": 5, "driver": driver, "stops": [1, 2]}, alert={"title": "Your ride", "body": "comes"},
+             **{"attributes-type": "RideAttributes", "attributes": {"id": name}})
+    page.wait(f"{activity(GRACE, 'ride-1')} && {activity(GRACE, 'ride-2')}", "two activities at once are not both there")
+    first = activity(GRACE, "ride-1")
+    pairs = page.evaluate(f"[...{first}.querySelectorAll('dl div')].map(pair => [...pair.children].map(part => part.textContent))")
+    expect(pairs == [["eta", "5"], ["driver", HOSTILE], ["stops", "[1,2]"]], f"the content state is {pairs}")
+    token = world.activity(GRACE, "ride-1")["update_token"]
+    for text in ("RideAttributes", "Active", "s ago", "ride-1", "token …" + token[-6:], "3 updates left"):
+        expect(text in page.evaluate(f"{first}.innerText"), f"the activity does not show {text!r}")
+    expect(page.evaluate("window.hurt") is None, "text of an activity ran as a script")
+
+    play(start, "start", now, {"eta": 5}, **{"attributes-type": "RideAttributes", "attributes": {"id": "ride-3"}})
+    page.wait("feed.firstElementChild.innerText.includes('no alert')", "the page hides why nothing started")
+    page.click(deed(GRACE, "ride-1", "Rotate token"))
+    page.wait("said.textContent.includes('has the new token')", "'Rotate token' says nothing")
+    new = world.activity(GRACE, "ride-1")["update_token"]
+    expect(new != token, "'Rotate token' does not rotate")
+    page.wait(f"{first}.innerText.includes('token …{new[-6:]}')", "the new token is not shown")
+    for eta in (4, 3, 2, 1):
+        play(new, "update", now, {"eta": eta, "driver": HOSTILE})
+    page.wait("feed.firstElementChild.innerText.includes('ride-1 over budget')", "an update over the budget is not listed")
+    page.wait(f"{first}.innerText.includes('0 updates left') && {first}.querySelector('dd').textContent === '2'", "the budget is not shown")
+    play(new, "update", now, {"eta": 1, "driver": HOSTILE}, priority=5, **{"stale-date": now - 1})
+    page.wait(f"{first}.classList.contains('stale') && {first}.innerText.includes('Stale')", "a stale activity is not marked")
+    expect(page.evaluate(f"getComputedStyle({first}).color !== getComputedStyle({activity(GRACE, 'ride-2')}).color"), "it is not dimmed")
+
+    second = world.activity(GRACE, "ride-2")["update_token"]
+    page.evaluate(deed(GRACE, "ride-2", "Rotate token") + ".focus()")
+    play(second, "end", now, {"eta": 0})
+    page.wait(f"{activity(GRACE, 'ride-2')}.innerText.includes('Ended')", "an ended activity is not marked")
+    expect(page.evaluate(f"document.activeElement === {deed(GRACE, 'ride-2', 'Dismiss')}"), "the focus is lost with 'Rotate token'")
+    picture("activities-light")
+    page.see(*DESKTOP, "dark")
+    picture("activities-dark")
+    page.see(*DESKTOP)
+    page.click(deed(GRACE, "com.example.shop", "Dismiss"))
+    page.wait(f"!{activity(GRACE, 'com.example.shop')} && said.textContent.includes('is dismissed')", "'Dismiss' leaves the activity")
+    expect(page.evaluate("document.activeElement.id") == "devices", "the focus is lost with an activity")
+    expect(world.activity(GRACE, "com.example.shop")["state"] == "dismissed", "'Dismiss' does not dismiss")
+
+
+def channels():
+    expect(page.evaluate("document.getElementById('channels').hidden"), "an empty list of channels takes room")
+    channel = world.channel()
+    world.call("POST", f"/v1/devices/{GRACE}/activities", {"id": "match", "attributes_type": "MatchAttributes", "channel_id": channel})
+    world.call("POST", "/v1/channels/followers", {"channel_id": channel, "add": 100_000})
+    page.wait(f"{activity(GRACE, 'match')}?.innerText.includes('channel {channel[:6]}')", "the activity's channel is not shown")
+    expect(page.evaluate(f"{deed(GRACE, 'match', 'Rotate token')}.hidden"), "an activity without a token can rotate it")
+    world.broadcast(channel, event="update", timestamp=int(time.time()) + 1, **{"content-state": {"home": 2}})
+    page.wait(f"{activity(GRACE, 'match')}.innerText.includes('home')", "a broadcast does not reach the activity")
+    for text in ("100,001 followers: Grace's tablet, 100,000 more", "1 published", "100,001 receptions", "keeps the newest"):
+        page.wait(f"document.getElementById('channel-list').innerText.includes({text!r})", f"the channel does not show {text!r}")
+    picture("channels-light")
 
 
 def spoken():
@@ -275,7 +350,7 @@ def main():
     global page
     page = Chromium(work)
     try:
-        for check in (empty, arrivals, searching, buttons, keyboard, legible, phone, thousands):
+        for check in (empty, arrivals, searching, buttons, activities, channels, keyboard, legible, phone, thousands):
             run(check)
         expect(not page.complaints(), f"the page complained: {page.complaints()}")
         for check in (unreachable, fenced):

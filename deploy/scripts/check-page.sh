@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the simulator's page in a headless Chromium: clicks, keyboard, search, dark mode, a phone's width, thousands of devices.
+# Tries the simulator's page in a headless Chromium: clicks, keyboard, search, dark mode, a phone's width, Live Activities, channels, thousands of devices.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
@@ -35,8 +35,10 @@ mkdir -p "$pictures"
 
 step "Trying the simulator's page in Chromium"
 began=$SECONDS
+claim_port; management_port=$port
+simulator_options=(PRODUCTION_MANAGEMENT_PORT="$management_port" ACTIVITY_BUDGET_PER_HOUR=3)
 start_simulator
 foreground env PYTHONDONTWRITEBYTECODE=1 python3 "$root/Tests/Page/page_test.py" \
-    "$SIMULATOR_URL" "https://localhost:$production_port" "$work/credentials" "$work" "$pictures" \
+    "$SIMULATOR_URL" "https://localhost:$production_port" "https://localhost:$management_port" "$work/credentials" "$work" "$pictures" \
     || fail "the page does not do what it promises (above); screenshots are in $pictures."
 note "in $((SECONDS - began)) s; $(find "$pictures" -name '*.png' | wc -l) screenshots"

@@ -5,13 +5,20 @@ extension APNsSimulator {
     // MARK: Devices
 
     /// Installs an app on a device, or changes one; it also brings an uninstalled one back.
-    /// - Parameter topics: nil takes any topic.
+    /// - Parameters:
+    ///   - topics: nil takes any topic.
+    ///   - startTokens: By attributes type: they start Live Activities on this device.
     package func install(
-        _ token: String, environment: SimulatorEnvironment = .production, topics: [String]? = nil, name: String? = nil
+        _ token: String, environment: SimulatorEnvironment = .production, topics: [String]? = nil, name: String? = nil,
+        startTokens: [String: String] = [:], hasFrequentUpdates: Bool = false
     ) throws(SimulatorError) {
-        let installation = TokenRecord.Installation(
+        var installation = TokenRecord.Installation(
             environment: environment, topics: topics?.map { Array($0.utf8) }, state: .installed, name: name)
-        world.put(installation, for: try Self.key(token), now: configuration.clock())
+        for (type, token) in startTokens { installation.startTokens.append((try Self.key(token), type)) }
+        installation.hasFrequentUpdates = hasFrequentUpdates
+        guard world.put(installation, for: try Self.key(token), now: configuration.clock()) != .taken else {
+            throw SimulatorError(.token, "the token, or a start token, belongs to another device")
+        }
     }
 
     /// From now on pushes to the token are answered 410 `Unregistered`.

@@ -38,7 +38,9 @@ package final class APNsSimulator: Sendable {
         world = World(
             unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity,
             journalFile: try Self.journalFile(configuration),
-            capacity: configuration.requestsPerSecond.map { Throttle(pushes: Int64($0), per: .seconds(1)) }, clock: configuration.clock)
+            limits: WorldLimits(
+                requestsPerSecond: configuration.requestsPerSecond, broadcastsPerSecond: configuration.broadcastsPerSecond,
+                activityBudgetPerHour: configuration.activityBudgetPerHour), clock: configuration.clock)
         keyRing = KeyRing(configuration.keys)
         service = SharedService(
             configuration: configuration, tls: tls, askingTLS: askingTLS, world: world, keyRing: keyRing, logger: logger)

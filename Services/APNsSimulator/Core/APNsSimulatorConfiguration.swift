@@ -39,6 +39,10 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var unknownDevices = UnknownDevices.accept
     /// Requests in a second that the whole simulator takes; more are answered `ServiceUnavailable`. nil: any number.
     package var requestsPerSecond: Int?
+    /// Broadcasts in a second to one channel; more are answered `TooManyRequests`. nil: any number.
+    package var broadcastsPerSecond: Int?
+    /// Updates with priority 10 that one Live Activity shows in an hour; more are accepted and not shown. nil: any number.
+    package var activityBudgetPerHour: Int?
     /// Event loops. Connections go to them in turn.
     package var threads = 1
     /// The faults from the start; nil is none.

@@ -9,6 +9,7 @@ enum FuzzTarget: String, CaseIterable {
     case request
     /// The text after `bearer `; signed properly where the first byte is even.
     case providerToken = "provider-token"
+    /// The JSON, and what a device does with it.
     case payload
     /// `METHOD PATH`, a line feed, the body.
     case control
@@ -22,7 +23,7 @@ enum FuzzTarget: String, CaseIterable {
         case .connection: FuzzConnection.run(bytes)
         case .request: FuzzRequest.run(bytes)
         case .providerToken: FuzzProviderToken.run(bytes)
-        case .payload: _ = NotificationContent(payload: bytes)
+        case .payload: FuzzPayload.run(bytes)
         case .control: FuzzControl.run(bytes)
         case .channels: FuzzChannels.run(bytes)
         case .certificate: _ = ClientCertificate.strings(bytes)

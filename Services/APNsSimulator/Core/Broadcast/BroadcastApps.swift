@@ -5,8 +5,14 @@ struct Channel {
     /// Keeps the most recent message for devices that are off; else none.
     let isStoring: Bool
     var subscribers: Set<TokenKey> = []
+    /// Followers without a device, which are always online.
+    var anonymous: Int64 = 0
     var published: Int64 = 0
+    /// How often a follower got a broadcast, anonymous ones included.
+    var receptions: Int64 = 0
     var stored: Inbox.Entry?
+    /// With a limit of broadcasts: how many there were in this second.
+    fileprivate var pace: Throttle?
 }
 
 /// The channels of every app and environment. Lives behind the world's lock.
@@ -27,6 +33,8 @@ struct BroadcastApps {
     static let maximumChannels = 10_000
     /// Of all apps and both environments, to bound the simulator's memory.
     static let maximumChannelsOfAll = 200_000
+    /// Followers without a device, of one channel.
+    static let maximumAnonymous: Int64 = 1_000_000_000
     /// At most 8 hours, in milliseconds.
     static let longestStorage: Int64 = 8 * 3_600_000
 
@@ -88,9 +96,33 @@ struct BroadcastApps {
     /// - Parameter stored: The entry that the channel keeps; nil keeps none.
     /// - Returns: The devices that listen.
     mutating func publish(_ channelID: String, stored: Inbox.Entry?, _ key: Key) -> Set<TokenKey> {
-        apps[key]?.channels[channelID]?.published += 1
-        apps[key]?.channels[channelID]?.stored = stored
-        return apps[key]?.channels[channelID]?.subscribers ?? []
+        guard var channel = apps[key]?.channels[channelID] else { return [] }
+        channel.published += 1
+        channel.stored = stored
+        channel.receptions += channel.anonymous
+        apps[key]?.channels[channelID] = channel
+        return channel.subscribers
+    }
+
+    /// Whether another broadcast fits into this second.
+    mutating func admits(_ channelID: String, perSecond limit: Int, _ key: Key, now: Int64) -> Bool {
+        guard var channel = apps[key]?.channels[channelID] else { return true }
+        var pace = channel.pace ?? Throttle(pushes: Int64(limit), milliseconds: 1000)
+        let isAdmitted = pace.admits(now)
+        channel.pace = pace
+        apps[key]?.channels[channelID] = channel
+        return isAdmitted
+    }
+
+    mutating func noteReceptions(_ count: Int64, of channelID: String, in environment: SimulatorEnvironment) {
+        guard count > 0, let key = app(with: channelID, in: environment) else { return }
+        apps[key]?.channels[channelID]?.receptions += count
+    }
+
+    /// - Parameter count: May be negative. There are never fewer than none, or more than a thousand million.
+    mutating func addAnonymous(_ count: Int64, to channelID: String, _ key: Key) {
+        guard let before = apps[key]?.channels[channelID]?.anonymous else { return }
+        apps[key]?.channels[channelID]?.anonymous = min(max(0, before + count), Self.maximumAnonymous)
     }
 
     /// The channels' kept messages for a device that comes online or joins.

@@ -4,5 +4,5 @@ enum ChannelTask {
     case read(channelID: String)
     case delete(channelID: String)
     case list
-    case broadcast(PayloadReader.Reading, channelID: String, expiration: Int64?)
+    case broadcast(PayloadReader.Reading, channelID: String, priority: Int, expiration: Int64?)
 }

@@ -85,7 +85,9 @@ extension ServerConnection {
         guard let type = request.headers["apns-push-type"] else { throw ChannelAnswer(.missingPushType) }
         // Apple's own pages write it in three ways (docs/apns.md, Broadcasts).
         guard type.lowercased() == "liveactivity" else { throw ChannelAnswer(.invalidPushType) }
-        if let priority = request.headers["apns-priority"], !["1", "5", "10"].contains(priority) { throw ChannelAnswer(.badPriority) }
+        guard let priority = Int(request.headers["apns-priority"] ?? "10"), [1, 5, 10].contains(priority) else {
+            throw ChannelAnswer(.badPriority)
+        }
         var expiration: Int64?
         if let text = request.headers["apns-expiration"] {
             guard let seconds = Int64(text), (0...253_402_300_800).contains(seconds), channel.isStoring || seconds == 0 else {
@@ -93,6 +95,6 @@ extension ServerConnection {
             }
             expiration = seconds
         }
-        return .broadcast(try ChannelBody.content(body), channelID: channel.id, expiration: expiration)
+        return .broadcast(try ChannelBody.content(body), channelID: channel.id, priority: priority, expiration: expiration)
     }
 }

@@ -15,8 +15,14 @@ extension World {
         case .read(let channelID): return try readChannel(channelID, key)
         case .delete(let channelID): return try deleteChannel(channelID, key)
         case .list: return listChannels(key)
-        case .broadcast(let content, let channelID, let expiration):
-            broadcast(content, to: channelID, key, expiration: expiration, id: MessageID.make(using: &random), now: now)
+        case .broadcast(let content, let channelID, let priority, let expiration):
+            let latest = now + BroadcastApps.longestStorage
+            let entry = Inbox.Entry(
+                receivedAt: now, id: MessageID.make(using: &random),
+                topic: Array(key.bundleID.utf8) + Array(PushType.liveactivity.topicSuffix.utf8), type: .liveactivity, collapseID: nil,
+                content: content, target: .channel(channelID), priority: priority,
+                expiresAt: expiration.map { min($0 * 1000, latest) } ?? latest)
+            guard broadcast(entry, to: channelID, key, now: now) else { throw ChannelAnswer(.tooManyRequests) }
             return ChannelAnswer(200)
         }
     }
@@ -59,26 +65,35 @@ extension World {
     }
 
     /// Shows the state on every device that listens and is online; a channel that stores keeps it for the others.
-    /// - Parameter expiration: UNIX seconds, if the sender shortens the storage.
-    private func broadcast(
-        _ content: PayloadReader.Reading, to channelID: String, _ key: BroadcastApps.Key, expiration: Int64?, id: MessageID, now: Int64
-    ) {
-        let latest = now + BroadcastApps.longestStorage
-        let expiresAt = expiration.map { min($0 * 1000, latest) } ?? latest
-        let topic = Array(key.bundleID.utf8) + Array(PushType.liveactivity.topicSuffix.utf8)
+    /// - Returns: false if it is one too many in this second.
+    private func broadcast(_ broadcast: Inbox.Entry, to channelID: String, _ key: BroadcastApps.Key, now: Int64) -> Bool {
         change { state in
-            guard let channel = state.broadcast.app(key).channels[channelID] else { return }
-            let entry = Inbox.Entry(
-                receivedAt: now, id: id, topic: topic, type: .liveactivity, collapseID: nil, content: content,
-                expiresAt: channel.isStoring ? expiresAt : nil, channelID: channelID)
-            let keeps = channel.isStoring && expiresAt > now
+            guard let channel = state.broadcast.app(key).channels[channelID] else { return true }
+            if let limit = state.limits.broadcastsPerSecond, !state.broadcast.admits(channelID, perSecond: limit, key, now: now) {
+                return false
+            }
+            var entry = broadcast
+            if !channel.isStoring { entry.expiresAt = nil }
+            let keeps = entry.expiresAt.map { $0 > now } ?? false
+            var shown: Int64 = 0
             for token in state.broadcast.publish(channelID, stored: keeps ? entry : nil, key) {
                 guard let index = state.records.index(forKey: token),
-                    let reception = state.records.values[index].receive(entry, keeps: keeps, now: now)
-                else { continue }
-                if reception == .shown { state.counters.shown += 1 }
-                state.arrivals.append(Arrival(reception, token: token, topic: topic, type: .liveactivity, content: content, now: now))
+                    state.records.values[index].installation?.listens(to: channelID, now: now) == true
+                else {
+                    state.followUp(token, now: now)
+                    continue
+                }
+                let receipts = state.records.values[index].receive(entry, keeps: keeps, limits: state.limits, now: now)
+                for receipt in receipts {
+                    if receipt.reception == .shown { shown += 1 }
+                    state.arrivals.append(Arrival(receipt, token: token, entry, now: now))
+                }
+                // An activity that is over follows no channel.
+                if receipts.contains(where: { $0.activity == .ended }) { state.followUp(token, now: now) }
             }
+            state.counters.shown += shown
+            state.broadcast.noteReceptions(shown, of: channelID, in: key.environment)
+            return true
         }
     }
 
@@ -87,7 +102,7 @@ extension World {
     func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) -> Int64 {
         change { state in
             state.counters.note(step, isShown: false)
-            return state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))
+            return state.journal.append(JournalRecord(facts, id: id, step, nil, origin, now))
         }
     }
 
@@ -99,15 +114,23 @@ extension World {
         change { state in
             guard let device = state.records[token]?.installation else { return nil }
             for channelID in channels where state.broadcast.app(with: channelID, in: device.environment) == nil { return channelID }
-            state.broadcast.unsubscribe(token, from: device.channels, in: device.environment)
-            for channelID in channels {
-                guard let key = state.broadcast.app(with: channelID, in: device.environment) else { continue }
-                state.broadcast.subscribe(token, to: channelID, key)
-            }
             state.records[token]?.installation?.channels = Set(channels)
-            state.deliverStored(to: token, now: now)
+            state.followUp(token, now: now)
             state.noteDevice(token, now: now)
             return nil
+        }
+    }
+
+    /// Followers without devices: a broadcast to any number of them costs one addition.
+    /// - Returns: false if there is no such channel.
+    func addAnonymousFollowers(_ count: Int64, to channelID: String) -> Bool {
+        change { state in
+            for environment in SimulatorEnvironment.allCases {
+                guard let key = state.broadcast.app(with: channelID, in: environment) else { continue }
+                state.broadcast.addAnonymous(count, to: channelID, key)
+                return true
+            }
+            return false
         }
     }
 

@@ -30,6 +30,7 @@ enum ControlPage {
         File(path: "/page/page.css", contentType: "text/css; charset=utf-8", bytes: PackageResources.page_css),
         File(path: "/page/icon.svg", contentType: "image/svg+xml", bytes: PackageResources.icon_svg),
         script("main.js", PackageResources.main_js), script("devices.js", PackageResources.devices_js),
+        script("activities.js", PackageResources.activities_js), script("channels.js", PackageResources.channels_js),
         script("arrivals.js", PackageResources.arrivals_js), script("dom.js", PackageResources.dom_js),
     ]
 

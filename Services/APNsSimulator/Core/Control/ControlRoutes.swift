@@ -21,11 +21,17 @@ struct ControlRoutes {
         let actions = DeviceActionsController(simulator: simulator)
         on(router, .post, "/v1/devices/{token}/actions") { try await actions.post($0) }
         on(router, .put, "/v1/devices/{token}/channels") { try await actions.putChannels($0) }
+        let activities = ActivitiesController(simulator: simulator)
+        on(router, .get, "/v1/devices/{token}/activities", query: ["wait_changes", "timeout_seconds"]) { try await activities.list($0) }
+        on(router, .post, "/v1/devices/{token}/activities") { try await activities.start($0) }
+        on(router, .post, "/v1/devices/{token}/activities/{activity}/rotate") { try await activities.rotate($0) }
+        on(router, .delete, "/v1/devices/{token}/activities/{activity}") { try activities.dismiss($0) }
         let inboxes = InboxController(simulator: simulator)
         on(router, .get, "/v1/devices/{token}/inbox", query: ControlRequest.waits) { try await inboxes.read($0) }
         on(router, .get, "/v1/arrivals", query: ["after", "limit"] + ControlRequest.waits) { try await inboxes.arrivals($0) }
         let channels = ChannelsController(simulator: simulator)
-        on(router, .get, "/v1/channels") { _ in channels.list() }
+        on(router, .get, "/v1/channels", query: ["followers", "limit"]) { try channels.list($0) }
+        on(router, .post, "/v1/channels/followers") { try await channels.addFollowers($0) }
         on(router, .put, "/v1/apps/{bundle}/broadcast") { try await channels.putCapability($0) }
         let scripts = ScriptsController(simulator: simulator)
         on(router, .put, "/v1/devices/{token}/script") { try await scripts.put($0) }

@@ -60,11 +60,11 @@ struct DeviceActionsController {
 }
 
 extension TokenKey {
-    /// 32 bytes, as tokens have been so far.
-    static func random() -> TokenKey? {
+    /// - Parameter bytes: 32, as device tokens have been so far.
+    static func random(bytes: Int = 32) -> TokenKey? {
         var generator = SystemRandomNumberGenerator()
         return TokenKey(
-            hex: (0..<32).map { _ in
+            hex: (0..<bytes).map { _ in
                 let byte = generator.next() as UInt8
                 return (byte < 16 ? "0" : "") + String(byte, radix: 16)
             }.joined())

@@ -37,7 +37,9 @@ struct DeviceList {
                 object.array("devices") { array in
                     for device in matching.prefix(limit ?? .max) {
                         let inbox = groups == nil || device.inboxCount == 0 ? [] : simulator.world.inbox(of: device.device.token, now: now)
-                        write(device, inbox, to: &array)
+                        let activities =
+                            groups == nil || device.activityCount == 0 ? [] : simulator.world.activities(of: device.device.token, now: now)
+                        write(device, inbox, activities, to: &array)
                     }
                 }
             }
@@ -47,7 +49,7 @@ struct DeviceList {
     private func matches(_ summary: DeviceSummary) -> Bool {
         let isKind =
             switch only {
-            case .notified: summary.inboxCount > 0
+            case .notified: summary.inboxCount > 0 || summary.activityCount > 0
             case .off: summary.device.state == .installed && !summary.device.isOnline
             case .gone: summary.device.state != .installed
             case nil: true
@@ -56,10 +58,17 @@ struct DeviceList {
         return summary.device.token.contains(search) || summary.device.name?.lowercased().contains(search) == true
     }
 
-    private func write(_ summary: DeviceSummary, _ inbox: [InboxNotification], to writer: inout JSONWriter) {
+    private func write(
+        _ summary: DeviceSummary, _ inbox: [InboxNotification], _ activities: [ActivitySummary], to writer: inout JSONWriter
+    ) {
         writer.object { object in
             DevicesController.writeFields(summary, to: &object)
             guard let groups else { return }
+            object.array("activities") { array in
+                for activity in activities where activity.state != .dismissed {
+                    array.object { ActivitiesController.writeFields(activity, to: &$0) }
+                }
+            }
             let found = NotificationGroup.groups(of: inbox)
             object.field("group_count", found.count)
             object.array("groups") { array in
@@ -78,5 +87,9 @@ extension World {
     /// - Parameter token: Of a summary; empty if the device was removed meanwhile.
     fileprivate func inbox(of token: String, now: Int64) -> [InboxNotification] {
         TokenKey(hex: token).flatMap { inbox(of: $0, now: now) } ?? []
+    }
+
+    fileprivate func activities(of token: String, now: Int64) -> [ActivitySummary] {
+        TokenKey(hex: token).flatMap { activities(of: $0, now: now)?.activities } ?? []
     }
 }

@@ -34,16 +34,37 @@ struct DevicesController {
             let isOnline = reader.optionalBool("online") ?? true
             let pushesUntilGone = reader.optionalInteger("pushes_until_gone", in: 0...1_000_000) ?? 0
             let throttle = Self.throttle(&reader)
+            let startTokens = reader.optionalObjects("start_tokens", maximumCount: 100)?.compactMap { Self.startToken($0) }
+            let hasFrequentUpdates = reader.optionalBool("frequent_updates") ?? false
             guard let environment else { return nil }
             var device = TokenRecord.Installation(
                 environment: environment, topics: topics?.map { Array($0.utf8) }, state: state.state(since: since ?? now), name: name)
             device.isOnline = isOnline
             device.pushesUntilGone = Int(pushesUntilGone)
             device.throttle = throttle
+            device.startTokens = startTokens ?? []
+            device.hasFrequentUpdates = hasFrequentUpdates
             return device
         }
-        let wasKnown = simulator.world.put(installation, for: token, now: now)
-        return try read(token, status: wasKnown ? .ok : .created)
+        switch simulator.world.put(installation, for: token, now: now) {
+        case .made: return try read(token, status: .created)
+        case .changed: return try read(token)
+        case .taken:
+            throw ControlProblem(.conflict, "token_taken", "A token is taken", "the token, or a start token, belongs to another device")
+        }
+    }
+
+    /// `token`: if absent, one is made.
+    private static func startToken(_ fields: JSONObjectReader) -> (token: TokenKey, attributesType: String)? {
+        var reader = fields
+        let type = reader.string("attributes_type", maximumBytes: 200)
+        let text = reader.optionalString("token", maximumBytes: 2 * TokenKey.maximumBytes)
+        reader.finish()
+        guard let token = text.map({ TokenKey(hex: $0) }) ?? Activities.newToken() else {
+            reader.problem("token", "unsupported_value", "not an even number of hex digits")
+            return nil
+        }
+        return type.map { (token, $0) }
     }
 
     /// With `wait_accepted`: answers when that many pushes were accepted for the device, or when `timeout_seconds` have passed.
@@ -99,11 +120,24 @@ struct DevicesController {
             }
         }
         if !summary.device.channels.isEmpty { object.field("channels", summary.device.channels) }
+        if !summary.device.startTokens.isEmpty {
+            object.array("start_tokens") { array in
+                for start in summary.device.startTokens {
+                    array.object { entry in
+                        entry.field("attributes_type", start.attributesType)
+                        entry.field("token", start.token)
+                    }
+                }
+            }
+        }
+        if summary.device.hasFrequentUpdates { object.field("frequent_updates", true) }
         object.field("name", summary.device.name)
         object.field("badge", summary.badge)
         object.field("accepted", summary.acceptedCount)
         object.field("inbox", summary.inboxCount)
         object.field("stored", summary.storedCount)
+        object.field("activity_count", summary.activityCount)
+        object.field("missed", summary.missedCount)
         object.field("script_remaining", summary.scriptRemaining)
     }
 }

@@ -70,6 +70,7 @@ struct InboxController {
         object.field("push_type", notification.pushType)
         object.field("collapse_id", notification.collapseID)
         object.field("channel_id", notification.channelID)
+        object.field("activity_id", notification.activityID)
         object.field("topic", notification.topic)
     }
 
@@ -99,6 +100,8 @@ struct InboxController {
             object.field("kind", arrival.reception.rawValue)
             object.field("token", arrival.token.hex)
             object.field("name", name)
+            object.field("activity_result", arrival.activity?.rawValue)
+            object.field("activity_id", arrival.activityID)
             guard arrival.reception != .device else { return }
             object.field("topic", String(decoding: arrival.topic, as: UTF8.self))
             object.field("push_type", arrival.type?.name)

@@ -22,6 +22,7 @@ extension JournalEntry {
             object.field("answered_at", answeredAt.map { rfc3339($0) })
             object.field("lost", loss?.rawValue)
             if let marker { object.field("marker", marker) }
+            object.field("activity_result", activity?.rawValue)
         }
     }
 }

@@ -3,10 +3,10 @@
 ///     4  length of what follows      8  sequence        8  time, UNIX milliseconds
 ///     4  connection    4  stream     8, 8  apns-id, most significant half first     4  which of its digits are capitals, the first in bit 0
 ///     2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
-///     1  marks: 1 answered at once, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker
+///     1  marks: 1 answered at once, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker, 128 result of an activity
 ///     8  timestamp, UNIX milliseconds
 ///     2  length of the token, 2 of the topic, 2 of the reason; then these, one after the other
-///     8  marker, where there is one
+///     8  marker, where there is one                       1  result of an activity, where there is one, its place in `ActivityResult`
 ///
 /// New fields may follow the last: a reader goes by the length. What became of a request later is a ``JournalNote``:
 ///
@@ -20,16 +20,18 @@ extension JournalRecord {
         static let token: UInt8 = 16
         static let reason: UInt8 = 32
         static let marker: UInt8 = 64
+        static let activity: UInt8 = 128
     }
 
     /// Their index is the value in the file.
     private static let actions = ScriptedAnswer.Action.allCases
+    private static let results = ActivityResult.allCases
     private static let fixedBytes = 63
 
     func write(sequence: Int64, to bytes: inout [UInt8]) {
         let tokenLength = token?.byteCount ?? 0
         let reasonBytes = answer.reason.map { Array($0.utf8.prefix(0xffff)) } ?? []
-        let length = Self.fixedBytes + tokenLength + topic.count + reasonBytes.count + (marker == nil ? 0 : 8)
+        let length = Self.fixedBytes + tokenLength + topic.count + reasonBytes.count + (marker == nil ? 0 : 8) + (activity == nil ? 0 : 1)
         bytes.append(addingCapacity: 4 + length) { output in
             output.write(UInt32(length))
             output.write(sequence)
@@ -51,13 +53,14 @@ extension JournalRecord {
             for byte in topic { output.append(byte) }
             for byte in reasonBytes { output.append(byte) }
             if let marker { output.write(marker) }
+            if let activity { output.append(UInt8(Self.results.firstIndex(of: activity) ?? 255)) }
         }
     }
 
     private var marks: UInt8 {
         (answeredAt == nil ? 0 : Mark.answered) | (isShown ? Mark.shown : 0) | (environment == .sandbox ? Mark.sandbox : 0)
             | (answer.timestamp == nil ? 0 : Mark.timestamp) | (token == nil ? 0 : Mark.token) | (answer.reason == nil ? 0 : Mark.reason)
-            | (marker == nil ? 0 : Mark.marker)
+            | (marker == nil ? 0 : Mark.marker) | (activity == nil ? 0 : Mark.activity)
     }
 
     /// - Parameter bytes: The bytes after the length.
@@ -69,8 +72,10 @@ extension JournalRecord {
             fixedBytes + Int(bytes.number(at: 57, 2)), fixedBytes + Int(bytes.number(at: 57, 2)) + Int(bytes.number(at: 59, 2)),
             fixedBytes + Int(bytes.number(at: 57, 2)) + Int(bytes.number(at: 59, 2)) + Int(bytes.number(at: 61, 2))
         )
-        let hasMarker = marks & Mark.marker != 0
-        guard bytes.count >= reasonEnd + (hasMarker ? 8 : 0), Int(bytes[46]) < actions.count else { return nil }
+        let (hasMarker, hasActivity) = (marks & Mark.marker != 0, marks & Mark.activity != 0)
+        let markerEnd = reasonEnd + (hasMarker ? 8 : 0)
+        guard bytes.count >= markerEnd + (hasActivity ? 1 : 0), Int(bytes[46]) < actions.count else { return nil }
+        let activity = hasActivity && Int(bytes[markerEnd]) < results.count ? results[Int(bytes[markerEnd])] : nil
         let token = marks & Mark.token == 0 ? nil : TokenKey(bytes.extracting(fixedBytes..<tokenEnd))
         let reason = Array(copying: bytes.extracting(topicEnd..<reasonEnd))
         let record = JournalRecord(
@@ -84,7 +89,7 @@ extension JournalRecord {
                 timestamp: marks & Mark.timestamp == 0 ? nil : Int64(bitPattern: bytes.number(at: 49, 8))),
             isShown: marks & Mark.shown != 0,
             answeredAt: marks & Mark.answered == 0 ? nil : Int64(bitPattern: bytes.number(at: 8, 8)),
-            marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil)
+            marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil, activity: activity)
         return (Int64(bitPattern: bytes.number(at: 0, 8)), record)
     }
 }

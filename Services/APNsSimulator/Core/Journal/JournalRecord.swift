@@ -16,11 +16,13 @@ struct JournalRecord {
     var loss: AnswerLoss?
     /// See ``NotificationContent/marker``.
     let marker: Int64?
+    /// What a Live Activity's push did on its device.
+    let activity: ActivityResult?
 
     init(
         time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, topic: [UInt8],
         type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool,
-        answeredAt: Int64? = nil, marker: Int64?
+        answeredAt: Int64? = nil, marker: Int64?, activity: ActivityResult? = nil
     ) {
         self.time = time
         self.connection = connection
@@ -35,9 +37,10 @@ struct JournalRecord {
         self.isShown = isShown
         self.answeredAt = answeredAt
         self.marker = marker
+        self.activity = activity
     }
 
-    init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, isShown: Bool, _ origin: RequestOrigin, _ now: Int64) {
+    init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, _ receipt: Receipt?, _ origin: RequestOrigin, _ now: Int64) {
         time = now
         connection = origin.connection
         stream = origin.stream
@@ -48,7 +51,8 @@ struct JournalRecord {
         environment = origin.environment
         action = step.action
         answer = step.answer
-        self.isShown = isShown
+        isShown = receipt?.reception == .shown
+        activity = receipt?.activity
         answeredAt = step.action == .answer && step.delay == .zero ? now : nil
         marker = facts.content?.marker
     }
@@ -85,6 +89,8 @@ package struct JournalEntry: Sendable, Equatable {
     package let loss: AnswerLoss?
     /// The payload's own key `marker`, if it is a number.
     package let marker: Int64?
+    /// What a Live Activity's push did on its device, or why it did nothing there.
+    package let activity: ActivityResult?
 
     init(sequence: Int64, _ record: JournalRecord) {
         self.sequence = sequence
@@ -105,5 +111,6 @@ package struct JournalEntry: Sendable, Equatable {
         answeredAt = record.answeredAt
         loss = record.loss
         marker = record.marker
+        activity = record.activity
     }
 }

@@ -15,6 +15,14 @@ package struct ActivityState: Sendable, Equatable {
     package let staleDate: Int64?
     /// UNIX seconds.
     package let dismissalDate: Int64?
+    /// Of a start.
+    package let attributesType: String?
+    /// Of a start: a JSON object, verbatim.
+    package let attributes: String?
+    /// The member `id` of the attributes, by which app and backend may name the activity.
+    package let activityID: String?
+    /// Of a start: the broadcast channel that the activity follows.
+    package let inputPushChannel: String?
 
     /// - Returns: nil unless `aps` has an event that ActivityKit knows.
     init?(_ aps: JSONValue, in payload: [UInt8]) {
@@ -24,16 +32,29 @@ package struct ActivityState: Sendable, Equatable {
         contentState = aps["content-state"].map { String(decoding: payload[$0.range], as: UTF8.self) }
         staleDate = aps["stale-date"]?.integerValue
         dismissalDate = aps["dismissal-date"]?.integerValue
+        attributesType = aps["attributes-type"]?.stringValue
+        let object = aps["attributes"].flatMap { $0.objectValue == nil ? nil : $0 }
+        attributes = object.map { String(decoding: payload[$0.range], as: UTF8.self) }
+        let id = object?["id"]
+        activityID = (id?.stringValue ?? id?.integerValue.map { String($0) }).flatMap { Self.isID($0) ? $0 : nil }
+        inputPushChannel = aps["input-push-channel"]?.stringValue
     }
 
-    /// An ended activity stays for at most four hours.
-    private static let longestGoodbye: Int64 = 4 * 3_600_000
+    /// The state that an app starts an activity with.
+    /// - Parameter timestamp: UNIX seconds.
+    init(startedLocally contentState: String?, timestamp: Int64) {
+        event = .start
+        self.timestamp = timestamp
+        self.contentState = contentState
+        (staleDate, dismissalDate) = (nil, nil)
+        (attributesType, attributes, activityID, inputPushChannel) = (nil, nil, nil, nil)
+    }
 
-    /// When it leaves the lock screen, UNIX milliseconds; nil while it goes on.
-    func dismissAt(now: Int64) -> Int64? {
-        guard event == .end else { return nil }
-        let latest = now + Self.longestGoodbye
-        return dismissalDate.map { min(unixMilliseconds($0), latest) } ?? latest
+    static let maximumIDBytes = 128
+
+    /// Any text that can stand in a path: 1 to 128 bytes without control characters.
+    static func isID(_ text: String) -> Bool {
+        (1...maximumIDBytes).contains(text.utf8.count) && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 }
 

@@ -13,6 +13,8 @@ package struct NotificationContent: Sendable, Equatable {
     package var interruptionLevel: String?
     /// Of a Live Activity's push.
     package var activity: ActivityState?
+    /// The alert has a title or a body.
+    var hasAlertText: Bool { title?.isEmpty == false || body?.isEmpty == false }
     /// `aps` has an alert, a badge or a sound: a user notices it.
     package var isVisible = false
     /// The payload's keys beside `aps`, as a JSON object; nil if there are none.
@@ -34,8 +36,8 @@ package struct NotificationContent: Sendable, Equatable {
         guard let aps = root["aps"] else { return }
         readAlert(aps["alert"])
         badge = aps["badge"]?.integerValue
-        // A critical alert's sound is an object with a name.
-        sound = aps["sound"]?.stringValue ?? aps["sound"]?["name"]?.stringValue
+        // A critical alert's sound is an object with a name. A Live Activity's sound stands in its alert.
+        sound = aps["sound"]?.stringValue ?? aps["sound"]?["name"]?.stringValue ?? sound
         category = aps["category"]?.stringValue
         threadID = aps["thread-id"]?.stringValue
         interruptionLevel = aps["interruption-level"]?.stringValue
@@ -59,9 +61,15 @@ package struct NotificationContent: Sendable, Equatable {
             body = text
             return
         }
-        title = alert["title"]?.stringValue ?? alert["title-loc-key"]?.stringValue
+        title = text(alert, "title") ?? alert["title-loc-key"]?.stringValue
         subtitle = alert["subtitle"]?.stringValue ?? alert["subtitle-loc-key"]?.stringValue
-        body = alert["body"]?.stringValue ?? alert["loc-key"]?.stringValue
+        body = text(alert, "body") ?? alert["loc-key"]?.stringValue
+        sound = alert["sound"]?.stringValue
+    }
+
+    /// In a Live Activity's alert the text may be an object with a key.
+    private func text(_ alert: JSONValue, _ key: String) -> String? {
+        alert[key]?.stringValue ?? alert[key]?["loc-key"]?.stringValue
     }
 }
 

@@ -9,6 +9,7 @@ struct PushFacts {
     var collapseID: [UInt8]?
     /// UNIX seconds; 0 is "try once"; nil stores for thirty days.
     var expiration: Int?
+    var priority = 10
     var content: PayloadReader.Reading?
 }
 
@@ -78,10 +79,9 @@ struct RequestCheck {
         case .invalid: return .badExpirationDate
         case .value(let moment): facts.expiration = moment
         }
-        let priority: Int
         switch headers.priority {
-        case .absent: priority = 10
-        case .value(let value) where value == 10 || value == 5 || value == 1: priority = value
+        case .absent: break
+        case .value(let value) where value == 10 || value == 5 || value == 1: facts.priority = value
         case .value, .invalid: return .badPriority
         }
         switch headers.type {
@@ -89,7 +89,7 @@ struct RequestCheck {
         case .invalid: return .invalidPushType
         case .value(let type):
             facts.type = type
-            guard type.allows(priority: priority) else { return .badPriority }
+            guard type.allows(priority: facts.priority) else { return .badPriority }
             return type.fits(topic: facts.topic[...]) ? nil : .badTopic
         }
     }

@@ -38,6 +38,10 @@ extension APNsSimulatorConfiguration {
         unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)
         let rate = try config.integer("requests.per.second", default: 0, in: 0...10_000_000)
         requestsPerSecond = rate == 0 ? nil : rate
+        let broadcasts = try config.integer("broadcasts.per.second", default: 0, in: 0...1_000_000)
+        broadcastsPerSecond = broadcasts == 0 ? nil : broadcasts
+        let budget = try config.integer("activity.budget.per.hour", default: 0, in: 0...1_000_000)
+        activityBudgetPerHour = budget == 0 ? nil : budget
         journalCapacity = try config.integer("journal.capacity", default: 200_000, in: Self.allowedJournalCapacity)
         journalFile = config.string(forKey: "journal.file").flatMap { $0.isEmpty ? nil : $0 }
         threads = try config.integer("threads", default: 1, in: Self.allowedThreads)

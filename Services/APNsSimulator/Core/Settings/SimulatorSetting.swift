@@ -30,6 +30,11 @@ package enum SimulatorSetting {
             "unknown.devices", "accept", "pushes to tokens of devices that were never installed: accept, or reject with BadDeviceToken"),
         DocumentedSetting(
             "requests.per.second", "0", "what the server takes; more are answered 503 ServiceUnavailable; 0 for any number"),
+        DocumentedSetting(
+            "broadcasts.per.second", "0", "to one channel; more are answered 429 TooManyRequests; 0 for any number"),
+        DocumentedSetting(
+            "activity.budget.per.hour", "0",
+            "updates with priority 10 that a Live Activity shows in an hour; more are accepted and not shown; 0 for any number"),
         DocumentedSetting("journal.capacity", "200000", "requests that the journal keeps"),
         DocumentedSetting("journal.file", "none", "every request is written here too; `apns-simulator journal FILE` reads it"),
         DocumentedSetting("threads", "1", "event loops"),

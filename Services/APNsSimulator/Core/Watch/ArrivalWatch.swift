@@ -56,7 +56,7 @@ package struct ArrivalWatch: Sendable {
             let page = try await read("?after=\(last)&wait_count=1&timeout_seconds=\(patience)", client)
             for arrival in page["arrivals"]?.arrayValue ?? [] {
                 last = max(last, arrival["sequence"]?.integerValue ?? 0)
-                guard arrival["kind"]?.stringValue != Reception.device.rawValue else { continue }
+                guard arrival["kind"]?.stringValue != Reception.device.rawValue || arrival["activity_result"] != nil else { continue }
                 guard try await body(Self.line(arrival)) else { return }
             }
         }
@@ -90,6 +90,10 @@ package struct ArrivalWatch: Sendable {
         if let badge = arrival["badge"]?.integerValue { text += " (badge \(badge))" }
         if let activity = arrival["activity"] {
             text += " [\(activity["event"]?.stringValue ?? "") \(activity["content_state"]?.stringValue ?? "")]"
+        }
+        if let result = arrival["activity_result"]?.stringValue {
+            let id = arrival["activity_id"]?.stringValue
+            text += (text.isEmpty ? "" : " ") + (id.map { $0 + ": " } ?? "") + result.replacing("_", with: " ")
         }
         let kind = arrival["kind"]?.stringValue ?? ""
         let columns = [

@@ -10,9 +10,11 @@ enum Reception: String, Sendable {
     case dropped
     /// It waited too long.
     case expired
-    /// A Live Activity's state older than the one that is shown.
+    /// A Live Activity's state older than the one that is shown, or after the end.
     case outdated
-    /// No push: the device itself has changed.
+    /// A Live Activity's push that the device does nothing with; its result says why.
+    case ignored
+    /// No push: the device itself has changed, or one of its activities.
     case device
 }
 
@@ -26,16 +28,26 @@ struct Arrival {
     let type: PushType?
     let id: MessageID?
     let content: PayloadReader.Reading?
+    /// Of a Live Activity.
+    let activity: ActivityResult?
+    let activityID: String?
 
-    init(_ reception: Reception, token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64) {
-        self.init(reception, token: token, topic: facts.topic, type: facts.type, id: id, content: facts.content, now: now)
+    init(_ receipt: Receipt, token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64) {
+        self.init(receipt, token: token, topic: facts.topic, type: facts.type, id: id, content: facts.content, now: now)
+    }
+
+    init(_ receipt: Receipt, token: TokenKey, _ entry: Inbox.Entry, now: Int64) {
+        let id = entry.target.channelID == nil ? entry.id : nil
+        self.init(receipt, token: token, topic: entry.topic, type: entry.type, id: id, content: entry.content, now: now)
     }
 
     init(
-        _ reception: Reception, token: TokenKey, topic: [UInt8] = [], type: PushType? = nil, id: MessageID? = nil,
+        _ receipt: Receipt, token: TokenKey, topic: [UInt8] = [], type: PushType? = nil, id: MessageID? = nil,
         content: PayloadReader.Reading? = nil, now: Int64
     ) {
-        self.reception = reception
+        reception = receipt.reception
+        activity = receipt.activity
+        activityID = receipt.activityID
         time = now
         self.token = token
         self.topic = topic

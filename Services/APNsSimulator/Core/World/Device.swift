@@ -26,6 +26,9 @@ package struct Device: Sendable, Equatable {
     package let throttle: Throttle?
     /// Broadcast channels that its Live Activities listen to.
     package let channels: [String]
+    package let startTokens: [StartToken]
+    /// The person allows the app more updates of its Live Activities.
+    package let hasFrequentUpdates: Bool
 }
 
 /// The state of one token: the device, the script, or both. Lives behind the world's lock.
@@ -36,7 +39,9 @@ struct TokenRecord {
         var state: Device.State
         var name: String?
         var inbox = Inbox()
-        var activities = SeenActivities()
+        var activities = Activities()
+        var startTokens: [(token: TokenKey, attributesType: String)] = []
+        var hasFrequentUpdates = false
         /// The number on the app's icon.
         var badge: Int64?
         /// Pushes accepted for this device, shown or not.
@@ -47,13 +52,22 @@ struct TokenRecord {
         var throttle: Throttle?
         /// How many pushes are still accepted after the uninstallation, because APNs learns of it late (docs/apns.md, Answers).
         var pushesUntilGone = 0
+        /// Named over the control API: the first broadcast of each begins an activity.
         var channels: Set<String> = []
+        /// These and the channels of its activities: where the device is a subscriber.
+        var following: Set<String> = []
+        /// Broadcasts that it did not get because it was off.
+        var missed: Int64 = 0
+        /// Channels whose newest broadcast is among the missed ones.
+        var awaited: Set<String> = []
     }
 
     var installation: Installation?
+    /// Of a token that belongs to a device beside the device's own.
+    var purpose: ActivityToken?
     var script: AnswerScript?
 
-    var isEmpty: Bool { installation == nil && script == nil }
+    var isEmpty: Bool { installation == nil && purpose == nil && script == nil }
 }
 
 extension TokenRecord.Installation {

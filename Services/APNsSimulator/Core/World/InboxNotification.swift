@@ -13,6 +13,8 @@ package struct InboxNotification: Sendable, Equatable {
     package let expiresAt: Int64?
     /// The broadcast channel that a Live Activity's state came from.
     package let channelID: String?
+    /// The Live Activity whose state it shows.
+    package let activityID: String?
 }
 
 /// The entries of a device's lock screen. Bounded: the oldest go.
@@ -27,8 +29,11 @@ struct Inbox {
         let type: PushType?
         let collapseID: [UInt8]?
         let content: PayloadReader.Reading
+        var target = PushTarget.device
+        var priority = 10
         var expiresAt: Int64?
-        var channelID: String?
+        /// The Live Activity whose state it shows.
+        var activityID: String?
         /// From this moment a Live Activity is gone from the lock screen.
         var dismissAt: Int64?
 
@@ -36,9 +41,9 @@ struct Inbox {
 
         /// Whether this newer entry replaces an older one.
         fileprivate func replaces(_ other: Entry) -> Bool {
-            guard topic == other.topic else { return false }
-            if let collapseID { return collapseID == other.collapseID }
-            return type == .liveactivity && other.type == .liveactivity && channelID == other.channelID
+            if let activityID { return activityID == other.activityID }
+            guard topic == other.topic, let collapseID else { return false }
+            return collapseID == other.collapseID && other.activityID == nil
         }
     }
 
@@ -53,7 +58,7 @@ struct Inbox {
 
     /// Shows an entry; it replaces one with the same collapse id and topic.
     mutating func show(_ entry: Entry) {
-        if entry.collapseID != nil || entry.type == .liveactivity {
+        if entry.collapseID != nil || entry.activityID != nil {
             entries.removeSubrange(..<oldest)
             oldest = 0
             entries.removeAll { entry.replaces($0) }
@@ -66,6 +71,13 @@ struct Inbox {
         }
     }
 
+    /// The entry of a Live Activity leaves.
+    mutating func dismiss(activity id: String) {
+        entries.removeSubrange(..<oldest)
+        oldest = 0
+        entries.removeAll { $0.activityID == id }
+    }
+
     func notifications(now: Int64) -> [InboxNotification] {
         entries[oldest...].compactMap { entry in
             guard !entry.isGone(now: now) else { return nil }
@@ -75,7 +87,7 @@ struct Inbox {
                     apnsID: String(decoding: entry.id.text, as: UTF8.self),
                     topic: String(decoding: entry.topic, as: UTF8.self), pushType: entry.type?.name,
                     collapseID: entry.collapseID.map { String(decoding: $0, as: UTF8.self) }, content: content,
-                    expiresAt: entry.expiresAt, channelID: entry.channelID)
+                    expiresAt: entry.expiresAt, channelID: entry.target.channelID, activityID: entry.activityID)
             }
         }
     }

@@ -1,4 +1,4 @@
-/// Notifications that a lock screen stacks: those of one topic and one `thread-id`.
+/// Notifications that a lock screen stacks: those of one topic and one `thread-id`. A Live Activity stands alone.
 struct NotificationGroup {
     let newest: InboxNotification
     let count: Int
@@ -7,7 +7,7 @@ struct NotificationGroup {
     /// - Parameter notifications: Oldest first.
     static func groups(of notifications: [InboxNotification]) -> [NotificationGroup] {
         var groups: [[String?]: (newest: Int, count: Int)] = [:]
-        for (index, notification) in notifications.enumerated() {
+        for (index, notification) in notifications.enumerated() where notification.activityID == nil {
             let key = [notification.topic, notification.content.threadID]
             groups[key] = (index, (groups[key]?.count ?? 0) + 1)
         }

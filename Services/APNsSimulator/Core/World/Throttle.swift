@@ -1,6 +1,6 @@
 /// How many pushes a device takes in a time; further ones are answered `TooManyRequests`.
 package struct Throttle: Sendable, Equatable {
-    package let pushes: Int64
+    package internal(set) var pushes: Int64
     package let milliseconds: Int64
     private var windowStart: Int64?
     private var used: Int64 = 0
@@ -19,5 +19,11 @@ package struct Throttle: Sendable, Equatable {
         if windowStart.map({ now - $0 >= milliseconds }) ?? true { (windowStart, used) = (now, 0) }
         used += 1
         return used <= pushes
+    }
+
+    /// How many more it admits now.
+    func left(_ now: Int64) -> Int64 {
+        if windowStart.map({ now - $0 >= milliseconds }) ?? true { return pushes }
+        return max(0, pushes - used)
     }
 }

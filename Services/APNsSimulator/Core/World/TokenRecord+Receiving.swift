@@ -9,11 +9,14 @@ struct StoredPush {
 extension TokenRecord {
     /// A broadcast. Changed in place: a copy of an inbox under the world's lock would delay all other threads.
     /// - Parameter keeps: The channel keeps it for devices that are off.
-    /// - Returns: nil if there is no app that could take it.
-    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, now: Int64) -> Reception? {
-        guard installation?.state.hasApp == true else { return nil }
-        guard installation?.isOnline == true else { return keeps ? .stored : .dropped }
-        return installation?.show(entry, now: now)
+    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, limits: WorldLimits, now: Int64) -> [Receipt] {
+        guard installation?.state.hasApp == true, let channelID = entry.target.channelID else { return [] }
+        guard installation?.isOnline == true else {
+            installation?.missed += 1
+            installation?.awaited.insert(channelID)
+            return [Receipt(keeps ? .stored : .dropped)]
+        }
+        return installation?.playBroadcast(entry, onlyUnseen: false, limits: limits, now: now) ?? []
     }
 }
 
@@ -23,10 +26,10 @@ extension TokenRecord.Installation {
 
     /// How a device treats an accepted push. A background push never shows, and one with an alert is dropped without a word (docs/apns.md,
     /// Devices).
-    mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Reception {
+    mutating func receive(_ facts: PushFacts, for target: PushTarget, id: MessageID, limits: WorldLimits, now: Int64) -> Receipt {
         accepted += 1
-        guard case .installed = state else { return .dropped }
-        guard let reading = facts.content, let content = reading.content else { return .silent }
+        guard state.hasApp, target != .device || state == .installed else { return Receipt(.dropped) }
+        guard let reading = facts.content, let content = reading.content else { return Receipt(.silent) }
         let latest = now + Self.longestStorage
         let expiresAt: Int64? =
             switch facts.expiration {
@@ -35,54 +38,69 @@ extension TokenRecord.Installation {
             case let seconds?: min(unixMilliseconds(Int64(seconds)), latest)
             }
         let entry = Inbox.Entry(
-            receivedAt: now, id: id, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
-            content: reading, expiresAt: expiresAt)
+            receivedAt: now, id: id, topic: facts.topic, type: target == .device ? facts.type : facts.type ?? .liveactivity,
+            collapseID: facts.collapseID, content: reading, target: target, priority: facts.priority, expiresAt: expiresAt)
         let isSilent =
             switch facts.type {
+            case _ where target != .device: false
             case .alert, nil: !content.isVisible
             case .liveactivity: !content.isVisible && content.activity == nil
             // Those go to the app or its extensions, which may show their own content.
             default: true
             }
         guard isOnline else { return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), now: now) }
-        return isSilent ? .silent : show(entry, now: now)
+        return isSilent ? Receipt(.silent) : show(entry, limits: limits, now: now)
     }
 
     /// One per topic: the newest.
-    private mutating func store(_ push: StoredPush, now: Int64) -> Reception {
-        guard push.expiresAt > now else { return .dropped }
+    private mutating func store(_ push: StoredPush, now: Int64) -> Receipt {
+        guard push.expiresAt > now else { return Receipt(.dropped) }
         stored.removeAll { $0.entry.topic == push.entry.topic }
         stored.append(push)
-        return .stored
+        return Receipt(.stored)
     }
 
-    mutating func show(_ entry: Inbox.Entry, now: Int64) -> Reception {
-        guard let content = entry.content.content else { return .silent }
-        var entry = entry
-        if entry.type == .liveactivity, let activity = content.activity {
-            if activities.isOutdated(entry, activity) { return .outdated }
-            activities.note(entry, activity)
-            entry.dismissAt = activity.dismissAt(now: now)
+    private mutating func show(_ entry: Inbox.Entry, limits: WorldLimits, now: Int64) -> Receipt {
+        guard let content = entry.content.content else { return Receipt(.silent) }
+        if entry.target != .device || (entry.type == .liveactivity && content.activity != nil) {
+            return play(entry, limits: limits, now: now)
         }
         if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
         inbox.show(entry)
-        return .shown
+        return Receipt(.shown)
     }
 
     /// The waiting pushes, once the device is online again.
-    mutating func takeStored(now: Int64) -> [(push: StoredPush, reception: Reception)] {
+    mutating func takeStored(limits: WorldLimits, now: Int64) -> [(push: StoredPush, receipt: Receipt)] {
         defer { stored = [] }
         return stored.map { push in
-            if push.expiresAt <= now { return (push, .expired) }
-            return (push, push.isSilent ? .silent : show(push.entry, now: now))
+            if push.expiresAt <= now { return (push, Receipt(.expired)) }
+            return (push, push.isSilent ? Receipt(.silent) : show(push.entry, limits: limits, now: now))
         }
+    }
+
+    /// The same app goes on with other settings.
+    mutating func take(over earlier: TokenRecord.Installation) {
+        inbox = earlier.inbox
+        activities = earlier.activities
+        badge = earlier.badge
+        stored = earlier.stored
+        channels = earlier.channels
+        following = earlier.following
+        missed = earlier.missed
+        awaited = earlier.awaited
     }
 
     /// The app is gone, and with it its notifications.
     mutating func clear() {
         inbox = Inbox()
-        activities = SeenActivities()
+        activities.clear()
+        startTokens = []
         badge = nil
         stored = []
+        channels = []
+        following = []
+        missed = 0
+        awaited = []
     }
 }

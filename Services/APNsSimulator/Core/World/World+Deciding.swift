@@ -24,10 +24,10 @@ extension World {
     ) -> (step: ScriptedAnswer, sequence: Int64) {
         var satisfied: [Waiter] = []
         let settled = state.withLock { state in
-            var (step, isShown) = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
+            var (step, receipt) = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
             step.delay += origin.delay
-            state.counters.note(step, isShown: isShown)
-            let sequence = state.journal.append(JournalRecord(facts, id: id, step, isShown: isShown, origin, now))
+            state.counters.note(step, isShown: receipt?.reception == .shown)
+            let sequence = state.journal.append(JournalRecord(facts, id: id, step, receipt, origin, now))
             if !state.waiters.isEmpty { satisfied = state.takeSatisfiedWaiters(now: now) }
             return (step, sequence)
         }
@@ -78,26 +78,24 @@ extension World {
     private static func decide(
         _ facts: PushFacts, id: MessageID, _ refusal: RejectionReason?, _ origin: RequestOrigin, _ now: Int64,
         _ unknownDevices: UnknownDevices, _ state: inout State
-    ) -> (step: ScriptedAnswer, isShown: Bool) {
-        if origin.isSilent { return (.silence, false) }
+    ) -> (step: ScriptedAnswer, receipt: Receipt?) {
+        if origin.isSilent { return (.silence, nil) }
         if origin.forced == nil {
-            if let overload = state.overload(now) { return (overload, false) }
-            if let refusal { return (.reject(refusal), false) }
+            if let overload = state.overload(now) { return (overload, nil) }
+            if let refusal { return (.reject(refusal), nil) }
         }
         guard let token = facts.token, let index = state.records.index(forKey: token) else {
-            return (origin.forced ?? (unknownDevices == .accept ? .accept : .reject(.badDeviceToken)), false)
+            return (origin.forced ?? (unknownDevices == .accept ? .accept : .reject(.badDeviceToken)), nil)
         }
         let scripted = origin.forced ?? state.records.values[index].script?.next()
         let step =
             scripted
             ?? ScriptedAnswer(
                 .answer,
-                answer: state.records.values[index].installation?.answer(to: origin.environment, topic: facts.topic, now: now)
+                answer: state.answer(at: index, facts, origin, now: now)
                     ?? (unknownDevices == .accept ? .accepted : Answer(.badDeviceToken)))
-        guard step.action == .answer, step.answer.isAccepted else { return (step, false) }
-        guard let reception = state.records.values[index].installation?.receive(facts, id: id, now: now) else { return (step, false) }
-        state.arrivals.append(Arrival(reception, token: token, facts, id: id, now: now))
-        return (step, reception == .shown)
+        guard step.action == .answer, step.answer.isAccepted else { return (step, nil) }
+        return (step, state.receive(at: index, token, facts, id: id, now: now))
     }
 }
 

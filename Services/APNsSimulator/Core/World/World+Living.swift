@@ -38,7 +38,7 @@ extension World {
             // The token is over, not the app: the notifications on the screen stay.
             case .expire(let since): state.records[token]?.installation?.state = .expired(since: since)
             case .reinstall(let other), .rotate(let other):
-                guard state.records[other]?.installation == nil, other != token else { return .taken }
+                guard state.records[other]?.installation == nil, state.records[other]?.purpose?.device == nil else { return .taken }
                 state.succeed(token, by: other, device, keepsScreen: deed.keepsScreen, now: now)
             }
             state.noteDevice(token, now: now)
@@ -55,41 +55,55 @@ extension World.Deed {
 
 extension World.State {
     mutating func noteDevice(_ token: TokenKey, now: Int64) {
-        arrivals.append(Arrival(.device, token: token, now: now))
+        arrivals.append(Arrival(Receipt(.device), token: token, now: now))
     }
 
     /// Delivers the pushes that waited for the device, and the newest that its channels keep.
     mutating func deliverStored(to token: TokenKey, now: Int64) {
         guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
-        for (push, reception) in device.takeStored(now: now) {
-            let entry = push.entry
-            if reception == .shown { counters.shown += 1 }
-            arrivals.append(
-                Arrival(
-                    reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, content: entry.content, now: now))
+        for (push, receipt) in device.takeStored(limits: limits, now: now) { note(receipt, token, push.entry, now: now) }
+        records[token]?.installation = device
+        deliverKept(to: token, now: now)
+        // A start that waited has begun an activity.
+        followUp(token, now: now)
+    }
+
+    /// Delivers the newest broadcast that each channel keeps. A state that an activity has seen already is not shown again.
+    mutating func deliverKept(to token: TokenKey, now: Int64) {
+        guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
+        for entry in broadcast.stored(for: device.following, in: device.environment, now: now) {
+            guard let channelID = entry.target.channelID else { continue }
+            let receipts = device.playBroadcast(entry, onlyUnseen: true, limits: limits, now: now).filter { $0.reception == .shown }
+            for receipt in receipts { note(receipt, token, entry, now: now) }
+            broadcast.noteReceptions(Int64(receipts.count), of: channelID, in: device.environment)
+            if !receipts.isEmpty, device.awaited.contains(channelID) { device.missed -= 1 }
         }
-        for entry in broadcast.stored(for: device.channels, in: device.environment, now: now) {
-            // A state that it has seen already is not shown again.
-            guard !device.activities.has(entry), device.show(entry, now: now) == .shown else { continue }
-            counters.shown += 1
-            arrivals.append(Arrival(.shown, token: token, topic: entry.topic, type: entry.type, content: entry.content, now: now))
-        }
+        device.awaited = []
         records[token]?.installation = device
     }
 
-    fileprivate mutating func removeApp(from token: TokenKey, since: Int64, pushesUntilGone: Int) {
+    private mutating func note(_ receipt: Receipt, _ token: TokenKey, _ entry: Inbox.Entry, now: Int64) {
+        if receipt.reception == .shown { counters.shown += 1 }
+        arrivals.append(Arrival(receipt, token: token, entry, now: now))
+    }
+
+    mutating func removeApp(from token: TokenKey, since: Int64, pushesUntilGone: Int) {
         guard let device = records[token]?.installation else { return }
-        broadcast.unsubscribe(token, from: device.channels, in: device.environment)
+        broadcast.unsubscribe(token, from: device.following, in: device.environment)
+        retireTokens(of: device, since: since)
         records[token]?.installation?.state = .uninstalled(since: since)
         records[token]?.installation?.pushesUntilGone = pushesUntilGone
         records[token]?.installation?.clear()
-        records[token]?.installation?.channels = []
     }
 
     /// The same app on the same device under another token; the old one is over, since now or since the app was removed.
     fileprivate mutating func succeed(
         _ token: TokenKey, by other: TokenKey, _ device: TokenRecord.Installation, keepsScreen: Bool, now: Int64
     ) {
+        if keepsScreen {
+            for own in device.activities.tokens { setPurpose(records[own]?.purpose?.moved(to: other), of: own) }
+            records[token]?.installation?.activities.tokens = []
+        }
         if case .uninstalled(let since) = device.state {
             removeApp(from: token, since: since, pushesUntilGone: 0)
         } else {
@@ -98,19 +112,20 @@ extension World.State {
         var successor = device
         successor.state = .installed
         successor.pushesUntilGone = 0
-        // The waiting pushes were for the old token.
-        successor.stored = []
+        // The waiting pushes to the old token are lost.
+        successor.stored.removeAll { $0.entry.target == .device }
         if keepsScreen {
-            for channelID in device.channels {
+            for channelID in device.following {
                 guard let key = broadcast.app(with: channelID, in: device.environment) else { continue }
                 broadcast.subscribe(other, to: channelID, key)
             }
         } else {
             successor.clear()
-            successor.channels = []
+            successor.activities.tokens = []
             successor.accepted = 0
         }
-        records[other, default: TokenRecord()].installation = successor
+        records[other, default: TokenRecord()].purpose = nil
+        records[other]?.installation = successor
         noteDevice(other, now: now)
     }
 }

@@ -9,6 +9,8 @@ struct Waiter {
         case requests(total: Int64)
         /// This many pushes were accepted for this token's device, shown or not.
         case accepted(TokenKey, count: Int64)
+        /// The Live Activities of this token's device have changed this often.
+        case activityChanges(TokenKey, count: Int64)
         /// This many arrivals have been recorded since the start.
         case arrivals(total: Int64)
     }
@@ -25,6 +27,8 @@ extension World.State {
         case .inbox(let token, let count): records[token]?.installation.map { $0.inbox.count(now: now) >= count } ?? (count <= 0)
         case .requests(let total): journal.nextSequence > total
         case .accepted(let token, let count): records[token]?.installation.map { $0.accepted >= count } ?? (count <= 0)
+        case .activityChanges(let token, let count):
+            records[token]?.installation.map { $0.activities.changes >= count } ?? (count <= 0)
         case .arrivals(let total): arrivals.nextSequence > total
         }
     }

@@ -12,6 +12,7 @@ final class World: Sendable {
         var lastWaiter: UInt64 = 0
         /// The limit of the whole server; nil is none.
         var capacity: Throttle?
+        let limits: WorldLimits
         /// No push will arrive any more.
         var isOver = false
     }
@@ -24,46 +25,56 @@ final class World: Sendable {
     let journalFile: JournalFile?
 
     init(
-        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, capacity: Throttle? = nil,
+        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, limits: WorldLimits = WorldLimits(),
         clock: @escaping @Sendable () -> Int64
     ) {
         self.unknownDevices = unknownDevices
         self.clock = clock
         self.journalFile = journalFile
-        state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil), capacity: capacity))
+        let capacity = limits.requestsPerSecond.map { Throttle(pushes: Int64($0), milliseconds: 1000) }
+        state = Mutex(
+            State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil), capacity: capacity, limits: limits))
     }
 
     // MARK: Devices
 
+    enum PutResult: Sendable {
+        case made, changed
+        /// The token, or one of the start tokens, belongs to another device.
+        case taken
+    }
+
     /// Makes or changes a device. An inbox survives as long as the app stays installed in the same environment.
-    /// - Returns: false if the token was unknown.
     @discardableResult
-    func put(_ device: TokenRecord.Installation, for token: TokenKey, now: Int64) -> Bool {
+    func put(_ device: TokenRecord.Installation, for token: TokenKey, now: Int64) -> PutResult {
         change { state in
+            guard state.hasFree(token, startTokens: device.startTokens.map(\.token)) else { return .taken }
             var device = device
             let earlier = state.records[token]?.installation
+            var startTokensBefore: [(token: TokenKey, attributesType: String)] = []
             if let earlier, earlier.environment == device.environment, device.state.hasApp {
-                device.inbox = earlier.inbox
-                device.activities = earlier.activities
-                device.badge = earlier.badge
-                device.stored = earlier.stored
-                device.channels = earlier.channels
-            } else if let earlier {
-                state.broadcast.unsubscribe(token, from: earlier.channels, in: earlier.environment)
+                device.take(over: earlier)
+                startTokensBefore = earlier.startTokens
+            } else if earlier != nil {
+                state.removeApp(from: token, since: now, pushesUntilGone: 0)
+                device.activities.tokens = state.records[token]?.installation?.activities.tokens ?? []
             }
             device.accepted = earlier?.accepted ?? 0
-            state.records[token, default: TokenRecord()].installation = device
+            state.records[token, default: TokenRecord()].purpose = nil
+            state.records[token]?.installation = device
+            state.setStartTokens(of: token, before: startTokensBefore, now: now)
             if device.isOnline { state.deliverStored(to: token, now: now) }
             state.noteDevice(token, now: now)
-            return earlier != nil
+            return earlier == nil ? .made : .changed
         }
     }
 
     func remove(_ token: TokenKey, now: Int64) -> Bool {
         change { state in
             guard let device = state.records[token]?.installation else { return false }
-            state.broadcast.unsubscribe(token, from: device.channels, in: device.environment)
+            state.broadcast.unsubscribe(token, from: device.following, in: device.environment)
             state.noteDevice(token, now: now)
+            for other in device.activities.tokens { state.setPurpose(nil, of: other) }
             state.records[token]?.installation = nil
             if state.records[token]?.isEmpty == true { state.records[token] = nil }
             return true
@@ -110,6 +121,10 @@ package struct DeviceSummary: Sendable, Equatable {
     package let inboxCount: Int
     /// Pushes that wait for it to come online.
     package let storedCount: Int
+    /// Live Activities on its lock screen.
+    package let activityCount: Int
+    /// Broadcasts that it did not get because it was off.
+    package let missedCount: Int64
     /// Scripted answers that are left; nil without a script.
     package let scriptRemaining: Int?
 
@@ -117,13 +132,28 @@ package struct DeviceSummary: Sendable, Equatable {
         device = Device(
             token: token.hex, environment: installation.environment,
             topics: installation.topics?.map { String(decoding: $0, as: UTF8.self) }, state: installation.state, name: installation.name,
-            isOnline: installation.isOnline, throttle: installation.throttle, channels: installation.channels.sorted())
+            isOnline: installation.isOnline, throttle: installation.throttle,
+            channels: installation.following.sorted(),
+            startTokens: installation.startTokens.map { StartToken(attributesType: $0.attributesType, token: $0.token.hex) },
+            hasFrequentUpdates: installation.hasFrequentUpdates)
         badge = installation.badge
         acceptedCount = installation.accepted
         inboxCount = installation.inbox.count(now: now)
         storedCount = installation.stored.count
+        activityCount = installation.activities.all.count { $0.state(now: now) != .dismissed }
+        missedCount = installation.missed
         scriptRemaining = script?.remaining
     }
+}
+
+/// Limits that the settings set; nil is none.
+struct WorldLimits: Sendable {
+    /// Of the whole server.
+    var requestsPerSecond: Int?
+    /// To one channel.
+    var broadcastsPerSecond: Int?
+    /// Updates with priority 10 that one Live Activity shows in an hour.
+    var activityBudgetPerHour: Int?
 }
 
 /// The answer to a push to a token that no device has.

@@ -6,8 +6,12 @@ import { byId, element, kind, label, moment, plural, write } from "./dom.js";
 // Older lines leave, and the page never asks for more than it shows.
 export const shownLines = 50;
 
-const words = arrival => [arrival.title, arrival.subtitle, arrival.body, arrival.activity && "Live Activity: " + arrival.activity.event]
-  .filter(Boolean).join(": ");
+// What a Live Activity's push did, or why it did nothing.
+const result = arrival => arrival.activity_result
+  ? (arrival.activity_id ? arrival.activity_id + " " : "") + arrival.activity_result.replaceAll("_", " ")
+  : arrival.activity && "Live Activity: " + arrival.activity.event;
+
+const words = arrival => [arrival.title, arrival.subtitle, arrival.body, result(arrival)].filter(Boolean).join(": ");
 
 const line = (arrival, isFresh) => {
   const name = element("button", { type: "button", "aria-label": "Find " + label(arrival) }, label(arrival));
@@ -16,12 +20,12 @@ const line = (arrival, isFresh) => {
   return element(
     "li", { class: isFresh && "fresh" },
     element("div", { class: "head" }, moment(arrival.time), name, element("span", { class: "kind " + arrival.kind }, arrival.kind)),
-    text && element("p", {}, text), element("p", { class: "small" }, kind(arrival)));
+    text && element("p", {}, text), arrival.topic && element("p", { class: "small" }, kind(arrival)));
 };
 
 // Those that came before the page was opened are shown, but neither lit up nor spoken.
 export const note = (arrivals, isHistory) => {
-  const pushes = arrivals.filter(arrival => arrival.kind !== "device");
+  const pushes = arrivals.filter(arrival => arrival.kind !== "device" || arrival.activity_result);
   if (pushes.length === 0) return;
   byId("quiet").hidden = true;
   const feed = byId("feed");

@@ -1,6 +1,7 @@
 // The devices that match the search and the filter. The simulator chooses and counts them: however many there are, the page holds sixty.
 
-import { act, byId, element, kind, label, moment, number, plural, read, say, write } from "./dom.js";
+import { showActivities } from "./activities.js";
+import { act, button, byId, element, kind, label, moment, number, plural, read, say, write } from "./dom.js";
 
 const shownDevices = 60, shownGroups = 3;
 const cards = new Map();
@@ -44,14 +45,8 @@ const show = list => {
   }
 };
 
-const button = (text, pressed) => {
-  const made = element("button", { type: "button" }, text);
-  made.addEventListener("click", pressed);
-  return made;
-};
-
 const makeCard = token => {
-  const card = { token, written: "" };
+  const card = { token, written: "", rows: new Map() };
   card.name = element("h3", { id: "name-" + token });
   card.badge = element("span", { class: "badge", role: "img" });
   card.state = element("span");
@@ -63,6 +58,7 @@ const makeCard = token => {
   card.fold.setAttribute("aria-expanded", "false");
   card.fold.setAttribute("aria-controls", "actions-" + token);
   card.facts = element("p", { class: "facts" });
+  card.activities = element("ul", { class: "screen", role: "list" });
   card.screen = element("ul", { class: "screen", role: "list" });
   card.rest = element("p", { class: "rest" });
   card.power = button("", () => perform(card, card.device.online ? "offline" : "online"));
@@ -72,29 +68,31 @@ const makeCard = token => {
   card.actions = actions;
   card.root = element(
     "li", { class: "card", "aria-labelledby": "name-" + token }, element("div", { class: "head" }, card.name, card.badge, card.state, card.fold),
-    card.facts, card.screen, card.rest, actions);
+    card.facts, card.activities, card.screen, card.rest, actions);
   return card;
 };
 
 // Changes a card in place, and only when its device has changed: focus, selection and a screen reader's place stay.
 const update = (card, device) => {
+  card.device = device;
+  showActivities(card, device.activities, refresh);
   const written = JSON.stringify(device);
   if (card.written === written) return;
   const isFirst = card.written === "";
   card.written = written;
-  card.device = device;
   const name = label(device), isHere = device.state !== "uninstalled";
   const [stateClass, state] = device.state === "expired" ? ["gone", "Token expired"]
     : !isHere ? ["gone", "Uninstalled"] : device.online ? ["on", "On"] : ["off", "Off"];
   const isOpen = card.root.classList.contains("open");
-  card.root.className = ["card", stateClass, device.groups.length > 0 && "lit", isOpen && "open"].filter(Boolean).join(" ");
+  card.root.className = ["card", stateClass, device.groups.length + device.activities.length > 0 && "lit", isOpen && "open"].filter(Boolean).join(" ");
   card.state.className = "state " + stateClass;
   write(card.name, name);
   write(card.state, state);
   write(card.badge, String(device.badge || ""));
   card.badge.hidden = !device.badge;
   card.badge.setAttribute("aria-label", "Badge " + device.badge);
-  const facts = [device.environment, "…" + device.token.slice(-6), device.stored > 0 && device.stored + " stored"];
+  const facts = [device.environment, "…" + device.token.slice(-6), device.stored > 0 && device.stored + " stored",
+    device.missed > 0 && plural(device.missed, "broadcast") + " missed"];
   write(card.facts, facts.filter(Boolean).join(" · "));
   write(card.power, device.online ? "Turn off" : "Turn on");
   card.actions.setAttribute("aria-label", "Actions for " + name);
@@ -118,15 +116,13 @@ const showScreen = (card, device, isFirst) => {
 };
 
 const note = ({ newest, count }, isFresh) => {
-  const classes = ["note", newest.activity && "activity", count > 1 && "stack", isFresh && "fresh"].filter(Boolean).join(" ");
-  const activity = newest.activity;
+  const classes = ["note", count > 1 && "stack", isFresh && "fresh"].filter(Boolean).join(" ");
   const facts = element("span", { class: "small" }, moment(newest.received_at), " · " + [
     kind(newest), newest.thread_id, count > 1 && count + " in this group",
   ].filter(Boolean).join(" · "));
   return element(
     "li", { class: classes }, newest.title && element("strong", {}, newest.title), newest.subtitle && element("strong", {}, newest.subtitle),
-    newest.body && element("p", {}, newest.body), activity && element("p", {}, "Live Activity: " + activity.event),
-    activity?.content_state && element("code", {}, activity.content_state), facts);
+    newest.body && element("p", {}, newest.body), facts);
 };
 
 const perform = async (card, action) => {

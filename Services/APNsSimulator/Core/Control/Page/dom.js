@@ -29,6 +29,19 @@ export const moment = text => {
   return element("time", { datetime: text }, day + date.toLocaleTimeString("en-GB"));
 };
 
+export const button = (text, pressed) => {
+  const made = element("button", { type: "button" }, text);
+  made.addEventListener("click", pressed);
+  return made;
+};
+
+// How long ago a moment was.
+export const since = text => {
+  const seconds = Math.max(0, Math.round((Date.now() - new Date(text)) / 1000));
+  if (seconds < 60) return seconds + " s ago";
+  return seconds < 3600 ? Math.floor(seconds / 60) + " min ago" : Math.floor(seconds / 3600) + " h ago";
+};
+
 const exchange = async (path, options) => {
   const answer = await fetch(path, options);
   const body = await answer.json();
@@ -37,7 +50,8 @@ const exchange = async (path, options) => {
 };
 
 export const read = path => exchange(path);
-export const act = (token, action) => exchange("v1/devices/" + token + "/actions", { method: "POST", body: JSON.stringify({ action }) });
+export const change = (method, path, body) => exchange(path, { method, body: body && JSON.stringify(body) });
+export const act = (token, action) => change("POST", "v1/devices/" + token + "/actions", { action });
 
 let silence;
 // What an action did, for eyes and screen readers; it leaves after a few seconds.

@@ -1,6 +1,7 @@
 // Follows the simulator: one long poll for arrivals, then one look at the devices and the sums.
 
 import { forget, note, shownLines } from "./arrivals.js";
+import { refreshChannels } from "./channels.js";
 import { beginTools, refresh } from "./devices.js";
 import { byId, number, read, write } from "./dom.js";
 
@@ -26,7 +27,7 @@ const sums = async () => {
 };
 
 const look = async () => {
-  await Promise.all([refresh(), sums()]);
+  await Promise.all([refresh(), refreshChannels(), sums()]);
   showTrouble(null);
 };
 
