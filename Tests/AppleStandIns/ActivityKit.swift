@@ -9,6 +9,11 @@ public enum ActivityState: Codable, Hashable, Sendable {
     case active, ended, dismissed, stale
 }
 
+public final class ActivityAuthorizationInfo {
+    public init() { fatalError() }
+    public final var frequentPushesEnabled: Bool { fatalError() }
+}
+
 /// Not `Sendable`, as in the SDK.
 public class Activity<Attributes: ActivityAttributes>: Identifiable {
     public struct PushTokenUpdates: AsyncSequence {

@@ -20,12 +20,14 @@ import Testing
     }
 
     @Test func anActivityHasAPathOfItsOwn() throws {
-        let token = ActivityToken(Data([0xab, 1]), environment: .sandbox)
+        let token = ActivityToken(Data([0xab, 1]), environment: .sandbox, attributesType: "Ride", frequentUpdates: true)
         let report = try PushRequest(
             .reportActivity("ride 1/2", token, .exactly("ada")), app: "shop", installation: UUID(), credential: nil)
         #expect(report.method == "PUT" && report.path.hasSuffix("/activities/ride%201%2F2"))
-        #expect(
-            report.body.map { String(decoding: $0, as: UTF8.self) } == #"{"environment":"sandbox","expected_user":"ada","token":"ab01"}"#)
+        let expected = #"""
+            {"attributes_type":"Ride","environment":"sandbox","expected_user":"ada","frequent_updates":true,"token":"ab01"}
+            """#
+        #expect(text(report) == expected)
         let end = try PushRequest(.endActivity("é"), app: "shop", installation: UUID(), credential: nil)
         #expect(end.method == "DELETE" && end.path.hasSuffix("/activities/%C3%A9") && end.body == nil)
     }

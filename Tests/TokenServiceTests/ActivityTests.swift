@@ -19,8 +19,8 @@ struct ActivityTests {
         #expect(answer.status == 200, "\(answer.json)")
     }
 
-    private static func update(_ activity: String, to target: String = #"{"user":"ada"}"#) -> String {
-        #"{"to":\#(target),"activity":"\#(activity)","content":{"event":"update","content_state":{"eta":3}}}"#
+    private static func update(_ activity: String) -> String {
+        #"{"to":{"activity":"\#(activity)"},"content":{"event":"update","content_state":{"eta":3}}}"#
     }
 
     private static func start(_ type: String) -> String {
@@ -102,6 +102,8 @@ struct ActivityTests {
             try await shop.register(installation(1), user: "eve", token: token(1))
             let fences = try await running.fences()
             #expect(fences.contains(.init(installation: installation(1), epochsBelow: job.deliveries[0].ownerEpoch + 1)))
+            try await running.report(.fenced, of: job)
+            _ = try await running.completed(job.notification, shop)
             #expect(try await Self.deliveries(Self.update("ride-1"), by: shop, running) == [])
         }
     }
@@ -136,6 +138,7 @@ struct ActivityTests {
             #expect(try await Self.active(shop) == ["alert": token(1)])
             #expect(try await Self.active(shop, installation(2))["activity:match"] == token(9))
             #expect(try await running.fences().contains(.init(installation: installation(1), epochsBelow: 2)))
+            #expect(try await Self.deliveries(Self.update("match"), by: shop, running) == [], "the activity is ada's")
         }
     }
 
@@ -158,19 +161,30 @@ struct ActivityTests {
         }
     }
 
-    @Test("A request says which activity it changes, and a start names none")
+    @Test("A request says which activity it changes")
     func rules() throws {
         func problems(_ body: String) throws -> [String] { try ParsedRequest(body).problems }
         let update = #""content":{"event":"update","content_state":{}}"#
-        #expect(try ParsedRequest(#"{"to":{"user":"a"},"activity":"x",\#(update)}"#).request?.purpose == .activity(id: "x"))
-        #expect(try ParsedRequest(Self.start("Ride")).request?.purpose == .activityStart(type: "Ride"))
-        #expect(try problems(#" {"to":{"user":"a"},\#(update)}"#) == ["/activity missing"])
-        #expect(try problems(#"{"to":{"user":"a"},"activity":"x","content":{"alert":"a"}}"#) == ["/activity not_allowed"])
+        let updated = try #require(try ParsedRequest(#"{"to":{"activity":"x"},\#(update)}"#).request)
+        #expect(updated.purpose == .activity(id: "x") && updated.priority == 5 && updated.lane == .now)
         let starting = String(Self.start("Ride").dropFirst())
-        #expect(try problems(#"{"activity":"x",\#(starting)"#) == ["/activity not_allowed"])
+        let started = try #require(try ParsedRequest(#"{"activity":"x",\#(starting)"#).request)
+        #expect(started.purpose == .activityStart(type: "Ride") && started.priority == 10)
+        #expect(started.activity?.id == "x" && started.activity?.attributesType == "Ride")
+        #expect(try problems(#"{"to":{"user":"a"},\#(update)}"#) == ["/to not_allowed"])
+        #expect(try problems(#"{"to":{"activity":"x"},"activity":"x",\#(update)}"#) == ["/activity not_allowed"])
+        let later = #"{"to":{"activity":"x"},"not_before":"2099-01-01T00:00:00Z",\#(update)}"#
+        #expect(try problems(later).contains("/not_before not_allowed"))
+        #expect(try problems(#"{"to":{"activity":"x"},"supersede_key":"k",\#(update)}"#) == ["/supersede_key not_allowed"])
+        #expect(try problems(#"{"to":{"activity":"x"},"content":{"alert":"a"}}"#) == ["/to/activity not_allowed"])
+        #expect(try problems(#"{"to":{"user":"a"},"activity":"x","content":{"alert":"a"}}"#) == ["/activity not_allowed"])
+        let startTo = #""content":{"event":"start","attributes_type":"A","attributes":{},"content_state":{},"alert":"a"}}"#
+        #expect(try problems(#"{"to":{"activity":"x"},\#(startTo)"#) == ["/to/activity not_allowed"])
+        #expect(try problems(#"{"to":{"all":true},"activity":"x",\#(startTo)"#) == ["/activity not_allowed"])
+        #expect(try problems(#"{"to":{"activity":"x"},"locales":{"de":{"content":{"event":"end"}}},\#(update)}"#) == ["/locales conflict"])
         let other = #"{"event":"start","attributes_type":"Match","attributes":{},"content_state":{},"alert":"a"}"#
         #expect(try problems(#"{"locales":{"de":{"content":\#(other)}},\#(starting)"#) == ["/locales conflict"])
-        #expect(try problems(#"{"to":{"user":"a"},"activity":"a\u0001",\#(update)}"#) == ["/activity invalid_character"])
+        #expect(try problems(#"{"to":{"activity":"a\u0001"},\#(update)}"#) == ["/to/activity invalid_character"])
     }
 
     @Test(

@@ -397,7 +397,7 @@ struct PartitionTests {
             let store = OutcomeStore(session: session)
             let origins = try store.origins(of: batch)
             let finished = try store.finish(batch.final, of: origins)
-            return try store.settleNotifications(finished, of: origins)
+            return try store.settleNotifications(finished, of: origins).count
         }
     }
 }

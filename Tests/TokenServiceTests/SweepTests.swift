@@ -63,6 +63,16 @@ struct SweepTests {
                 """
             }
         ),
+        (
+            .activities, "activities_by_start",
+            { old, young in
+                """
+                INSERT INTO activities (app_id, id, owner, started_at)
+                SELECT a.id, n::text, 'ada', now() - CASE WHEN n > \(old) THEN interval '167 hours' ELSE interval '169 hours' END
+                FROM generate_series(1, \(old) + \(young)) AS n, apps a
+                """
+            }
+        ),
     ]
 
     /// Rows that are old enough to go, then rows that are not.
@@ -76,7 +86,7 @@ struct SweepTests {
     @Test("Each sweep takes the old rows by its index, a bounded number at a time") func boundedSteps() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is EventFeed })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
-            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events")
+            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events, activities")
             #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
             for (sweep, index, _) in Self.fill {
                 let steps = try await running.pool.transaction { session in

@@ -21,6 +21,7 @@ package struct PushCommand: AsyncParsableCommand {
             UsersCommand.self,
             ImportCommand.self,
             ExportCommand.self,
+            ActivitiesCommand.self,
             QuarantineCommand.self,
             DeadCommand.self,
             SendCommand.self,

@@ -60,7 +60,7 @@ package struct TokenService: Sendable {
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
             deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
-            metrics: metrics, traces: traces, logger: logger)
+            metrics: metrics, traces: traces, relay: outbox.wakeUp, logger: logger)
 
         let apps = AppStore(pool: pool)
         let keys = KeyStore(pool: pool)
@@ -148,7 +148,7 @@ package struct TokenService: Sendable {
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             registration: RegistrationController(registration: registration, metrics: metrics),
             reading: ReadingController(pool: pool),
-            activities: ActivitiesController(registration: registration),
+            activities: ActivitiesController(registration: registration, pool: pool, relay: outbox.wakeUp),
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             quietHours: QuietHoursController(pool: pool),

@@ -14,6 +14,8 @@ extension PushAPI {
         case tags(String)
         /// Every installation of the app.
         case all
+        /// The devices that have this Live Activity; only with event update and end.
+        case activity(String)
 
         fileprivate func write(_ to: inout JSONWriter) {
             switch self {
@@ -24,6 +26,7 @@ extension PushAPI {
             case .tokens(let tokens): to.field("tokens", tokens)
             case .tags(let expression): to.field("tags", expression)
             case .all: to.field("all", true)
+            case .activity(let id): to.field("activity", id)
             }
         }
     }
@@ -63,7 +66,7 @@ extension PushAPI {
         /// By language tag: what devices of that locale get instead.
         public var locales: [String: Content] = [:]
         public var pushType: String?
-        /// The app's id of the Live Activity that it updates or ends.
+        /// The id of the Live Activity that it starts, under which updates and ends address it.
         public var activity: String?
         /// 10, 5 or 1.
         public var priority: Int?

@@ -16,11 +16,17 @@
             }
         }
 
+        /// With the activity's type, and whether the person lets the app update its activities frequently.
         /// - Parameter id: The app's own id of the activity, by which the server names it; ActivityKit's if nil.
         public static func forwardUpdateTokens<Attributes: ActivityAttributes>(of activity: Activity<Attributes>, as id: String? = nil)
             async
         {
-            for await token in activity.pushTokenUpdates { PushInbox.shared.put(.activityToken(token, activity: id ?? activity.id)) }
+            for await token in activity.pushTokenUpdates {
+                PushInbox.shared.put(
+                    .activityToken(
+                        token, activity: id ?? activity.id, type: String(describing: Attributes.self),
+                        frequentUpdates: ActivityAuthorizationInfo().frequentPushesEnabled))
+            }
         }
 
         /// The person, the app or the server ends the activity.

@@ -134,8 +134,10 @@ public final class PushClient: Sendable {
         case .tokenFailed(let purpose, let message):
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
-        case .activityToken(let bytes, let activity):
-            handle(.activity(activity, ActivityToken(bytes, environment: configuration.environment)))
+        case .activityToken(let bytes, let activity, let type, let frequentUpdates):
+            let token = ActivityToken(
+                bytes, environment: configuration.environment, attributesType: type, frequentUpdates: frequentUpdates)
+            handle(.activity(activity, token))
         case .activityEnded(let activity): handle(.activityEnded(activity))
         case .goodMoment: retryNow()
         case .notification(let notification): notifications.put(notification)

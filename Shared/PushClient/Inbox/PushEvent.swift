@@ -6,8 +6,9 @@ public enum PushEvent: Sendable, Equatable {
     case token(Data, purpose: PushTokenPurpose)
     /// The system gave no token, or says that the one it gave is over.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
-    /// The update token of a Live Activity, by the app's own id of it.
-    case activityToken(Data, activity: String)
+    /// The update token of a Live Activity, by the app's own id of it, with the name of its attributes type, and whether the person lets
+    /// the app update its activities frequently.
+    case activityToken(Data, activity: String, type: String? = nil, frequentUpdates: Bool? = nil)
     /// A Live Activity is over on this device.
     case activityEnded(String)
     /// A notification arrived while the app runs.

@@ -1,13 +1,16 @@
 import Foundation
 
-/// The update token of a Live Activity, of this launch. Two tokens of one activity are two states of it.
+/// The update token of a Live Activity, of this launch, and what the app says with it. Two of one activity are two states of it.
 struct ActivityToken: Hashable, Sendable {
     let hex: String
     let environment: PushEnvironment
+    let attributesType: String?
+    let frequentUpdates: Bool?
 
-    init(_ bytes: Data, environment: PushEnvironment) {
+    init(_ bytes: Data, environment: PushEnvironment, attributesType: String? = nil, frequentUpdates: Bool? = nil) {
         let token = PushToken(bytes, purpose: .alert, environment: environment)
         (hex, self.environment) = (token.hex, environment)
+        (self.attributesType, self.frequentUpdates) = (attributesType, frequentUpdates)
     }
 }
 

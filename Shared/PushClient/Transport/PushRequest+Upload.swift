@@ -113,6 +113,8 @@ private struct SignOutBody: Encodable {
 private struct ActivityBody: Encodable {
     enum Key: String, CodingKey {
         case token, environment
+        case attributesType = "attributes_type"
+        case frequentUpdates = "frequent_updates"
         case expectedUser = "expected_user"
     }
 
@@ -123,6 +125,8 @@ private struct ActivityBody: Encodable {
         var body = encoder.container(keyedBy: Key.self)
         try body.encode(token.hex, forKey: .token)
         try body.encode(token.environment, forKey: .environment)
+        try body.encodeIfPresent(token.attributesType, forKey: .attributesType)
+        try body.encodeIfPresent(token.frequentUpdates, forKey: .frequentUpdates)
         if case .exactly(let user) = expected { try body.encode(user, forKey: .expectedUser) }
     }
 }

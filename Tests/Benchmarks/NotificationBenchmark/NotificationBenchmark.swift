@@ -23,7 +23,7 @@ struct NotificationBenchmark: AsyncParsableCommand {
     @Option(help: "Rounds after the warm-up.") var rounds = 5
     @Option(help: "Also write the JSON object to this file.") var json: String?
     @Flag(help: "A tenth of the devices and of the requests.") var quick = false
-    @Option(help: "Only these parts: accept, batch, idle, expand, backlog, late, outcomes, retention.") var part: [String] = []
+    @Option(help: "Only these parts: accept, activities, batch, idle, expand, backlog, late, outcomes, retention.") var part: [String] = []
 
     func validate() throws {
         guard rounds >= 1, devices >= 1000 else { throw ValidationError("--rounds from 1, --devices from 1000") }
@@ -43,6 +43,7 @@ struct NotificationBenchmark: AsyncParsableCommand {
 
         var measures: [Measure] = []
         if isWanted("accept") { measures += try AcceptRounds(platform, audience, requests: quick ? 6000 : 60_000).measures(rounds) }
+        if isWanted("activities") { measures += try ActivityRounds(platform, requests: quick ? 2000 : 10_000).measures(rounds) }
         if isWanted("batch") { measures += try BatchRounds(platform, audience, batches: quick ? 6 : 60).measures(rounds) }
         if isWanted("idle") { measures += try IdleRounds(platform, audience, calls: quick ? 50 : 300).measures(rounds) }
         if isWanted("expand") { measures += try ExpansionRounds(platform, audience).measures(rounds) }

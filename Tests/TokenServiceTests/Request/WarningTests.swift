@@ -39,9 +39,9 @@ struct WarningTests {
             ["/apns_expiration stored_past_expiry"]
         ),
         (#""content":{"alert":"a"},"apns_expiration":1796990400"#, []),
-        (#""content":{\#(update)}"#, ["/priority live_activity_budget"]),
-        (#""content":{\#(update)},"priority":5"#, []),
-        (#""content":{\#(update),"alert":"a"}"#, []),
+        (#""content":{\#(update)},"priority":10"#, ["/priority live_activity_budget"]),
+        (#""content":{\#(update)}"#, []),
+        (#""content":{\#(update),"alert":"a"},"priority":10"#, []),
         (#""content":{"event":"end"},"priority":5"#, ["/content/content_state live_activity_without_state"]),
         (#""content":{"event":"end","content_state":{},"dismissal_date":"2026-11-21T16:00:00Z"}"#, []),
         (

@@ -23,6 +23,10 @@ extension APIError {
         case is NotRegistered: self = .notFound
         case is CommitQueueFull:
             self = .unavailable("overloaded", "too many requests wait for the database", retryAfterSeconds: 1)
+        case is ActivityExists:
+            self = APIError(
+                .conflict, "activity_exists", "The Live Activity exists",
+                "an activity of this id is not over; update or end it, or start another id. Nothing was accepted")
         case is IdempotencyMismatch:
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",

@@ -50,6 +50,8 @@ package struct APIRoute: Hashable, Sendable {
     package static let reportReceipts = APIRoute(.post, "/v1/apps/{app}/installations/{id}/receipts", .devices)
     package static let reportActivity = APIRoute(.put, "/v1/apps/{app}/installations/{id}/activities/{activity}", .devices)
     package static let endActivity = APIRoute(.delete, "/v1/apps/{app}/installations/{id}/activities/{activity}", .devices)
+    package static let listActivities = APIRoute(.get, "/v1/apps/{app}/activities", .read)
+    package static let readLiveActivity = APIRoute(.get, "/v1/apps/{app}/activities/{activity}", .read)
     package static let deregisterToken = APIRoute(.post, "/v1/apps/{app}/tokens/deregister", .devices)
     package static let logOut = APIRoute(.post, "/v1/apps/{app}/installations/{id}/logout", .devices)
     package static let logOutToken = APIRoute(.post, "/v1/apps/{app}/tokens/logout", .devices)

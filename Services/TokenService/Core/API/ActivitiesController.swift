@@ -1,14 +1,41 @@
 import Hummingbird
+import Postgres
 import PushModel
 import StrictJSON
 
-/// `PUT` and `DELETE /v1/apps/{app}/installations/{id}/activities/{activity}`
+/// `PUT` and `DELETE /v1/apps/{app}/installations/{id}/activities/{activity}`, and `/v1/apps/{app}/activities`
 struct ActivitiesController: Sendable {
     let registration: InstallationRegistration
+    let pool: PostgresPool
+    let relay: WakeUp
 
     func bind(to router: APIRouter) {
         router.on(.reportActivity, report)
         router.on(.endActivity, end)
+        router.on(.listActivities, list)
+        router.on(.readLiveActivity, read)
+    }
+
+    @Sendable private func list(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let list = ActivityList(
+            user: try call.words("user", maximumBytes: StatedUser.maximumBytes),
+            state: try call.choice("state", of: ActivityRecord.State.self))
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
+        let records = try await pool.session { session in
+            try ActivityStore(session: session).records(of: list, app: app, after: position ?? "", limit: limit + 1)
+        }
+        let page = records.prefix(limit)
+        let next = records.count > limit ? page.last.map { list.cursor($0.activity.key.id, app: app) } : nil
+        return JSONAnswer.response(.ok, ActivityRecord.page, PageResponse(elements: Array(page), nextCursor: next))
+    }
+
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        let key = LiveActivity.Key(app: try call.app().id, id: try call.activity())
+        let record = try await pool.session { session in try ActivityStore(session: session).record(key) }
+        guard let record else { throw APIError.notFound }
+        return JSONAnswer.response(.ok, ActivityRecord.response, record)
     }
 
     @Sendable private func report(_ call: APICall) async throws -> Response {
@@ -16,6 +43,8 @@ struct ActivitiesController: Sendable {
         var report = try await call.body().object { ActivityReport(&$0, installation: installation, activity: activity, app: app) }
         report.expectedOwner = call.owner(expected: report.expectedOwner)
         let result = try await call.byDevice { [report] in try await registration.report(report, app: app) }
+        // An update may have waited for the token.
+        relay.signal()
         return JSONAnswer.response(.ok, InstallationRecord.hints, OfApp(app: app.slug, value: result.record))
     }
 
@@ -47,9 +76,13 @@ extension ActivityReport {
     init?(_ body: inout JSONObjectReader, installation: PushID, activity: String, app: App) {
         let token = RegisteredToken(&body, purpose: .activity(id: activity), app: app)
         let expected = body.expectedOwner()
+        let type = body.has("attributes_type") ? body.attributesType() : nil
+        let hasFrequentUpdates = body.optionalBool("frequent_updates")
         body.finish()
         guard body.problems.isEmpty, let token else { return nil }
-        self.init(installation: installation, id: activity, token: token, expectedOwner: expected)
+        self.init(
+            installation: installation, id: activity, token: token, expectedOwner: expected, attributesType: type,
+            hasFrequentUpdates: hasFrequentUpdates)
     }
 
     static let request = JSONSchema.request(
@@ -57,6 +90,17 @@ extension ActivityReport {
         [
             .required("token", .deviceToken, "The activity's present update token."),
             .omissible("environment", .environment.standard("production")),
+            .omissible("attributes_type", .string(Purpose.maximumNameBytes).example("Ride"), "Of an activity that the app started itself."),
+            .omissible("frequent_updates", .boolean, "Whether the person lets the app update its activities frequently."),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or no user."),
         ])
+}
+
+extension JSONObjectReader {
+    fileprivate mutating func attributesType() -> String? {
+        guard let type = string("attributes_type", maximumBytes: Purpose.maximumNameBytes) else { return nil }
+        if Purpose.isName(type) { return type }
+        problem("attributes_type", "invalid_character", "1 to \(Purpose.maximumNameBytes) bytes without control characters")
+        return nil
+    }
 }

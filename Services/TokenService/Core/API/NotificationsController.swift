@@ -76,7 +76,7 @@ struct NotificationsController: Sendable {
             switch insertion {
             case .replay(let receipt): .success(NotificationIntake.Acceptance(receipt: receipt, isReplay: true))
             case .mismatch: .failure(IdempotencyMismatch())
-            case .resolved, .leftToFanOut, nil: nil
+            case .resolved, .leftToFanOut, .activityExists, nil: nil
             }
         }
     }

@@ -15,6 +15,8 @@ package struct App: Equatable, Sendable {
     package let removesStale: Bool
     /// The state changes that go to the exchange of outcomes; none twice.
     package var eventStream: [EventLog] = []
+    /// At least this far apart are two updates of one Live Activity that count against the system's budget.
+    package var activityWindowSeconds = 0
 }
 
 /// On how many installations a user may be signed in at once (`docs/registration.md`, rule 5).

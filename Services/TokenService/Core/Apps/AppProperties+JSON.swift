@@ -15,13 +15,14 @@ extension JSONObjectReader {
         let days = optionalInteger("stale_after_days", in: AppProperties.staleAfterDays)
         let removesStale = optionalBool("removes_stale") ?? false
         let eventStream = has("event_stream") ? eventStream() : []
+        let window = optionalInteger("activity_window_seconds", in: AppProperties.activityWindowSeconds) ?? 0
         finish()
         guard let slug, let bundleID, let policy, let environments, let eventStream else { return nil }
         return (
             slug,
             AppProperties(
                 bundleID: bundleID, devicePolicy: policy, environments: environments, staleAfterDays: days.map { Int($0) },
-                removesStale: removesStale, eventStream: eventStream)
+                removesStale: removesStale, eventStream: eventStream, activityWindowSeconds: Int(window))
         )
     }
 
@@ -36,6 +37,9 @@ extension JSONObjectReader {
         }
         if has("removes_stale") { change.removesStale = bool("removes_stale") }
         if has("event_stream") { change.eventStream = eventStream() }
+        if has("activity_window_seconds") {
+            change.activityWindowSeconds = integer("activity_window_seconds", in: AppProperties.activityWindowSeconds).map { Int($0) }
+        }
         finish()
         return change
     }
@@ -81,6 +85,7 @@ extension AppProperties {
             .required("slug", .slug), .required("bundle_id", .bundleID), .required("device_policy", .devicePolicy),
             .required("environments", .environments), .omissible("stale_after_days", .staleAfterDays),
             .omissible("removes_stale", .removesStale.standard(false)), .optional("event_stream", .eventStream),
+            .omissible("activity_window_seconds", .activityWindow.standard(0)),
         ])
 
     static let change = JSONSchema.request(
@@ -88,7 +93,7 @@ extension AppProperties {
         [
             .optional("bundle_id", .bundleID), .optional("device_policy", .devicePolicy), .optional("environments", .environments),
             .optional("stale_after_days", .staleAfterDays.orNull), .optional("removes_stale", .removesStale),
-            .optional("event_stream", .eventStream),
+            .optional("event_stream", .eventStream), .optional("activity_window_seconds", .activityWindow),
         ])
 }
 
@@ -118,6 +123,7 @@ extension App {
         .nullable("stale_after_days", .integer(.staleAfterDays)) { $0.staleAfterDays },
         .required("removes_stale", .boolean, "Whether stale installations are removed.") { $0.removesStale },
         .required("event_stream", .array(.word, .eventStream)) { $0.eventStream },
+        .required("activity_window_seconds", .integer(.activityWindow)) { $0.activityWindowSeconds },
     ]
 }
 
@@ -133,6 +139,9 @@ extension JSONSchema {
     fileprivate static let staleAfterDays = JSONSchema.integer(AppProperties.staleAfterDays)
         .described("After how many days without a registration an installation is stale; null: never.")
     fileprivate static let removesStale = JSONSchema.boolean.described("Whether stale installations are removed.")
+    fileprivate static let activityWindow = JSONSchema.integer(AppProperties.activityWindowSeconds)
+        .described(
+            "Two updates of one Live Activity with priority 10 are at least so many seconds apart; of those between, the newest is sent.")
     fileprivate static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: EventLog.allCases.count).unique
         .described("Which state changes go to the exchange push.outcomes as CloudEvents; webhooks do not need it.")
         .example(.texts(["notifications"]))

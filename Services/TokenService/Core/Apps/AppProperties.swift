@@ -4,6 +4,7 @@ package import PushModel
 package struct AppProperties: Equatable, Sendable {
     package static let maximumBundleIDBytes = 155
     package static let staleAfterDays: ClosedRange<Int64> = 1...3650
+    package static let activityWindowSeconds: ClosedRange<Int64> = 0...3600
 
     package var bundleID: String
     package var devicePolicy: DevicePolicy
@@ -13,10 +14,11 @@ package struct AppProperties: Equatable, Sendable {
     package var removesStale: Bool
     /// None twice.
     package var eventStream: [EventLog]
+    package var activityWindowSeconds: Int
 
     package init(
         bundleID: String, devicePolicy: DevicePolicy, environments: [APNsEnvironment], staleAfterDays: Int? = nil,
-        removesStale: Bool = false, eventStream: [EventLog] = []
+        removesStale: Bool = false, eventStream: [EventLog] = [], activityWindowSeconds: Int = 0
     ) {
         self.bundleID = bundleID
         self.devicePolicy = devicePolicy
@@ -24,6 +26,7 @@ package struct AppProperties: Equatable, Sendable {
         self.staleAfterDays = staleAfterDays
         self.removesStale = removesStale
         self.eventStream = eventStream
+        self.activityWindowSeconds = activityWindowSeconds
     }
 
     /// The order of environments does not count.
@@ -45,6 +48,7 @@ package struct AppChange: Equatable, Sendable {
     package var staleAfterDays: Int??
     package var removesStale: Bool?
     package var eventStream: [EventLog]?
+    package var activityWindowSeconds: Int?
 
     func apply(to properties: inout AppProperties) {
         if let bundleID { properties.bundleID = bundleID }
@@ -53,6 +57,7 @@ package struct AppChange: Equatable, Sendable {
         if let staleAfterDays { properties.staleAfterDays = staleAfterDays }
         if let removesStale { properties.removesStale = removesStale }
         if let eventStream { properties.eventStream = eventStream }
+        if let activityWindowSeconds { properties.activityWindowSeconds = activityWindowSeconds }
     }
 }
 
@@ -60,6 +65,6 @@ extension App {
     package var properties: AppProperties {
         AppProperties(
             bundleID: bundleID, devicePolicy: devicePolicy, environments: environments, staleAfterDays: staleAfterDays,
-            removesStale: removesStale, eventStream: eventStream)
+            removesStale: removesStale, eventStream: eventStream, activityWindowSeconds: activityWindowSeconds)
     }
 }

@@ -48,10 +48,10 @@ package final class AppStore: Sendable {
             let made = try session.execute(
                 """
                 INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream,
-                    reports_notifications)
+                    reports_notifications, activity_window_seconds)
                 VALUES (\(slug), \(properties.bundleID), \(properties.devicePolicy), \(properties.environments.map(\.rawValue)),
                     \(properties.staleAfterDays), \(properties.removesStale), \(properties.eventStream.map(\.rawValue)),
-                    \(properties.eventStream.contains(.notifications)))
+                    \(properties.eventStream.contains(.notifications)), \(properties.activityWindowSeconds)::bigint)
                 ON CONFLICT (slug) DO NOTHING
                 """)
             let app = try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
@@ -84,7 +84,8 @@ package final class AppStore: Sendable {
                 """
                 UPDATE apps SET bundle_id = \(properties.bundleID), device_policy = \(properties.devicePolicy),
                     environments = \(properties.environments.map(\.rawValue)), stale_after_days = \(properties.staleAfterDays),
-                    removes_stale = \(properties.removesStale), event_stream = \(properties.eventStream.map(\.rawValue)), updated_at = now()
+                    removes_stale = \(properties.removesStale), event_stream = \(properties.eventStream.map(\.rawValue)),
+                    activity_window_seconds = \(properties.activityWindowSeconds)::bigint, updated_at = now()
                 WHERE slug = \(slug)
                 """)
             try WebhookStore(session: session).noteInterest(of: app.id)
@@ -113,10 +114,12 @@ extension App {
     /// - Parameter row: Of `apps`.
     fileprivate init(_ row: PostgresRow) throws {
         let (environments, streams): ([String], [String]) = (try row["environments"], try row["event_stream"])
+        let window: Int32 = try row["activity_window_seconds"]
         self.init(
             id: try row["id"], slug: try row["slug"], bundleID: try row["bundle_id"], devicePolicy: try row["device_policy"],
             environments: environments.compactMap(APNsEnvironment.init(rawValue:)), staleAfterDays: try row["stale_after_days"],
-            removesStale: try row["removes_stale"], eventStream: streams.compactMap(EventLog.init(rawValue:)))
+            removesStale: try row["removes_stale"], eventStream: streams.compactMap(EventLog.init(rawValue:)),
+            activityWindowSeconds: Int(window))
     }
 }
 

@@ -2,7 +2,7 @@ import Postgres
 import PushModel
 
 extension DeadLetterStore {
-    /// Locks jobs, receipts, counters and notifications, each in ascending order of its key, as outcomes do. The registry is not locked:
+    /// Locks Live Activities, jobs, receipts, counters and notifications, each in ascending order of its key, as outcomes do. The registry is not locked:
     /// if an owner leaves meanwhile, the fence stops the delivery.
     /// - Returns: in the order of the deliveries, without those whose notification was removed.
     func read(_ deliveries: [DeadDelivery]) throws -> [ReplayFacts] {
@@ -10,6 +10,11 @@ extension DeadLetterStore {
         let (numbers, positions) = (deliveries.map(\.job.number), deliveries.map(\.position))
         let notifications = Set(ids).sorted()
         let answers = try session.pipeline([
+            """
+            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            JOIN activities a ON a.app_id = n.app_id AND n.purpose LIKE 'activity:%' AND a.id = substr(n.purpose, 10)
+            ORDER BY a.app_id, a.id FOR NO KEY UPDATE OF a
+            """,
             """
             SELECT FROM unnest(\(ids)::uuid[], \(numbers)::bigint[]) AS e (notification, number)
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
@@ -33,7 +38,11 @@ extension DeadLetterStore {
             )
             SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.settled, e.position::int) = 1 AS is_settled,
                 r.class, coalesce(r.attempts, 0) AS attempts, coalesce(r.is_replayed, false) AS is_replayed,
-                coalesce(r.is_open, false) AS is_open, n.state = 'cancelled' AS is_cancelled, n.expires_at,
+                coalesce(r.is_open, false) AS is_open,
+                -- A newer state of the same Live Activity was accepted.
+                n.state = 'cancelled' OR n.purpose LIKE 'activity:%' AND EXISTS (
+                    SELECT FROM activities x WHERE x.app_id = n.app_id AND x.id = substr(n.purpose, 10) AND x.newest <> n.id
+                        AND (x.owner = n.target_user OR x.installation = n.target_installation)) AS is_cancelled, n.expires_at,
                 f.lifetime_ms IS NOT NULL AS has_own_ends, n.jobs, e.installation, i.owner_epoch, live.id AS live_id, live.token,
                 live.environment, live.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
                 delivery_id(o.notification, o.number, o.position) AS other, o.attempts AS other_attempts, o.is_open AS is_other_open
@@ -59,7 +68,7 @@ extension DeadLetterStore {
             ORDER BY e.index
             """,
         ])
-        return try answers[4].map { row in try ReplayFacts(row, of: deliveries) }
+        return try answers[5].map { row in try ReplayFacts(row, of: deliveries) }
     }
 
     /// Marks the receipt of a reopened delivery until an attempt is reported, so that a replay that was broken off can be repeated. From
@@ -74,6 +83,11 @@ extension DeadLetterStore {
         func positions(_ sent: [Sent]) -> [Int] { sent.map { DeliveryNames.place(of: $0.delivery.id).position } }
         let marked = reopened + new
         try session.pipeline([
+            """
+            UPDATE activities a SET sending = n.id, is_retrying = false
+            FROM unnest(\(notifications(marked))::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            WHERE a.app_id = n.app_id AND a.id = substr(n.purpose, 10) AND a.newest = n.id AND n.purpose LIKE 'activity:%'
+            """,
             """
             INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from, published_at)
             SELECT n.id, e.number, n.lane, min(e.locale), now(), string_agg(int8send(e.token), '' ORDER BY e.position),

@@ -20,6 +20,12 @@ package struct Audience: Sendable {
     /// UNIX milliseconds: fan-out has not begun before.
     package var beganAt: Int64
     package var checkpoint: Checkpoint
+    /// Milliseconds.
+    var activityWindow: Int64 = 0
+    /// The Live Activity that it updates or ends; nil for all else, a start included.
+    package var activity: LiveActivity.Key? {
+        if case .activity(let id) = purpose { LiveActivity.Key(app: app, id: id) } else { nil }
+    }
 
     package struct Checkpoint: Equatable, Sendable {
         /// Of a list: the last place that fan-out read. Of the app's installations: the last ordinal.

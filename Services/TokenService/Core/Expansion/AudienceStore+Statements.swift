@@ -7,7 +7,7 @@ extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
         SELECT n.app_id, n.purpose, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
-            f.target = 'all' AS is_everybody, greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
+            f.target = 'all' AS is_everybody, a.activity_window_seconds, greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
         FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
         WHERE f.notification = \(notification) AND f.ended_at IS NULL AND n.state <> 'cancelled'
         """

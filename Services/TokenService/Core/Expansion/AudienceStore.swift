@@ -24,14 +24,17 @@ package struct AudienceStore {
         let answers = try session.pipeline([Self.select(notification), JobStore.variants(of: [notification])])
         guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
         let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
-        let (entries, jobs): (Int32?, Int32) = (try row["entries"], try row["jobs"])
+        let (entries, jobs, window): (Int32?, Int32, Int32) = (
+            try row["entries"], try row["jobs"], try row["activity_window_seconds"]
+        )
         return Audience(
             template: template, app: try row["app_id"], purpose: try row["purpose"],
             content: NotificationContent(payload: template.payload, variants: variants),
             lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
             entries: entries.map(Int64.init), rareTags: try rareTags(of: row["tags"]), isEverybody: try row["is_everybody"],
             beganAt: try row.milliseconds("began_at"),
-            checkpoint: Audience.Checkpoint(position: try row["checkpoint"], jobs: Int(jobs)))
+            checkpoint: Audience.Checkpoint(position: try row["checkpoint"], jobs: Int(jobs)),
+            activityWindow: Int64(window) * 1000)
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
@@ -147,13 +150,30 @@ package struct AudienceStore {
     /// - Throws: ``FanOutTakenOver``.
     /// - Parameter now: UNIX milliseconds; the relay publishes jobs that are due later.
     package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
+        let activities = try beginning(of: audience, page)
         let advanced = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).affected
         guard advanced == 1 else { throw FanOutTakenOver() }
         var queries: [PostgresQuery] = []
         if !page.jobs.isEmpty {
             queries.append(Self.insertJobs(page.jobs.map(\.job), of: audience, leaseSeconds: leaseSeconds, now: now))
         }
-        try session.commit(with: queries)
+        try session.commit(with: queries + ActivityStore.save(activities))
+    }
+
+    /// The Live Activity whose update is under way from this page on; if no device has it, the update waits no more.
+    /// - Throws: ``FanOutTakenOver`` if it is not the notification's turn any more.
+    private func beginning(of audience: Audience, _ page: Audience.Page) throws -> [LiveActivity] {
+        guard let key = audience.activity,
+            var activity = try ActivityStore(session: session).lock([key])[key]
+        else { return [] }
+        let (notification, now) = (audience.template.notification, UnixTime.milliseconds())
+        guard page.count > 0 else {
+            if activity.newest == notification { activity.isWaiting = false }
+            return [activity]
+        }
+        guard activity.turn(of: notification, now: now) == .send else { throw FanOutTakenOver() }
+        activity.begin(notification, priority: audience.template.priority, window: audience.activityWindow, now: now)
+        return [activity]
     }
 }
 

@@ -42,12 +42,29 @@ package struct FanOut: Sendable {
             guard let audience = try await pool.session({ session in try AudienceStore(session: session).audience(of: notification) })
             else { return }
             traceparent = audience.template.traceparent
+            guard try await isItsTurn(audience) else { return }
             try await makePages(of: audience)
         } catch is FanOutTakenOver {
             logger.info("A fan-out was taken over or stopped", metadata: .traced(traceparent, [LogKey.notification: "\(notification)"]))
         } catch {
             logger.failed("A fan-out was interrupted", error, .traced(traceparent, [LogKey.notification: "\(notification)"]))
             await release(notification, traceparent)
+        }
+    }
+
+    /// An update of a Live Activity may have to wait: for the one before it, for the update token, or for the end of the window.
+    private func isItsTurn(_ audience: Audience) async throws -> Bool {
+        guard let key = audience.activity, audience.template.expiresAt > UnixTime.milliseconds() else { return true }
+        return try await pool.transaction { session in
+            guard let activity = try ActivityStore(session: session).lock([key])[key] else { return true }
+            let notification = audience.template.notification
+            let turn = activity.turn(of: notification, now: UnixTime.milliseconds())
+            switch turn {
+            case .send: return true
+            case .wait(let moment): try session.execute(ActivityStore.putBack(notification, until: moment))
+            case .outdated, .over: _ = try session.pipeline(CancellationStore.supersede([notification]))
+            }
+            return false
         }
     }
 

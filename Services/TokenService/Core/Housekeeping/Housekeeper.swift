@@ -134,6 +134,7 @@ extension Housekeeper {
         for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays)] {
             try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1) }
         }
+        try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1) }
         let days = settings.retiredTokenDays
         try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1) }
     }

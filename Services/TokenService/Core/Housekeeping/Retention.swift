@@ -5,7 +5,8 @@ import PushModel
 package struct Retention {
     /// The kind of removed rows; the metric's dimension.
     package enum Kind: String, CaseIterable, Sendable {
-        case tokens, fences, quarantine
+        case tokens, fences, quarantine, activities
+        case activityTokens = "activity_tokens"
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"
         case notificationEvents = "notification_events"
@@ -66,5 +67,23 @@ package struct Retention {
             """
         ).affected
         return Step(removed: removed, isDone: removed < limit)
+    }
+
+    /// Retires update tokens of Live Activities that the system has taken off the lock screen: twelve hours after the start it does, and a
+    /// device reports a token after that. It commits.
+    package func retireActivityTokens(limit: Int = tokenBatch) throws -> Step {
+        let rows = try session.execute(
+            """
+            SELECT id, now() - interval '12 hours' AS moment FROM tokens
+            WHERE state = 'active' AND purpose LIKE 'activity:%' AND registered_at < now() - interval '12 hours'
+            ORDER BY registered_at LIMIT \(limit)
+            """)
+        let ids: [Int64] = try rows.column("id")
+        guard let moment: Int64 = try rows.first?.milliseconds("moment") else { return Step(removed: 0, isDone: true) }
+        let registry = RegistryStore(session: session)
+        var batch = try registry.load(tokens: Set(ids), corrected: [])
+        let retired = batch.apply(toTokens: ids.map { .retireActivity(token: $0, registeredUntil: moment) })
+        try registry.save(batch, areTokensLocked: true)
+        return Step(removed: retired, isDone: ids.count < limit)
     }
 }

@@ -9,7 +9,7 @@ package struct Sweep: Sendable {
     package let kind: Retention.Kind
     let statement: @Sendable (_ limit: Int) -> PostgresQuery
 
-    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents]
+    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities]
 
     /// The brake on rejections looks back ten minutes.
     package static let outcomeCounts = Sweep(kind: .outcomeCounts) { limit in
@@ -42,6 +42,14 @@ package struct Sweep: Sendable {
             SELECT oldest.ctid FROM (SELECT ctid, id, at FROM notification_events ORDER BY id LIMIT \(limit)) AS oldest
             WHERE oldest.at < now() - interval '1 day'
                 AND oldest.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')))
+        """
+    }
+    /// Off the lock screen for long; kept a week for who asks what became of them.
+    package static let activities = Sweep(kind: .activities) { limit in
+        """
+        DELETE FROM activities WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM activities WHERE started_at < now() - interval '7 days'
+            ORDER BY started_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
         """
     }
     /// Only the mark: the token stays retired.

@@ -18,6 +18,8 @@ CREATE TABLE apps (
         CHECK (cardinality(event_stream) <= 3 AND event_stream <@ ARRAY['notifications', 'installations', 'device_receipts']),
     -- Whether the event stream or a webhook wants notifications' state changes. Every change of either keeps it right.
     reports_notifications boolean NOT NULL DEFAULT false,
+    -- At least this far apart are two updates of one Live Activity that count against the budget of the system.
+    activity_window_seconds integer NOT NULL DEFAULT 0 CHECK (activity_window_seconds BETWEEN 0 AND 3600),
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
@@ -130,6 +132,8 @@ CREATE INDEX tokens_by_installation ON tokens (app_id, installation);
 CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected';
 CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
 CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE quarantined_at IS NOT NULL;
+-- Update tokens of Live Activities: each is over twelve hours later.
+CREATE INDEX tokens_of_activities ON tokens (registered_at) WHERE state = 'active' AND purpose LIKE 'activity:%';
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
 -- Whether an app uses its sandbox.
 CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
@@ -265,6 +269,56 @@ FROM installation_history h LEFT JOIN LATERAL (
     WHERE o.app_id = h.app_id AND o.installation = h.installation AND o.id < h.id AND o.owner <> h.owner ORDER BY o.id DESC LIMIT 1
 ) AS before ON true
 WHERE h.owner IS NOT NULL AND h.event IN ('signed_out', 'deregistered') AND h.owner_epoch IS NOT NULL;
+
+-- MARK: Live Activities
+
+-- One Live Activity, by the id that the app and its backend call it. It belongs to one user, or to an installation without a user. Its
+-- update tokens are the tokens of purpose `activity:` and this id at the user's installations.
+CREATE TABLE activities (
+    app_id bigint NOT NULL REFERENCES apps,
+    id text NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 128),
+    owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
+    installation uuid,
+    attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
+    started_at timestamptz NOT NULL,
+    -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
+    reported_at timestamptz,
+    -- The person lets the app update its activities frequently, so updates need no window.
+    has_frequent_updates boolean NOT NULL DEFAULT false,
+    -- A sender ended it, or its user left.
+    ended_at timestamptz,
+    -- Of the newest state: when it becomes stale, and when it leaves the lock screen.
+    stale_at timestamptz,
+    dismissed_at timestamptz,
+    -- The newest state that was accepted, and its `timestamp` in UNIX seconds. An older one is never sent after it.
+    newest uuid,
+    newest_timestamp bigint,
+    is_waiting boolean NOT NULL DEFAULT false,
+    -- The notification whose pushes are under way; the newest one waits for its outcomes.
+    sending uuid,
+    -- An attempt of that notification failed: it is sent again later, and the newest one need not wait for it.
+    is_retrying boolean NOT NULL DEFAULT false,
+    -- The window of the last update ends then.
+    free_at timestamptz,
+    PRIMARY KEY (app_id, id),
+    CHECK (num_nonnulls(owner, installation) = 1)
+) WITH (
+    -- An update changes no indexed column.
+    fillfactor = 70
+);
+CREATE INDEX activities_by_owner ON activities (app_id, owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX activities_by_start ON activities (started_at);
+
+-- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
+-- live data with Live Activities").
+CREATE VIEW activity_records AS
+SELECT a.*, least(a.ended_at, a.started_at + interval '8 hours') AS ends_at,
+    CASE WHEN coalesce(a.dismissed_at, least(a.ended_at, a.started_at + interval '8 hours') + interval '4 hours') <= now() THEN 'dismissed'
+        WHEN least(a.ended_at, a.started_at + interval '8 hours') <= now() THEN 'ended'
+        WHEN a.reported_at IS NULL THEN 'starting'
+        WHEN a.stale_at <= now() THEN 'stale'
+        ELSE 'active' END AS state
+FROM activities a;
 
 -- The times of an erased user at installations whose history and receipts are still to be removed. The fence's transaction writes it, so
 -- that a call that was cut short can be repeated although the installation no longer names the user. Empty when no erasure is under way.
@@ -834,6 +888,12 @@ RETURN to_timestamp(('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigi
 CREATE FUNCTION first_id_at(moment timestamptz) RETURNS uuid
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+
+-- A new time-ordered id (RFC 9562 section 5.7).
+CREATE FUNCTION new_id() RETURNS uuid
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN overlay(overlay(gen_random_uuid()::text PLACING '7' FROM 15 FOR 1)
+    PLACING left(first_id_at(clock_timestamp())::text, 13) FROM 1 FOR 13)::uuid;
 
 -- `key` is the column by which a table is partitioned. Tables of one family have the same periods; a family has the name of its first
 -- table.

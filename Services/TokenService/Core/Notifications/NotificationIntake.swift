@@ -45,7 +45,7 @@ package struct NotificationIntake: Sendable {
         package var isReplay: Bool
     }
 
-    /// - Throws: ``BacklogFull``, ``IdempotencyMismatch``, ``IdempotencyInProgress``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
+    /// - Throws: ``BacklogFull``, ``ActivityExists``, ``IdempotencyMismatch``, ``IdempotencyInProgress``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
     ///   committed.
     package func accept(
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, trace: TraceContext, now: Int64
@@ -141,6 +141,7 @@ package struct NotificationIntake: Sendable {
         case .failure(let error): return .failure(error)
         case .success(.replay(let receipt)): return .success(Acceptance(receipt: receipt, isReplay: true))
         case .success(.mismatch): return .failure(IdempotencyMismatch())
+        case .success(.activityExists): return .failure(ActivityExists())
         case .success(.leftToFanOut):
             waits = notification.request.timing.isAtOnce && !submission.isHeld
             relay.signal()

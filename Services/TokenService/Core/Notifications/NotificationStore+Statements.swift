@@ -35,6 +35,11 @@ extension NotificationStore {
         """
     }
 
+    /// Of notifications that were refused after they had claimed their keys.
+    static func forgetKeys(of notifications: Set<PushID>) -> [PostgresQuery] {
+        notifications.isEmpty ? [] : ["DELETE FROM idempotency_records WHERE notification = ANY (\(notifications.sorted()))"]
+    }
+
     /// The earlier use of a key. A key that was first used in the first minutes of a day has two records, of the same notification.
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
@@ -149,7 +154,8 @@ extension NotificationStore {
             ), left_to_fan_out AS (
                 INSERT INTO fan_outs (notification, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at, free_from)
                 SELECT \(id), \(request.lane), \(target.kind), \(target.count)::bigint, \(target.tags?.description),
-                    \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime), due_at, due_at
+                    \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime),
+                    coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at), coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at)
                 FROM moment
             )
             INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
@@ -215,10 +221,16 @@ extension NotificationStore {
 extension NotificationRequest {
     /// One user's or installation's tokens, one payload, due now: the acceptance itself finds them. Fan-out finds any others.
     var isResolvedAtOnce: Bool {
-        guard target.user != nil || target.installation != nil else { return false }
-        return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersedeKey == nil
-            && receipts != .failures
+        switch target {
+        case .user, .installation: isOnePayload && timing.notBefore == nil && timing.localTime == nil && supersedeKey == nil
+        // It is not known, or over: no device has it.
+        case .activity: true
+        case .users, .installations, .tokens, .tags, .all: false
+        }
     }
+
+    /// Its deliveries have one payload, and each has a receipt.
+    var isOnePayload: Bool { content.variants.isEmpty && receipts != .failures }
 
     /// Every receipt if the sender named the addressees; counters for an audience, which is large or of unknown size.
     var keptReceipts: Receipts {
@@ -241,6 +253,8 @@ extension NotificationRequest.Target {
         case .tokens: .tokens
         case .tags: .tags
         case .all: .all
+        // A waiting update is addressed to the activity's owner.
+        case .activity: .user
         }
     }
 }

@@ -17,13 +17,20 @@ package struct NotificationStore {
         package let idempotency: IdempotencyKey?
         /// How long this process alone may publish it; zero if it cannot publish now.
         package let leaseSeconds: Double
+        /// An update of a Live Activity waits until then, UNIX milliseconds; nil: it does not.
+        let waitsUntil: Int64?
 
-        package init(notification: Notification, app: App, idempotency: IdempotencyKey?, leaseSeconds: Double) {
+        package init(
+            notification: Notification, app: App, idempotency: IdempotencyKey?, leaseSeconds: Double, waitsUntil: Int64? = nil
+        ) {
             self.notification = notification
             self.app = app
             self.idempotency = idempotency
             self.leaseSeconds = leaseSeconds
+            self.waitsUntil = waitsUntil
         }
+
+        var isResolvedAtOnce: Bool { waitsUntil == nil && notification.request.isResolvedAtOnce }
     }
 
     package enum Insertion: Equatable, Sendable {
@@ -34,6 +41,8 @@ package struct NotificationStore {
         /// The same request was accepted before.
         case replay(NotificationReceipt)
         case mismatch
+        /// The Live Activity that it starts exists. Nothing was written.
+        case activityExists
     }
 
     /// In the order of the items, no two of which may have the same idempotency key. Commits: no statement may follow in the transaction.
@@ -43,21 +52,24 @@ package struct NotificationStore {
         var resolved: [PushID: [PushJob.Delivery]] = [:]
         var fannedOut: Set<PushID> = []
         var names = DeliveryNames(.lowest)
-        let newcomers = items.filter(isFresh)
+        let activities = try ActivityAdmission(items.filter(isFresh), in: session)
+        let newcomers = activities.items
         var queries = Self.supersessionLocks(newcomers)
-        let resolvable = newcomers.filter(\.notification.request.isResolvedAtOnce)
-        for item in newcomers where !item.notification.request.isResolvedAtOnce {
+        let resolvable = newcomers.filter(\.isResolvedAtOnce)
+        for item in newcomers where !item.isResolvedAtOnce {
             fannedOut.insert(item.notification.id)
             let targets = Self.insertTargets(of: item)
             // The parts of a long list go one after another: a connection keeps a buffer as large as its largest pipeline.
             for part in targets.dropLast() { try session.execute(part) }
             queries += Self.insertForFanOut(item) + targets.suffix(1)
         }
+        let place = queries.count
         if !resolvable.isEmpty { queries.append(Self.insertResolved(resolvable)) }
+        queries += activities.writes
         let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
         let answers = try session.commit(with: queries)
-        if !resolvable.isEmpty, let rows = answers.last {
-            for row in rows {
+        if !resolvable.isEmpty {
+            for row in answers[place] {
                 let (id, place): (PushID, Int) = (try row["notification"], try row["place"])
                 guard try !row["is_fanned_out"] else {
                     fannedOut.insert(id)
@@ -70,7 +82,9 @@ package struct NotificationStore {
         }
         return zip(items, replays).map { item, replay in
             let id = item.notification.id
-            return replay ?? (fannedOut.contains(id) ? .leftToFanOut : .resolved(resolved[id] ?? []))
+            if let replay { return replay }
+            if activities.refused.contains(id) { return .activityExists }
+            return fannedOut.contains(id) ? .leftToFanOut : .resolved(resolved[id] ?? [])
         }
     }
 

@@ -25,6 +25,8 @@ package struct OutcomeApplication: Sendable {
         package var unbraked: [Int64] = []
         /// Tokens of the braked apps that had been retired and are in quarantine now.
         package var quarantined = 0
+        /// Updates of Live Activities whose turn it may be now.
+        package var released = 0
 
         fileprivate mutating func add(_ other: Effect) {
             finished.merge(other.finished, uniquingKeysWith: +)
@@ -37,6 +39,7 @@ package struct OutcomeApplication: Sendable {
             braked = other.braked.isEmpty ? braked : Set(braked + other.braked).sorted()
             unbraked = other.unbraked.isEmpty ? unbraked : Set(unbraked + other.unbraked).subtracting(braked).sorted()
             quarantined += other.quarantined
+            released += other.released
         }
     }
 
@@ -74,11 +77,12 @@ package struct OutcomeApplication: Sendable {
         }
     }
 
-    /// Rows are locked in one order everywhere: the apps' brakes, jobs, receipts, notifications, installations, tokens; each in ascending order
-    /// of its key.
+    /// Rows are locked in one order everywhere: the apps' brakes, Live Activities, jobs, receipts, notifications, installations, tokens; each
+    /// in ascending order of its key.
     private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         let origins = try store.origins(of: batch)
+        var turns = try ActivityTurns(of: origins, in: store.session)
         let attempts = OutcomeStore.known(batch.attempts, origins)
         let final = OutcomeStore.known(batch.final, origins)
         let throttled = OutcomeStore.known(batch.throttled, origins)
@@ -91,7 +95,9 @@ package struct OutcomeApplication: Sendable {
         var effect = Effect()
         effect.repeated = batch.reportedFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
-        effect.completedNotifications = try store.settleNotifications(finished, of: origins)
+        let completed = try store.settleNotifications(finished, of: origins)
+        effect.completedNotifications = completed.count
+        effect.released = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)
         effect.throttledInstallations = try store.throttle(throttled)
         try store.count(finished)

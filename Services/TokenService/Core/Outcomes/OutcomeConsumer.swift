@@ -23,6 +23,7 @@ package final class OutcomeConsumer: Service {
     let webhooks: WebhookSubscriptions
     let metrics: TokenServiceMetrics
     private let traces: Traces
+    private let relay: WakeUp
     let logger: Logger
     /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
     /// tried again beside the others.
@@ -31,7 +32,8 @@ package final class OutcomeConsumer: Service {
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
-        brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, traces: Traces, logger: Logger
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, traces: Traces, relay: WakeUp,
+        logger: Logger
     ) {
         self.received = received
         self.consumer = consumer
@@ -41,6 +43,7 @@ package final class OutcomeConsumer: Service {
         self.webhooks = webhooks
         self.metrics = metrics
         self.traces = traces
+        self.relay = relay
         self.logger = logger
     }
 
@@ -206,6 +209,7 @@ package final class OutcomeConsumer: Service {
 
     func report(_ effect: OutcomeApplication.Effect) {
         metrics.applied(effect)
+        if effect.released > 0 { relay.signal() }
         for app in brakes.note(braked: effect.braked, unbraked: effect.unbraked) {
             logger.error(
                 "Too many tokens are rejected: none is retired until it is clear whose fault that is",

@@ -29,6 +29,8 @@ package struct OutcomeStore {
         package let app: Int64
         /// A receipt for every delivery, or counters and receipts of all but plain acceptances.
         package let keepsAll: Bool
+        /// The Live Activity that it updates or ends.
+        package let activity: LiveActivity.Key?
     }
 
     /// The notifications of a batch that still exist.
@@ -39,10 +41,15 @@ package struct OutcomeStore {
         var origins: [PushID: Origin] = [:]
         let rows = try session.execute(
             """
-            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all
+            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all, n.purpose
             FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             """)
-        for row in rows { origins[try row["id"]] = Origin(app: try row["app_id"], keepsAll: try row["keeps_all"]) }
+        for row in rows {
+            let (app, purpose): (Int64, Purpose) = (try row["app_id"], try row["purpose"])
+            var activity: LiveActivity.Key?
+            if case .activity(let id) = purpose { activity = LiveActivity.Key(app: app, id: id) }
+            origins[try row["id"]] = Origin(app: app, keepsAll: try row["keeps_all"], activity: activity)
+        }
         return origins
     }
 
@@ -80,9 +87,9 @@ package struct OutcomeStore {
         }
     }
 
-    /// - Returns: how many notifications have all their outcomes now.
-    package func settleNotifications(_ finished: [Finished], of origins: [PushID: Origin]) throws -> Int {
-        guard !finished.isEmpty else { return 0 }
+    /// - Returns: the notifications that have all their outcomes now.
+    package func settleNotifications(_ finished: [Finished], of origins: [PushID: Origin]) throws -> [PushID] {
+        guard !finished.isEmpty else { return [] }
         let counts = Tally(finished.lazy.map(\.notification)).counts
         let ids = counts.keys.sorted()
         // Counters know no tokens: there an erased one counts as any other.
@@ -92,7 +99,7 @@ package struct OutcomeStore {
             """
             SELECT FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
             """)
-        let settled: [Bool] = try session.execute(
+        let rows = try session.execute(
             """
             UPDATE notifications n SET pending = n.pending - e.count, total = n.total - e.erased,
                 -- While fan-out makes its jobs more may come, and its last step completes it.
@@ -102,10 +109,9 @@ package struct OutcomeStore {
             FROM unnest(\(ids)::uuid[], \(ids.map { counts[$0] ?? 0 })::bigint[], \(ids.map { erased[$0] ?? 0 })::bigint[],
                     \(ids.map { unsent.contains($0) })::bool[])
                 AS e (id, count, erased, is_unsent)
-            WHERE n.id = e.id RETURNING n.pending = 0 AND n.state <> 'expanding' AS is_settled
-            """
-        ).column("is_settled")
-        return settled.count { $0 }
+            WHERE n.id = e.id RETURNING n.id, n.pending = 0 AND n.state <> 'expanding' AS is_settled
+            """)
+        return try rows.compactMap { row in try row["is_settled"] ? try row["id"] : nil }
     }
 
     /// Adds to the apps' counts per minute, which the brakes use.

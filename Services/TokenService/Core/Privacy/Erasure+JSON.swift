@@ -35,5 +35,6 @@ extension Erasure {
             .required("deliveries", .count) { $0.receipts.deliveries },
             .required("idempotency_records", .count) { $0.receipts.idempotencyRecords },
             .required("quiet_hours", .count) { $0.quietHours },
+            .required("activities", .count) { $0.activities },
         ])
 }

@@ -31,6 +31,7 @@ package struct Erasure: Sendable {
         package var history = 0
         package var receipts = ReceiptRemoval.Count()
         package var quietHours = 0
+        package var activities = 0
     }
 
     /// - Throws: `PostgresError`; the steps until then stay done.
@@ -40,6 +41,7 @@ package struct Erasure: Sendable {
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
         // Not before the fences: without quiet hours, a push that waits for their end would be due.
         result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
+        result.activities = try await pool.session { session in try ActivityStore(session: session).remove(of: user, app: app) }
         try await removeNotifications(user: user, app: app, into: &result)
         try await leaveLists(into: &result) { session, cursor in
             try ErasureStore(session, app: app, user: user).leaveUserLists(after: cursor)

@@ -21,9 +21,12 @@ package struct UserExport: Sendable {
     @concurrent func write(
         user: String, app: App, first: UserExportStore.Page, to writer: inout any ResponseBodyWriter
     ) async throws {
-        let quietHours = try await pool.session { session in try UserExportStore(session, app: app, user: user).quietHours() }
+        let (quietHours, activities) = try await pool.session { session in
+            let store = UserExportStore(session, app: app, user: user)
+            return (try store.quietHours(), try store.activities())
+        }
         var head = JSONWriter()
-        Self.head.write((app.slug, user, quietHours), &head)
+        Self.head.write((app.slug, user, quietHours, activities), &head)
         try await writer.write(ByteBuffer(bytes: head.bytes.dropLast()))
         try await list("installations", from: first, to: &writer) { cursor in
             try await installations(user: user, app: app, after: cursor)
@@ -121,10 +124,13 @@ extension UserExport {
 
     private static let head = ResponseSchema.object(nil, headFields)
 
-    private static let headFields: [ResponseSchema<(app: AppSlug, user: String, quietHours: QuietHours?)>.Field] = [
+    private typealias Head = (app: AppSlug, user: String, quietHours: QuietHours?, activities: [ActivityRecord])
+
+    private static let headFields: [ResponseSchema<Head>.Field] = [
         .required("app", .slug) { $0.app },
         .required("user", .text(.user)) { $0.user },
         .required("exported_at", .time) { _ in UnixTime.milliseconds() },
         .optional("quiet_hours", QuietHours.response) { $0.quietHours },
+        .required("activities", .array(ActivityRecord.response), "Live Activities of the last seven days, at most 1000.") { $0.activities },
     ]
 }

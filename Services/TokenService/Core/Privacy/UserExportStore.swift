@@ -92,6 +92,10 @@ struct UserExportStore {
         return page
     }
 
+    func activities() throws -> [ActivityRecord] {
+        try ActivityStore(session: session).records(of: ActivityList(user: user), app: app, after: "", limit: 1000)
+    }
+
     func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }
 
     /// In the order of ``notificationLists(after:)``.

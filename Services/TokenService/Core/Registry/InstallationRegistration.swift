@@ -186,11 +186,15 @@ extension RegistryStore {
                 app: app, installations: Array(Set(requests.map(\.installation.id))), tokens: Array(Set(requests.flatMap(\.tokens))),
                 users: requests.compactMap(\.onlyInstallationOf))
         }
+        var activities = try ActivityReports(requests, in: session)
         let loaded = try load(scopes, locking: RegistryLock.unique(requests.flatMap(\.locks)))
         let (batch, results) = try apply(loaded.batch) { batch in
             requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
         }
-        let written = try save(batch)
+        let reports = zip(requests, results).compactMap { request, result in
+            (try? result.get()).flatMap { _ in request.change.activityReport.map { (app: request.app, report: $0) } }
+        }
+        let written = try save(batch, also: activities.writes(reports, batch: batch))
         return zip(requests, results).map { request, result in
             result.flatMap { result in
                 guard let record = result.record else { return .failure(CorruptRow(table: "installations")) }

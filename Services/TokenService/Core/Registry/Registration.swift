@@ -53,6 +53,9 @@ package struct ActivityReport: Sendable {
     /// Its present update token; nil if the activity is over.
     package var token: RegisteredToken?
     package var expectedOwner: ExpectedOwner
+    package var attributesType: String?
+    /// Whether the person lets the app update its activities frequently; nil: not said.
+    package var hasFrequentUpdates: Bool?
 }
 
 /// One token of a registration. No two of a registration have the same environment and purpose.

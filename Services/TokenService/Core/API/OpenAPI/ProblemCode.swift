@@ -25,6 +25,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case notFound = "not_found"
     case methodNotAllowed = "method_not_allowed"
     case bodyTimeout = "body_timeout"
+    case activityExists = "activity_exists"
     case appDiffers = "app_differs"
     case environmentInUse = "environment_in_use"
     case keyNotLive = "key_not_live"
@@ -147,6 +148,10 @@ extension ProblemCode {
         case .headersTooLarge:
             ProblemKind(431, "Header fields too large", "The header fields are too many or too long; the connection is closed.")
         case .overloaded: .unavailable("More is being worked on than can be answered soon; refused at once instead of slowly.")
+        case .activityExists:
+            ProblemKind(
+                409, "The Live Activity exists",
+                "A start names an activity that exists and is not over; nothing was accepted. Update or end it, or start another id.")
         case .appDiffers: ProblemKind(409, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
         case .ownerMismatch:
             ProblemKind(409, "Another user is signed in", "The installation's user is not `expected_user`; nothing was changed.")

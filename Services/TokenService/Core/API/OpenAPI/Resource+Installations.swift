@@ -44,7 +44,7 @@ extension Resource {
         .reportActivity, "reportActivity", "Report the update token of a Live Activity",
         """
         At the activity's start, and whenever iOS gives it another token. Activities do not take each other's place: each has a token of its \
-        own, and `activity` in a notification names it. Another user's sign-in stops what is queued for the activity, as for any token.
+        own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
         """,
         request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
         problems: [.ownerMismatch])

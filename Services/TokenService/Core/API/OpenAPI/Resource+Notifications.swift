@@ -35,7 +35,7 @@ extension Resource {
         ])
 
     private static let sendProblems: [ProblemCode] = [
-        .idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull,
+        .activityExists, .idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull,
     ]
 
     private static let sendBatch = Operation(

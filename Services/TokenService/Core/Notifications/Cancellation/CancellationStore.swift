@@ -101,6 +101,27 @@ package struct CancellationStore {
         """
     }
 
+    /// Ends these notifications for a newer one, as far as they have not ended. No job of theirs waits for a moment, and the control stream
+    /// need not hear of one without a job.
+    static func supersede(_ notifications: [PushID]) -> [PostgresQuery] {
+        guard !notifications.isEmpty else { return [] }
+        return [
+            """
+            WITH older AS (
+                SELECT n.id FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+                WHERE n.completed_at IS NULL AND n.state <> 'cancelled' ORDER BY n.id FOR NO KEY UPDATE OF n
+            ), stopped AS (
+                UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
+                FROM older WHERE n.id = older.id RETURNING n.id, n.jobs
+            ), no_more_jobs AS (
+                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s WHERE f.notification = s.id AND f.free_from IS NOT NULL
+            )
+            INSERT INTO cancellations (notification, at, reason, published_at)
+            SELECT id, now(), 'superseded', CASE WHEN jobs = 0 THEN now() END FROM stopped
+            """
+        ]
+    }
+
     /// A statement of its own, so that it sees the jobs of a fan-out that the statement before had to wait for.
     static func hastenSuperseded(_ older: NotificationStore.Supersession) -> PostgresQuery {
         """

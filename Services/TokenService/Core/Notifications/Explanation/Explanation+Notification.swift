@@ -30,6 +30,7 @@ extension ExplanationFacts.Notification {
         switch target {
         case .user, .users: !namesUser
         case .installation, .installations, .tokens, .tags, .all: false
+        case .activity: true
         }
     }
 
@@ -37,6 +38,7 @@ extension ExplanationFacts.Notification {
         let others =
             switch target {
             case .users(let count): "a list of \(count) users without \(user)"
+            case .activity(let id): "the Live Activity \(id), which was not known or over"
             default: "another user"
             }
         return Explanation.Step(at: acceptedAt, what: .notAddressed, why: "It is addressed to \(others).")
@@ -78,7 +80,9 @@ extension ExplanationFacts.Notification {
                 Explanation.Step(
                     at: cancelledAt, what: isSuperseded ? .superseded : .cancelled,
                     why: isSuperseded
-                        ? "A newer notification with the same supersede key stopped it: nothing more of it is sent."
+                        ? isOfActivity
+                            ? "A newer state of the same Live Activity took its place: nothing more of it is sent."
+                            : "A newer notification with the same supersede key stopped it: nothing more of it is sent."
                         : "It was cancelled: nothing more of it is sent."))
         } else if state == .expired || expiresAt <= now && completedAt == nil {
             steps.append(Explanation.Step(at: expiresAt, what: .expired, why: "It expired: nothing more of it is sent."))
@@ -92,6 +96,8 @@ extension ExplanationFacts.Notification {
         return steps
     }
 
+    private var isOfActivity: Bool { if case .activity = purpose { true } else { false } }
+
     private var audience: String {
         switch target {
         case .user(let name): "the user \(name)"
@@ -101,6 +107,7 @@ extension ExplanationFacts.Notification {
         case .tokens(let count): "a list of \(count) tokens"
         case .tags(let expression): "installations with tags \(expression)"
         case .all: "every installation of the app"
+        case .activity(let id): "the Live Activity \(id)"
         }
     }
 }

@@ -77,6 +77,8 @@ extension NotificationAddress {
             self = .user(user)
         } else if let installation: PushID = try row["target_installation"] {
             self = .installation(installation)
+        } else if case .activity(let id) = try row["purpose"] as Purpose {
+            self = .activity(id)
         } else {
             let kind: Kind = try row["target"]
             switch kind {
@@ -85,7 +87,7 @@ extension NotificationAddress {
             case .tokens: self = .tokens(try row["entries"])
             case .tags: self = .tags(try row["tags"])
             case .all: self = .all
-            case .user, .installation: throw CorruptRow(table: "fan_outs")
+            case .user, .installation, .activity: throw CorruptRow(table: "fan_outs")
             }
         }
     }

@@ -55,9 +55,11 @@ package enum NotificationAddress: Equatable, Sendable {
     /// The expression's canonical text.
     case tags(String)
     case all
+    /// A Live Activity that was not known, or was over.
+    case activity(String)
 
     package enum Kind: String, CaseIterable, Sendable {
-        case user, users, installation, installations, tokens, tags, all
+        case user, users, installation, installations, tokens, tags, all, activity
     }
 
     package var kind: Kind {
@@ -69,6 +71,7 @@ package enum NotificationAddress: Equatable, Sendable {
         case .tokens: .tokens
         case .tags: .tags
         case .all: .all
+        case .activity: .activity
         }
     }
 
@@ -82,12 +85,15 @@ package enum NotificationAddress: Equatable, Sendable {
             .optional("tags", .text(.string().example("ios-17 AND NOT muted")), "The expression.") {
                 if case .tags(let expression) = $0 { expression } else { nil }
             },
+            .optional("activity", .text(.string(Purpose.maximumNameBytes)), "A Live Activity that was not known, or was over.") {
+                if case .activity(let id) = $0 { id } else { nil }
+            },
         ])
 
     private var count: Int? {
         switch self {
         case .users(let count), .installations(let count), .tokens(let count): count
-        case .user, .installation, .tags, .all: nil
+        case .user, .installation, .tags, .all, .activity: nil
         }
     }
 }

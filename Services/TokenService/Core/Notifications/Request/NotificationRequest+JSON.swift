@@ -21,7 +21,8 @@ extension NotificationRequest {
         // A local time may have passed in some zones before the request is made; their deliveries are sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
-        let purpose = body.purpose(of: pushType, drafts)
+        let activity = body.activityChange(of: pushType, to: target, drafts)
+        let purpose = body.purpose(of: pushType, activity: activity, drafts)
         let deviceReceipts = body.deviceReceipts(with: pushType)
         if let pushType { drafts.forEach { $0.check(as: pushType, namesJob: deviceReceipts, body.problems) } }
         let priority = body.priority(for: pushType)
@@ -37,13 +38,15 @@ extension NotificationRequest {
         guard body.problems.isEmpty, let target, let pushType, let purpose, let due, let expiry, let lane,
             let content = NotificationContent(drafts)
         else { return nil }
-        let startsActivity = drafts.contains { $0.aps?["event"]?.stringValue == "start" }
+        let startsActivity = drafts.contains { $0.event == .start }
+        // Priority 10 counts against the system's budget.
+        let standardPriority = pushType == .liveactivity && !startsActivity ? 5 : pushType.defaultPriority
         self.init(
-            target: target, pushType: pushType, purpose: purpose, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
+            target: target, pushType: pushType, purpose: purpose, priority: priority ?? standardPriority, collapseID: collapseID,
             apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiry.at / 1000), expiresAt: expiry.at,
             timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane,
             onUnknown: onUnknown ?? .standard(for: pushType, startsActivity: startsActivity),
-            supersedeKey: supersedeKey, receipts: receipts, deviceReceipts: deviceReceipts, content: content)
+            supersedeKey: supersedeKey, receipts: receipts, deviceReceipts: deviceReceipts, content: content, activity: activity)
         warnings = RequestWarnings(request: self, drafts: drafts, due: due, expiry: expiry, now: now).list()
     }
 }
@@ -88,25 +91,55 @@ extension JSONObjectReader {
         return stated ?? .derived(from: target, type)
     }
 
-    /// The tokens of a Live Activity: a start goes to those of the attributes type, which the payload names; an update and an end to that of
-    /// the activity, which the request names.
-    fileprivate mutating func purpose(of type: PushType?, _ drafts: [ContentDraft]) -> Purpose? {
-        let activity = name("activity", maximumBytes: Purpose.maximumNameBytes)
+    /// The tokens of a Live Activity: a start goes to those of the attributes type, which the payload names; an update and an end to those of
+    /// the activity, which the target names.
+    fileprivate mutating func purpose(of type: PushType?, activity: ActivityChange?, _ drafts: [ContentDraft]) -> Purpose? {
         guard let type else { return nil }
+        guard type == .liveactivity else { return type.purpose }
+        if let activity, activity.event != .start { return .activity(id: activity.id) }
+        let types = Set(drafts.map(\.startedType))
+        if types.count > 1 { problem("locales", "conflict", "every locale starts the same attributes type") }
+        return (types.first ?? nil).map { .activityStart(type: $0) }
+    }
+
+    /// A start may name its activity, beside the user or the installation that it goes to. An update and an end go to an activity.
+    fileprivate mutating func activityChange(
+        of type: PushType?, to target: NotificationRequest.Target?, _ drafts: [ContentDraft]
+    ) -> ActivityChange? {
+        let named = has("activity") ? activityID("activity") : nil
+        guard let type, let target else { return nil }
         guard type == .liveactivity else {
-            if activity != nil { problem("activity", "not_allowed", "only with push type liveactivity") }
-            return type.purpose
+            if has("activity") { problem("activity", "not_allowed", "only with push type liveactivity") }
+            if case .activity = target { problem("to", step: "/activity", "not_allowed", "only with push type liveactivity") }
+            return nil
         }
-        let purposes = drafts.map { $0.startedType.map { Purpose.activityStart(type: $0) } ?? activity.map { .activity(id: $0) } }
-        if activity == nil, drafts.contains(where: \.changesActivity) {
-            problem("activity", "missing", "the id of the Live Activity, with event update and end")
-        } else if Set(purposes).count > 1 {
-            problem("locales", "conflict", "every locale starts the same attributes type, or none starts an activity")
-        } else if activity != nil, case .activityStart = purposes.first ?? nil {
-            problem(
-                "activity", "not_allowed", "only with event update and end: a start goes to the devices that can start its attributes_type")
+        let events = Set(drafts.compactMap(\.event))
+        guard events.count <= 1 else {
+            problem("locales", "conflict", "every locale has the same event")
+            return nil
         }
-        return purposes.first ?? nil
+        guard let event = events.first, let draft = drafts.first else { return nil }
+        if case .activity(let id) = target {
+            if event == .start {
+                problem("to", step: "/activity", "not_allowed", "a start goes to a user, and names its activity beside that")
+            }
+            if named != nil { problem("activity", "not_allowed", "only with event start: the target names the activity") }
+            for key in ["not_before", "local_time", "supersede_key"] where has(key) {
+                problem(key, "not_allowed", "an activity's states go at once, and a newer one supersedes an older one")
+            }
+            return ActivityChange(draft, id: id, event: event)
+        }
+        guard event == .start else {
+            problem("to", "not_allowed", "an update and an end go to an activity: {\"activity\": \"its id\"}")
+            return nil
+        }
+        guard let named else { return nil }
+        switch target {
+        case .user, .installation: return ActivityChange(draft, id: named, event: event)
+        case .users, .installations, .tokens, .tags, .all, .activity:
+            problem("activity", "not_allowed", "only with a start to one user or one installation, whose activity it is")
+            return nil
+        }
     }
 
     /// Other pushes show nothing that a device could report.
@@ -121,9 +154,31 @@ extension JSONObjectReader {
         guard key != nil, let target else { return key }
         switch target {
         case .user, .installation: break
+        // The field is refused there with the others that make no sense.
+        case .activity: break
         case .users, .installations, .tokens, .tags, .all:
             problem("supersede_key", "not_allowed", "only with a notification to one user or one installation")
         }
         return key
+    }
+}
+
+extension JSONObjectReader {
+    /// An activity's id: ``Purpose/isName(_:)``.
+    mutating func activityID(_ key: String) -> String? {
+        guard let id = string(key, maximumBytes: Purpose.maximumNameBytes) else { return nil }
+        if Purpose.isName(id) { return id }
+        problem(key, "invalid_character", "1 to \(Purpose.maximumNameBytes) bytes without control characters")
+        return nil
+    }
+}
+
+extension ActivityChange {
+    fileprivate init(_ draft: ContentDraft, id: String, event: Event) {
+        let aps = draft.aps
+        func seconds(_ key: String) -> Int64? { aps?[key]?.numberValue.flatMap { Int64(exactly: $0.rounded(.down)) } }
+        self.init(
+            id: id, event: event, timestamp: seconds("timestamp") ?? 0, staleDate: seconds("stale-date"),
+            dismissalDate: seconds("dismissal-date"), attributesType: draft.startedType)
     }
 }

@@ -14,7 +14,7 @@ extension NotificationRequest.Target {
     var namesUsers: Bool {
         switch self {
         case .user, .users: true
-        case .installation, .installations, .tokens, .tags, .all: false
+        case .installation, .installations, .tokens, .tags, .all, .activity: false
         }
     }
 }
@@ -24,6 +24,7 @@ extension Lane {
     package static func derived(from target: NotificationRequest.Target, _ type: PushType) -> Lane {
         switch target {
         case .user, .installation: type == .background ? .soon : .now
+        case .activity: .now
         case .users, .installations, .tokens: target.isLong ? .bulk : .soon
         case .tags, .all: .bulk
         }

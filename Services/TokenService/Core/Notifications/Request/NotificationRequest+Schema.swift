@@ -20,7 +20,7 @@ extension NotificationRequest {
             "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity."),
         .omissible(
             "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
-            "The app's id of a Live Activity, with event update and end. A start has none: it goes by `attributes_type`."),
+            "With event start to one user or installation: the id of the Live Activity, under which updates and ends address it."),
         .omissible("priority", .numbers([10, 5, 1]), "Which ones are allowed depends on the push type."),
         .omissible(
             "collapse_id", .string(64).example("order-4711"),
@@ -91,6 +91,13 @@ extension NotificationRequest {
                         100 tags.
                         """
                     )
+                ]),
+            .request(
+                "ActivityTarget",
+                [
+                    .required(
+                        "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
+                        "The devices that have this Live Activity; only with event update and end.")
                 ]),
             .request("AllTarget", [.required("all", .boolean.example(true), "Every installation of the app; true.")])))
 

@@ -10,7 +10,7 @@ extension NotificationRequest.Target {
     /// Nil for tags and for the whole app: fan-out finds these targets among the app's installations.
     var count: Int? {
         switch self {
-        case .user, .installation: 1
+        case .user, .installation, .activity: 1
         case .users(let users): users.count
         case .installations(let installations): installations.count
         case .tokens(let tokens): tokens.count
@@ -27,10 +27,11 @@ extension JSONObjectReader {
     /// - Parameter isUpload: Only users and installations, and more of them.
     mutating func target(isUpload: Bool) -> NotificationRequest.Target? {
         guard var to = object("to") else { return nil }
-        let stated = ["user", "users", "installation", "installations", "tokens", "tags", "all"].filter { to.optionalValue($0) != nil }
+        let kinds = ["user", "users", "installation", "installations", "tokens", "tags", "all", "activity"]
+        let stated = kinds.filter { to.optionalValue($0) != nil }
         to.finish()
         guard stated.count == 1 else {
-            problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags and all")
+            problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags, all and activity")
             return nil
         }
         guard !isUpload || stated[0] == "users" || stated[0] == "installations" else {
@@ -45,6 +46,7 @@ extension JSONObjectReader {
         case "installations": return to.installations(maximum).map { .installations($0) }
         case "tokens": return to.deviceTokens().map { .tokens($0) }
         case "tags": return to.tagExpression().map { .tags($0) }
+        case "activity": return to.activityID("activity").map { .activity($0) }
         default: return to.everybody()
         }
     }

@@ -22,6 +22,8 @@ package struct NotificationRequest: Equatable, Sendable {
     /// Whether devices report what becomes of it.
     package var deviceReceipts = false
     package var content: NotificationContent
+    /// What it does to a Live Activity that it names.
+    package var activity: ActivityChange?
     /// Legal but doubtful parts of the request; the answer shows them to the sender.
     package var warnings: [NotificationWarning] = []
 
@@ -34,6 +36,8 @@ package struct NotificationRequest: Equatable, Sendable {
         case tokens([DeviceToken])
         case tags(TagExpression)
         case all
+        /// Every device that has this Live Activity of one user.
+        case activity(String)
     }
 
     /// When.

@@ -17,7 +17,7 @@ package struct AudienceCount {
         var estimate = AudienceEstimate(devices: [:], deliveries: 0, displays: [:], isLowerBound: false)
         var counted = 0
         // The reason `more` means that not every device was read.
-        for row in try session.execute(query(for: request)) {
+        for row in try session.execute(try query(for: request)) {
             let (name, devices, tokens): (String, Int, Int) = (try row["reason"], try row["devices"], try row["tokens"])
             guard name != "more" else {
                 estimate.isLowerBound = true
@@ -35,7 +35,7 @@ package struct AudienceCount {
     }
 
     /// - Returns: a row for each reason and permission.
-    private func query(for request: NotificationRequest) -> PostgresQuery {
+    private func query(for request: NotificationRequest) throws -> PostgresQuery {
         switch request.target {
         case .user(let name): users([name], for: request)
         case .users(let names): users(names, for: request)
@@ -43,6 +43,12 @@ package struct AudienceCount {
         case .installations(let ids): installations(ids, for: request)
         case .tokens(let tokens): self.tokens(tokens.map(\.bytes), for: request)
         case .all: first(matching: nil, for: request)
+        case .activity(let id):
+            switch try ActivityStore(session: session).owner(of: LiveActivity.Key(app: app.id, id: id)) {
+            case .user(let name): users([name], for: request)
+            case .installation(let id): installations([id], for: request)
+            case nil: users([], for: request)
+            }
         case .tags(let expression):
             if let needed = expression.neededTags {
                 tagged(needed, matching: expression.searchText, for: request)
@@ -167,7 +173,7 @@ package struct AudienceCount {
                     WHERE app_id = \(app.id) AND target_installation = \(id) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
                 """
             ).only()["recent"]
-        case .users, .installations, .tokens, .tags, .all: 0
+        case .users, .installations, .tokens, .tags, .all, .activity: 0
         }
     }
 }

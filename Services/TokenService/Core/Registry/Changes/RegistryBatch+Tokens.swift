@@ -10,6 +10,7 @@ extension RegistryBatch {
             switch change {
             case .retire(let token, let reason, let moment, let environment, let answer):
                 retire(token, reason, registeredUntil: moment, in: environment, answer)
+            case .retireActivity(let token, let moment): retireActivity(token, registeredUntil: moment)
             case .prove(let token, let environment): prove(token, in: environment)
             case .correct(let token, let environment, let answer): correct(token, to: environment, answer)
             case .quarantine(let token): quarantine(token)
@@ -34,6 +35,16 @@ extension RegistryBatch {
             $0.reason = answer.reason
             $0.apnsTimestamp = answer.timestamp.flatMap { Self.storableMoments.contains($0) ? $0 : nil }
         }
+        return true
+    }
+
+    private mutating func retireActivity(_ id: Int64, registeredUntil moment: Int64) -> Bool {
+        guard let index = index(ofToken: id), tokens[index].isActive, tokens[index].registeredAt <= moment,
+            case .activity = tokens[index].purpose
+        else { return false }
+        tokens[index].retire(.removed, at: now)
+        let token = tokens[index]
+        record(.tokenRemoved, token.holder) { $0.token = token.historical }
         return true
     }
 

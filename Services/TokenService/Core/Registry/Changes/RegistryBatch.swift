@@ -54,7 +54,7 @@ package struct RegistryBatch {
         case .markStale(let ids, let moment): return markStale(ids, of: app.id, unseenSince: moment)
         case .removeStale(let ids, let moment): return removeStale(ids, of: app.id, unseenSince: moment)
         case .erase(let user, let ids, let left): return erase(user, ids, left: left, of: app.id)
-        case .retire, .prove, .correct, .quarantine, .restore: return apply(toToken: change)
+        case .retire, .retireActivity, .prove, .correct, .quarantine, .restore: return apply(toToken: change)
         }
     }
 

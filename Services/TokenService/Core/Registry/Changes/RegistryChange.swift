@@ -26,6 +26,8 @@ package enum RegistryChange: Sendable {
     ///   - in: A token that is registered for another one stays; nil if APNs was asked in both.
     case retire(
         token: Int64, TokenState.RetiredReason, registeredUntil: Int64, in: APNsEnvironment?, answer: OutcomeEvent.Delivery)
+    /// The update token of a Live Activity that must be off the lock screen, unless it was registered later (UNIX milliseconds).
+    case retireActivity(token: Int64, registeredUntil: Int64)
     /// APNs accepts the token in this environment.
     case prove(token: Int64, in: APNsEnvironment)
     /// APNs accepts the token in this environment, having refused it in the one that it is registered for.

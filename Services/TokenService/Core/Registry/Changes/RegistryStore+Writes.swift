@@ -26,8 +26,10 @@ extension RegistryStore {
         let moves = batch.gainedPredecessors.sorted().flatMap { key in (batch.predecessors[key] ?? []).sorted().map { (key, $0) } }
         if !moves.isEmpty { queries.append(Self.insertMoves(moves, at: batch.now)) }
         if !batch.history.isEmpty { queries.append(HistoryStore.append(batch.history)) }
+        // What the Live Activities of the users that left show disappears.
+        queries += ActivityEnd.insert(fenced.map { ActivityEnd.Place(installation: $0) }) + also
         guard !queries.isEmpty else { return [:] }
-        let answers = try session.commit(with: queries + also)
+        let answers = try session.commit(with: queries)
         guard !fenced.isEmpty else { return [:] }
         return Dictionary(uniqueKeysWithValues: try answers[place].map { row in (try InstallationKey(row), try Fence(row)) })
     }

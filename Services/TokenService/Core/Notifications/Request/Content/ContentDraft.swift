@@ -16,12 +16,12 @@ struct ContentDraft {
 
     var aps: JSONValue? { value["aps"] }
 
-    /// Whether it updates or ends a Live Activity.
-    var changesActivity: Bool { ["update", "end"].contains(aps?["event"]?.stringValue) }
+    /// What it does to a Live Activity, if anything.
+    var event: ActivityChange.Event? { aps?["event"]?.stringValue.flatMap { ActivityChange.Event(rawValue: $0) } }
 
     /// The attributes type of the Live Activity that it starts, if it starts one.
     var startedType: String? {
-        aps?["event"]?.stringValue == "start" ? aps?["attributes-type"]?.stringValue.flatMap { Purpose.isName($0) ? $0 : nil } : nil
+        event == .start ? aps?["attributes-type"]?.stringValue.flatMap { Purpose.isName($0) ? $0 : nil } : nil
     }
 }
 

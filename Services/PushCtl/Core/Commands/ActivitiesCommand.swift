@@ -1,0 +1,125 @@
+import ArgumentParser
+import PushAPI
+import StrictJSON
+
+struct ActivitiesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "activities", abstract: "See Live Activities, update them and end them.",
+        discussion: """
+            A start is a notification to a user: 'pushctl send --file'. List and show need a key with the scope read, update and end one with \
+            the scope send.
+            """, subcommands: [List.self, Show.self, Update.self, End.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the Live Activities of the last seven days, by id.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "The app.") var app: String
+        @Option(help: "Only this user's.") var user: String?
+        @Option(help: "starting, active, stale, ended or dismissed.") var state: String?
+        @Option(help: "How many to show at most.") var limit = 100
+
+        func validate() throws {
+            guard limit > 0 else { throw ValidationError("--limit must be at least 1") }
+        }
+
+        func run() async throws {
+            let found = try await connection.withClient { client in
+                try await client.pages(
+                    "/v1/apps/\(app.percentEncoded)/activities", [("user", user), ("state", state)], of: "activities", limit: limit)
+            }
+            try output.show(found, as: "activities", activityTable(found.rows))
+        }
+    }
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show one Live Activity.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "The app.") var app: String
+        @Argument(help: "The activity's id.") var id: String
+
+        func run() async throws {
+            let activity = try await connection.withClient { client in
+                try await client.get("/v1/apps/\(app.percentEncoded)/activities/\(id.percentEncoded)")
+            }
+            try output.show(activity, activityTable([activity]))
+        }
+    }
+
+    struct Update: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show another state on the lock screen.",
+            discussion: "A newer update replaces one that still waits. Priority 10 counts against a budget of the system; 5 does not.")
+        @OptionGroup var change: ActivityChangeOptions
+        @Option(help: "Seconds from now after which the state is stale.") var staleSeconds: Int?
+        @Option(help: "5 or 10.") var priority: Int?
+
+        func run() async throws {
+            try await change.send(event: "update", priority: priority) { content in
+                if let staleSeconds { content.field("stale_date", moment(after: staleSeconds)) }
+            }
+        }
+    }
+
+    struct End: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End a Live Activity.",
+            discussion: "The lock screen shows the last state for up to four hours, or until it is dismissed.")
+        @OptionGroup var change: ActivityChangeOptions
+        @Option(help: "Seconds from now after which it leaves the lock screen; 0: at once.") var dismissSeconds: Int?
+
+        func run() async throws {
+            try await change.send(event: "end", priority: nil) { content in
+                if let dismissSeconds { content.field("dismissal_date", moment(after: dismissSeconds)) }
+            }
+        }
+    }
+}
+
+/// The common options of an update and an end.
+struct ActivityChangeOptions: ParsableArguments {
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "The app.") var app: String
+    @Argument(help: "The activity's id.") var id: String
+    @Option(help: "The content state, a JSON object in the app's own shape.") var state: String?
+    @Option(help: "The same key again sends nothing new and gives the same answer.") var idempotencyKey: String?
+
+    /// - Parameter more: Writes further fields of `content`.
+    func send(event: String, priority: Int?, _ more: (inout JSONWriter) -> Void) async throws {
+        let state = try state.map { text in
+            guard let value = try? JSONValue.parse(Array(text.utf8)), value.objectValue != nil else {
+                throw CommandFailure("--state is not a JSON object")
+            }
+            return Array(text.utf8)
+        }
+        guard event == "end" || state != nil else { throw CommandFailure("--state is missing: the content state to show") }
+        let request = JSONWriter.object { request in
+            request.object("to") { $0.field("activity", id) }
+            request.object("content") { content in
+                content.field("event", event)
+                if let state { content.field("content_state", raw: state) }
+                more(&content)
+            }
+            request.field("priority", priority)
+        }
+        let accepted = try await connection.withClient { client in
+            try await client.tree(
+                .init(.post, "/v1/apps/\(app.percentEncoded)/notifications", json: request, idempotencyKey: idempotencyKey))
+        }
+        try output.show(accepted, receiptLine(accepted))
+        for warning in accepted["warnings"]?.arrayValue ?? [] { StandardError.write("\(warningLine(warning))\n") }
+    }
+}
+
+private func activityTable(_ activities: [JSONValue]) -> String {
+    var table = Table("ID", "STATE", "USER", "TYPE", "STARTED", "ENDS", "NEWEST", "WAITING")
+    for activity in activities {
+        func text(_ field: String) -> String { activity[field]?.stringValue ?? "-" }
+        table.add(
+            text("id"), text("state"), text("user"), text("attributes_type"), text("started_at"), text("ends_at"), text("newest"),
+            activity["waiting"]?.boolValue == true ? "yes" : "no")
+    }
+    return table.description
+}

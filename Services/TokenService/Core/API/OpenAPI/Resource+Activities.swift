@@ -1,0 +1,17 @@
+import PushModel
+
+extension Resource {
+    static let activities = Resource(
+        "Live Activities", "What the platform follows of each: whose it is, its state, and whether an update waits.", [list, read])
+
+    private static let list = Operation(
+        .listActivities, "listLiveActivities", "An app's Live Activities, page by page",
+        "Those that started within the last seven days, by id.",
+        parameters: Parameter.page + [
+            .query("user", .user, "Of this user."), .query("state", .words(ActivityRecord.State.self), "In this state."),
+        ],
+        answers: [Answer(200, "One page.", .json(ActivityRecord.page))], problems: ProblemCode.page + [.unsupportedValue, .outOfRange])
+
+    private static let read = Operation(
+        .readLiveActivity, "readLiveActivity", "One Live Activity", answers: [Answer(200, "As it is now.", .json(ActivityRecord.response))])
+}

@@ -1,0 +1,48 @@
+import Postgres
+import PushModel
+
+/// Ends Live Activities on single devices, because their user left or another user is signed in there: what they show must disappear.
+///
+/// An end is a notification to the installation in its present owner epoch, so the fence of the epoch before does not stop it.
+enum ActivityEnd {
+    /// A device on which an activity ends; all of its activities if no purpose is given.
+    struct Place {
+        let installation: InstallationKey
+        var purpose: Purpose?
+    }
+
+    /// To run after the writes of the registry. An end without a content state and with a dismissal date in the past removes the activity
+    /// at once, and says nothing about it (Apple, "Starting and updating Live Activities with ActivityKit push notifications").
+    static func insert(_ places: [Place]) -> [PostgresQuery] {
+        guard !places.isEmpty else { return [] }
+        return [
+            """
+            WITH over AS (
+                SELECT t.id AS token, t.app_id, t.installation, t.environment, t.purpose, i.owner_epoch, p.bundle_id, p.reports_notifications,
+                    new_id() AS id, extract(epoch FROM now())::bigint AS second
+                FROM unnest(\(places.map(\.installation.app))::bigint[], \(places.map(\.installation.id))::uuid[],
+                        \(places.map { $0.purpose?.rawValue })::text[]) AS e (app_id, installation, purpose)
+                JOIN installations i ON i.app_id = e.app_id AND i.id = e.installation JOIN apps p ON p.id = e.app_id
+                CROSS JOIN LATERAL (
+                    SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id
+                ) AS t
+                -- IS TRUE: by the installation, not by the index on the update tokens of all.
+                WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
+            ), jobs_made AS (
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from)
+                SELECT id, 0, 'now', '', now(), int8send(token),
+                    CASE environment WHEN 'sandbox' THEN set_bit(B'0'::bit(100), 0, 1) ELSE B'0'::bit(100) END, now()
+                FROM over
+            )
+            INSERT INTO notifications (id, app_id, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
+                apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at, state, total, pending, jobs, is_reported)
+            SELECT id, app_id, installation, owner_epoch, 'now', 'liveactivity', purpose, bundle_id || '.push-type.liveactivity', 10,
+                second + 43200, 'resend',
+                convert_to(format('{"aps":{"timestamp":%s,"event":"end","dismissal-date":%s}}', second, second - 1), 'UTF8'),
+                format('00-%s-%s-00', replace(gen_random_uuid()::text, '-', ''), left(md5(random()::text), 16)), true, now(),
+                now() + interval '12 hours', 'sending', 1, 1, 1, reports_notifications
+            FROM over
+            """
+        ]
+    }
+}

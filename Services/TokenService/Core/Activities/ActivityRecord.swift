@@ -1,0 +1,97 @@
+import Postgres
+import PushModel
+
+/// A Live Activity as the API shows it. Times are UNIX milliseconds.
+package struct ActivityRecord: Sendable {
+    package enum State: String, Sendable, CaseIterable {
+        /// No device has reported its update token yet.
+        case starting
+        case active
+        /// Its stale date has passed.
+        case stale
+        case ended
+        /// It is off the lock screen.
+        case dismissed
+    }
+
+    package var activity: LiveActivity
+    package var state: State
+    /// When the system ends it, if nothing ends it before.
+    package var endsAt: Int64
+}
+
+/// A list of an app's Live Activities, by id.
+package struct ActivityList: Sendable {
+    package var user: String?
+    package var state: ActivityRecord.State?
+
+    package func cursor(_ last: String, app: App) -> String { PageCursor.encode(Array(last.utf8), list: identity(app)) }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> String {
+        String(decoding: try PageCursor.decode(cursor, list: identity(app)), as: UTF8.self)
+    }
+
+    private func identity(_ app: App) -> [String?] { ["activities", "\(app.id)", user, state?.rawValue] }
+}
+
+extension ActivityStore {
+    func record(_ key: LiveActivity.Key) throws -> ActivityRecord? {
+        try session.execute(
+            """
+            SELECT * FROM activity_records WHERE app_id = \(key.app) AND id = \(key.id)
+            """
+        ).first.map { row in try ActivityRecord(row) }
+    }
+
+    func records(of list: ActivityList, app: App, after id: String, limit: Int) throws -> [ActivityRecord] {
+        try session.execute(
+            """
+            SELECT * FROM activity_records
+            WHERE app_id = \(app.id) AND id > \(id) AND (\(list.user)::text IS NULL OR owner = \(list.user))
+                AND (\(list.state?.rawValue)::text IS NULL OR state = \(list.state?.rawValue))
+            ORDER BY id LIMIT \(limit)
+            """
+        ).map { row in try ActivityRecord(row) }
+    }
+
+    /// All that belong to a user.
+    /// - Returns: how many there were.
+    func remove(of user: String, app: App) throws -> Int {
+        try session.execute("DELETE FROM activities WHERE app_id = \(app.id) AND owner = \(user)").affected
+    }
+}
+
+extension ActivityRecord {
+    /// - Parameter row: Of `activity_records`.
+    fileprivate init(_ row: PostgresRow) throws {
+        guard let state = State(rawValue: try row["state"]) else { throw CorruptRow(table: "activities") }
+        self.init(activity: try LiveActivity(row), state: state, endsAt: try row.milliseconds("ends_at"))
+    }
+
+    static let response = ResponseSchema<ActivityRecord>.object("LiveActivity", fields)
+    static let page = PageResponse.schema("LiveActivities", "activities", of: response)
+
+    static let fields: [ResponseSchema<ActivityRecord>.Field] = [
+        .required("id", .text(.string(Purpose.maximumNameBytes).example("ride-4711"))) { $0.activity.key.id },
+        .nullable("user", .text(.user), "Null: of an installation without a user.") { $0.activity.owner.user },
+        .optional("installation", .uuid, "Of an activity without a user.") { $0.activity.owner.installation },
+        .nullable("attributes_type", .text(.string(Purpose.maximumNameBytes).example("Ride"))) { $0.activity.attributesType },
+        .required(
+            "state", .word,
+            "`starting`: no device has reported an update token. `ended`: by its sender, by a sign-out or eight hours after its start. `dismissed`: off the lock screen."
+        ) { $0.state },
+        .required("started_at", .time) { $0.activity.startedAt },
+        .nullable("reported_at", .time, "When a device first reported its update token.") { $0.activity.reportedAt },
+        .required("ends_at", .time, "When it ended, or when the system ends it.") { $0.endsAt },
+        .nullable("stale_at", .time, "Of the newest state.") { $0.activity.staleAt },
+        .nullable("dismissed_at", .time, "When it leaves the lock screen, if that is known.") { $0.activity.dismissedAt },
+        .nullable("newest", .uuid, "The notification with the newest state.") { $0.activity.newest },
+        .nullable("newest_timestamp", .integer(.integer(0...Int64.max)), "Of that state, UNIX seconds.") { $0.activity.newestTimestamp },
+        .required("waiting", .boolean, "The newest state waits: for an update token, the update before it, or the app's window.") {
+            $0.activity.isWaiting
+        },
+        .required("frequent_updates", .boolean, "The person lets the app update its activities frequently.") {
+            $0.activity.hasFrequentUpdates
+        },
+    ]
+}

@@ -1,0 +1,58 @@
+import Postgres
+import PushModel
+
+/// The Live Activities that devices report in one transaction of the registry.
+struct ActivityReports {
+    private var activities: [LiveActivity.Key: LiveActivity]
+
+    /// Locks them, before any installation.
+    init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
+        let keys = requests.compactMap { request in
+            request.change.activityReport.map { LiveActivity.Key(app: request.app.id, id: $0.id) }
+        }
+        activities = keys.isEmpty ? [:] : try ActivityStore(session: session).lockOrReserve(keys)
+    }
+
+    /// To run after the registry's own writes: an update that waited for the token goes, and a device of another user than the activity's
+    /// ends it.
+    mutating func writes(_ reports: [(app: App, report: ActivityReport)], batch: RegistryBatch) -> [PostgresQuery] {
+        var changed: Set<LiveActivity.Key> = []
+        var (released, places, left): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
+        for (app, report) in reports {
+            let key = LiveActivity.Key(app: app.id, id: report.id)
+            let installation = InstallationKey(app: app.id, id: report.installation)
+            guard let row = batch.installations[installation] else { continue }
+            let owner = LiveActivity.Owner(user: row.owner, installation: report.installation)
+            guard report.token != nil else {
+                if activities[key]?.owner == owner { left.append(Self.endWithoutDevice(key)) }
+                continue
+            }
+            var activity =
+                activities[key] ?? LiveActivity(key: key, owner: owner, attributesType: report.attributesType, startedAt: batch.now)
+            if activity.reported(by: owner, hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
+                if activity.isWaiting, let newest = activity.newest { released.append(newest) }
+            } else {
+                places.append(ActivityEnd.Place(installation: installation, purpose: .activity(id: report.id)))
+            }
+            activities[key] = activity
+            changed.insert(key)
+        }
+        let rows = changed.sorted().compactMap { activities[$0] }
+        return ActivityStore.save(rows) + ActivityStore.release(released) + ActivityEnd.insert(places) + left
+    }
+
+    /// The last device has reported that it is over. It may still show the last state.
+    private static func endWithoutDevice(_ key: LiveActivity.Key) -> PostgresQuery {
+        """
+        UPDATE activities a SET ended_at = coalesce(a.ended_at, now())
+        WHERE a.app_id = \(key.app) AND a.id = \(key.id) AND NOT EXISTS (
+            SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
+            WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation)
+                AND t.purpose = 'activity:' || a.id AND t.state = 'active')
+        """
+    }
+}
+
+extension RegistryChange {
+    var activityReport: ActivityReport? { if case .report(let report) = self { report } else { nil } }
+}

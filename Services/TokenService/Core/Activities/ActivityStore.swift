@@ -1,0 +1,148 @@
+package import Postgres
+package import PushModel
+
+/// The SQL of Live Activities. Their rows are locked before those of jobs and notifications, in ascending order of app and id.
+package struct ActivityStore {
+    let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    /// Those of these that exist.
+    package func lock(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
+        try lock(Set(keys).sorted())
+    }
+
+    /// The same for a transaction that may make the others: it locks their names first, so that no other one makes them.
+    func lockOrReserve(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
+        let keys = Set(keys).sorted()
+        let found = try lock(keys)
+        let missing = keys.filter { found[$0] == nil }
+        guard !missing.isEmpty else { return found }
+        // The first half of their keys is the word "acti".
+        try session.execute(
+            """
+            SELECT count(pg_advisory_xact_lock(1633907817, place)) FROM (
+                SELECT DISTINCT hashtext(concat_ws(' ', app, id)) AS place
+                FROM unnest(\(missing.map(\.app))::bigint[], \(missing.map(\.id))::text[]) AS e (app, id) ORDER BY place
+            ) AS ordered
+            """)
+        return found.merging(try lock(missing)) { first, _ in first }
+    }
+
+    private func lock(_ keys: [LiveActivity.Key]) throws -> [LiveActivity.Key: LiveActivity] {
+        guard !keys.isEmpty else { return [:] }
+        let rows = try session.execute(
+            """
+            SELECT a.* FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.id))::text[]) AS e (app_id, id)
+            JOIN activities a ON a.app_id = e.app_id AND a.id = e.id ORDER BY a.app_id, a.id FOR NO KEY UPDATE OF a
+            """)
+        var activities: [LiveActivity.Key: LiveActivity] = [:]
+        for row in rows {
+            let activity = try LiveActivity(row)
+            activities[activity.key] = activity
+        }
+        return activities
+    }
+
+    /// Nil if there is no such activity.
+    func owner(of key: LiveActivity.Key) throws -> LiveActivity.Owner? {
+        try session.execute("SELECT * FROM activities WHERE app_id = \(key.app) AND id = \(key.id)").first
+            .map { row in try LiveActivity(row).owner }
+    }
+
+    /// Writes rows that are locked or new. A notification that found no device is not ``LiveActivity/sending``.
+    /// - Parameters:
+    ///   - rows: In ascending order.
+    ///   - startedBy: For each, the notification that starts it, if one does. If that reaches no device, there is no activity.
+    static func save(_ rows: [LiveActivity], startedBy starts: [PushID?]? = nil) -> [PostgresQuery] {
+        guard !rows.isEmpty else { return [] }
+        let starts = starts ?? rows.map { _ in nil }
+        return [
+            """
+            INSERT INTO activities AS a (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates,
+                ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
+            SELECT app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
+                dismissed_at, newest, newest_timestamp, is_waiting,
+                CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
+            FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.owner.user))::text[],
+                    \(rows.map(\.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
+                    \(milliseconds: rows.map(\.startedAt))::timestamptz[], \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
+                    \(rows.map(\.hasFrequentUpdates))::bool[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
+                    \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
+                    \(rows.map(\.newest))::uuid[], \(rows.map(\.newestTimestamp))::bigint[],
+                    \(rows.map(\.isWaiting))::bool[], \(rows.map(\.sending))::uuid[],
+                    \(rows.map(\.isRetrying))::bool[], \(milliseconds: rows.map(\.freeAt))::timestamptz[], \(starts)::uuid[])
+                AS e (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
+                    dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at, start)
+            WHERE start IS NULL OR EXISTS (SELECT FROM notifications n WHERE n.id = e.start AND n.state <> 'no_targets')
+            ON CONFLICT (app_id, id) DO UPDATE SET owner = excluded.owner, installation = excluded.installation,
+                attributes_type = excluded.attributes_type, started_at = excluded.started_at, reported_at = excluded.reported_at,
+                has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
+                dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
+                is_waiting = excluded.is_waiting,
+                sending = excluded.sending, is_retrying = excluded.is_retrying, free_at = excluded.free_at
+            """
+        ]
+    }
+
+    /// These notifications may go now; fan-out asks for their turns.
+    static func release(_ notifications: [PushID]) -> [PostgresQuery] {
+        guard !notifications.isEmpty else { return [] }
+        return [
+            """
+            WITH locked AS (
+                SELECT f.notification FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN fan_outs f ON f.notification = e.id
+                WHERE f.free_from > now() ORDER BY f.notification FOR NO KEY UPDATE OF f
+            )
+            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM locked l WHERE f.notification = l.notification
+            """
+        ]
+    }
+
+    /// Fan-out takes the notification up again then, or when it expires; it is not due before.
+    static func putBack(_ notification: PushID, until moment: Int64) -> PostgresQuery {
+        """
+        UPDATE fan_outs f SET free_from = greatest(now(), least(n.expires_at, \(milliseconds: moment))),
+            due_at = greatest(now(), least(n.expires_at, \(milliseconds: moment)))
+        FROM notifications n
+        WHERE f.notification = \(notification) AND n.id = f.notification AND f.free_from IS NOT NULL
+        """
+    }
+}
+
+extension LiveActivity {
+    /// - Parameter row: Of `activities`.
+    package init(_ row: PostgresRow) throws {
+        let (user, installation): (String?, PushID?) = (try row["owner"], try row["installation"])
+        let owner: Owner
+        if let user {
+            owner = .user(user)
+        } else if let installation {
+            owner = .installation(installation)
+        } else {
+            throw CorruptRow(table: "activities")
+        }
+        self.init(
+            key: Key(app: try row["app_id"], id: try row["id"]), owner: owner, attributesType: try row["attributes_type"],
+            startedAt: try row.milliseconds("started_at"))
+        reportedAt = try row.milliseconds("reported_at")
+        hasFrequentUpdates = try row["has_frequent_updates"]
+        endedAt = try row.milliseconds("ended_at")
+        staleAt = try row.milliseconds("stale_at")
+        dismissedAt = try row.milliseconds("dismissed_at")
+        newest = try row["newest"]
+        newestTimestamp = try row["newest_timestamp"]
+        isWaiting = try row["is_waiting"]
+        sending = try row["sending"]
+        isRetrying = try row["is_retrying"]
+        freeAt = try row.milliseconds("free_at")
+    }
+}
+
+extension LiveActivity.Owner {
+    package var user: String? { if case .user(let name) = self { name } else { nil } }
+    package var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
+
+    /// - Parameter user: Who is signed in on the installation.
+    init(user: String?, installation: PushID) { self = user.map { .user($0) } ?? .installation(installation) }
+}

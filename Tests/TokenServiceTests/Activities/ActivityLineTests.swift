@@ -1,0 +1,235 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+/// Over HTTP, with the database and the broker; the dispatcher is played.
+@Suite("The updates of a Live Activity go one after another", .serialized, .timeLimit(.minutes(5)))
+struct ActivityLineTests {
+    private static let path = "/v1/apps/shop/installations/\(installation(1))/activities"
+
+    private static func start(_ id: String, type: String = "Ride") -> String {
+        """
+        {"to":{"user":"ada"},"activity":"\(id)","content":{"event":"start","attributes_type":"\(type)","attributes":{},
+        "content_state":{},"alert":"On the way"}}
+        """
+    }
+
+    private static func change(_ id: String, _ eta: Int, event: String = "update", more: String = "") -> String {
+        #"{"to":{"activity":"\#(id)"},"content":{"event":"\#(event)","content_state":{"eta":\#(eta)}}\#(more)}"#
+    }
+
+    /// Accepts a request.
+    /// - Returns: the id of its notification.
+    @discardableResult
+    private static func send(_ body: String, by shop: APITestClient) async throws -> PushID {
+        let answer = try await shop.post("/v1/apps/shop/notifications", body)
+        #expect(answer.status == 202, "\(answer.json)")
+        return try #require(answer.json.text("id").flatMap { PushID($0) })
+    }
+
+    private static func state(_ id: PushID, _ shop: APITestClient) async throws -> String? {
+        try await shop.get("/v1/apps/shop/notifications/\(id)").json.text("state")
+    }
+
+    private static func eta(_ job: PushJob) throws -> Int64? {
+        try JSONValue.parse(job.payload)["aps"]?["content-state"]?["eta"]?.integerValue
+    }
+
+    private static func withPhone(
+        _ options: RunningService.Options = .init(), _ body: @Sendable (RunningService, APITestClient) async throws -> Void
+    ) async throws {
+        try await RunningService.run(options) { running in
+            let shop = try await running.client.makeApp()
+            let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"}]"#
+            #expect(
+                try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
+            try await body(running, shop)
+        }
+    }
+
+    @Test("Updates that come before the update token wait for it: the newest goes when it arrives") func waiting() async throws {
+        try await Self.withPhone { running, shop in
+            try await running.jobs { signal in
+                try await Self.send(Self.start("ride"), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(2)])
+                let first = try await Self.send(Self.change("ride", 9), by: shop)
+                let second = try await Self.send(Self.change("ride", 8), by: shop)
+                #expect(try await Self.state(first, shop) == "cancelled")
+                let record = try await shop.get("/v1/apps/shop/activities/ride").json
+                #expect(record.text("state") == "starting" && record["waiting"]?.boolValue == true && record.text("user") == "ada")
+                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+                let job = try PushJob(decoding: try await signal.next().body)
+                #expect(job.notification == second && job.deliveries.map(\.token.hex) == [token(3)])
+                #expect(try Self.eta(job) == 8)
+                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+            }
+        }
+    }
+
+    @Test("One update is under way; the newest of those that come meanwhile goes after it, and an end is the last") func line() async throws
+    {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                try await Self.send(Self.change("ride", 1), by: shop)
+                let first = try PushJob(decoding: try await signal.next().body)
+                #expect(try Self.eta(first) == 1)
+                for eta in 2...4 { try await Self.send(Self.change("ride", eta), by: shop) }
+                try await running.report(.accepted, of: first, status: 200)
+                let next = try PushJob(decoding: try await signal.next().body)
+                #expect(try Self.eta(next) == 4)
+                let end = try await Self.send(Self.change("ride", 0, event: "end"), by: shop)
+                let late = try await Self.send(Self.change("ride", 7), by: shop)
+                #expect(try await Self.state(late, shop) == "no_targets")
+                try await running.report(.accepted, of: next, status: 200)
+                let last = try PushJob(decoding: try await signal.next().body)
+                #expect(last.notification == end)
+                try await running.report(.accepted, of: last, status: 200)
+                _ = try await running.completed(end, shop)
+                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "ended")
+                #expect(try await running.count("SELECT count(*) FROM cancellations WHERE reason = 'superseded'") == 2)
+                #expect(try await running.count("SELECT count(*) FROM activities WHERE sending IS NOT NULL") == 0)
+            }
+        }
+    }
+
+    @Test("An update whose attempt failed is superseded, and the control stream knows before the newer one goes") func retry() async throws
+    {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                let old = try await Self.send(Self.change("ride", 1), by: shop)
+                let first = try PushJob(decoding: try await signal.next().body)
+                try await running.report(
+                    .throttled, of: first, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
+                _ = try await eventually { () -> Bool? in
+                    try await running.count("SELECT count(*) FROM activities WHERE is_retrying") == 1 ? true : nil
+                }
+                let new = try await Self.send(Self.change("ride", 2), by: shop)
+                let next = try PushJob(decoding: try await signal.next().body)
+                #expect(next.notification == new)
+                #expect(
+                    try await running.count(
+                        "SELECT count(*) FROM cancellations WHERE notification = \(old) AND published_at IS NOT NULL") == 1)
+                try await running.report(.cancelled, of: first, attempt: 2)
+                try await running.report(.accepted, of: next, status: 200)
+                _ = try await running.completed(new, shop)
+                #expect(try await Self.state(old, shop) == "cancelled")
+            }
+        }
+    }
+
+    @Test("A start names an activity once, and one that reaches no device makes none") func starts() async throws {
+        try await Self.withPhone { running, shop in
+            try await Self.send(Self.start("ride"), by: shop)
+            let again = try await shop.post("/v1/apps/shop/notifications", Self.start("ride"), headers: ["idempotency-key": "k"])
+            #expect(again.status == 409 && again.code == "activity_exists")
+            #expect(try await running.count("SELECT count(*) FROM idempotency_records") == 0)
+            #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
+            let nowhere = try await Self.send(Self.start("match", type: "Match"), by: shop)
+            #expect(try await Self.state(nowhere, shop) == "no_targets")
+            #expect(try await shop.get("/v1/apps/shop/activities/match").status == 404)
+            let unknown = try await Self.send(Self.change("match", 1), by: shop)
+            #expect(try await Self.state(unknown, shop) == "no_targets")
+        }
+    }
+
+    @Test("Of many starts of one activity at the same moment, by two processes, one is accepted") func startsAtOnce() async throws {
+        try await Self.withPhone { running, shop in
+            try await running.another { other in
+                let second = other.client.with(key: shop.key)
+                let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+                    for number in 0..<12 {
+                        group.addTask {
+                            try await (number % 2 == 0 ? shop : second).post("/v1/apps/shop/notifications", Self.start("ride")).status
+                        }
+                    }
+                    return try await group.reduce(into: [:]) { counts, status in counts[status, default: 0] += 1 }
+                }
+                #expect(statuses == [202: 1, 409: 11])
+                #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
+            }
+        }
+    }
+
+    @Test("When the user signs out or another one signs in, the activities end on that device and on no other") func signOut() async throws
+    {
+        try await Self.withPhone { running, shop in
+            try await shop.register(installation(2), user: "ada", token: token(11))
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            #expect(try await shop.put(Self.path + "/pass", #"{"token":"\#(token(4))"}"#).status == 200)
+            let other = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
+            #expect(try await shop.put(other, #"{"token":"\#(token(5))"}"#).status == 200)
+            try await running.jobs { signal in
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+                var ended: Set<String> = []
+                for _ in 1...2 {
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    let aps = try JSONValue.parse(job.payload)["aps"]
+                    #expect(aps?["event"]?.stringValue == "end" && job.priority == 10 && job.deliveries.map(\.ownerEpoch) == [2])
+                    #expect(aps?["content-state"] == nil)
+                    ended.formUnion(job.deliveries.map(\.token.hex))
+                }
+                #expect(ended == [token(3), token(4)])
+                try await Self.send(Self.change("ride", 1), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(5)])
+                // The app of another user's device reports what is still on its lock screen.
+                try await shop.register(installation(1), user: "eve", token: token(1))
+                for _ in 1...2 { _ = try await signal.next() }
+                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
+                let late = try PushJob(decoding: try await signal.next().body)
+                #expect(late.deliveries.map(\.token.hex) == [token(6)] && late.deliveries.map(\.ownerEpoch) == [3])
+                #expect(try JSONValue.parse(late.payload)["aps"]?["event"]?.stringValue == "end")
+            }
+        }
+    }
+
+    @Test("The window of the app lets the newest update of priority 10 through") func window() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await running.client.call("PATCH", "/v1/admin/apps/shop", #"{"activity_window_seconds":1}"#).status == 200)
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))","frequent_updates":false}"#).status == 200)
+            try await running.jobs { signal in
+                for eta in 1...3 { try await Self.send(Self.change("ride", eta, more: #","priority":10"#), by: shop) }
+                let first = try PushJob(decoding: try await signal.next().body)
+                try await running.report(.accepted, of: first, status: 200)
+                let next = try PushJob(decoding: try await signal.next().body)
+                #expect(try Self.eta(next) == 3)
+                let apart = try await running.count(
+                    """
+                    SELECT (extract(epoch FROM max(published_at) - min(published_at)) * 1000)::bigint AS count FROM jobs
+                    WHERE notification IN (\(first.notification), \(next.notification))
+                    """)
+                #expect(apart >= 900, "one second after the acceptance of the first")
+            }
+        }
+    }
+
+    @Test("An activity belongs to its user: lists, export and erasure know it") func privacy() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))","attributes_type":"Ride"}"#).status == 200)
+            try await shop.register(installation(2), user: nil, token: token(12))
+            let lonely = "/v1/apps/shop/installations/\(installation(2))/activities/lonely"
+            #expect(try await shop.put(lonely, #"{"token":"\#(token(13))"}"#).status == 200)
+            let all = try await shop.get("/v1/apps/shop/activities?limit=1").json
+            #expect(all["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["lonely"])
+            let next = try #require(all.text("next_cursor"))
+            let second = try await shop.get("/v1/apps/shop/activities?limit=1&cursor=\(next)").json
+            #expect(second["activities"]?.arrayValue?.compactMap { $0.text("attributes_type") } == ["Ride"])
+            #expect(second["next_cursor"]?.isNull == true)
+            let ofAda = try await shop.get("/v1/apps/shop/activities?user=ada&state=active").json
+            #expect(ofAda["activities"]?.arrayValue?.count == 1)
+            let export = try await running.client.post("/v1/apps/shop/users/ada/export", "{}").json
+            #expect(export["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["ride"])
+            // The last device of it says that it is over.
+            #expect(try await shop.delete(lonely).status == 204)
+            #expect(try await shop.get("/v1/apps/shop/activities/lonely").json.text("state") == "ended")
+            #expect(try await running.client.erase("ada").json["erased"]?["activities"]?.integerValue == 1)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").status == 404)
+        }
+    }
+}
