@@ -171,7 +171,7 @@ struct TopologyTests {
             names("queues") == [
                 "push.jobs.now", "push.jobs.soon", "push.jobs.bulk", "push.dead", "push.outcomes.token-service", "push.control",
                 "push.heartbeat", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m", "push.retry.10m", "push.retry.15m",
-                "push.outcomes.waiting",
+                "push.outcomes.waiting", "push.commands",
             ])
     }
 }

@@ -33,7 +33,8 @@ struct ControlMessageTests {
         let known =
             try Self.messages().map(\.file)
             + OutcomeClass.allCases.map { "outcome-event.\($0.rawValue.replacing("_", with: "-")).v1.json" } + [
-                "credential-report.v1.json", "push-job.v1.binpb", "push-job.v1.json",
+                "credential-report.v1.json", "channel-command.v1.json", "channel-answer.v1.json", "channel-answer.list.v1.json",
+                "push-job.v1.binpb", "push-job.v1.json",
             ]
         #expect(try Fixture.names() == known.sorted())
     }

@@ -102,6 +102,36 @@ struct PushJobTests {
         #expect(throws: MessageError(.invalidField("deliveries"), "more than 100")) { try PushJob(decoding: job.encoded()) }
     }
 
+    private static func broadcast() throws -> PushJob {
+        var job = try Sample.job()
+        let channel = try #require(ChannelID("dHN0LXNyY2gtY2hubA=="))
+        job.isBroadcast = true
+        job.deliveries = [
+            PushJob.Delivery(id: .random(), token: channel.asToken, environment: .production, installation: .zero, ownerEpoch: 1)
+        ]
+        return job
+    }
+
+    @Test("A broadcast survives, wherever its field stands, and shows its channel") func keepsBroadcasts() throws {
+        let job = try Self.broadcast()
+        #expect(try PushJob(decoding: job.encoded()) == job)
+        // SwiftProtobuf writes the field after the deliveries.
+        let bytes: [UInt8] = try WireJob(serializedBytes: job.encoded()).serializedBytes()
+        #expect(bytes != job.encoded())
+        #expect(try PushJob(decoding: bytes) == job)
+        let description = try JSONValue.parse(Array(job.jsonDescription().utf8))
+        #expect(description["broadcast"]?.boolValue == true)
+        #expect(description["deliveries"]?[0]?["channel_id"]?.stringValue == "dHN0LXNyY2gtY2hubA==")
+    }
+
+    @Test("A delivery for no installation is refused in any other job, as by a reader that does not know broadcasts")
+    func refusesChannelsAsDevices() throws {
+        var job = try Self.broadcast()
+        job.isBroadcast = false
+        let error = try #require(throws: MessageError.self) { try PushJob(decoding: job.encoded()) }
+        #expect(error.code == .invalidField("deliveries.installation"))
+    }
+
     @Test("The decoder ignores a newer program's extra fields")
     func toleratesUnknownFields() throws {
         // Field 99, a varint, and field 100, four bytes of text.

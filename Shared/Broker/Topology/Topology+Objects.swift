@@ -42,6 +42,7 @@ extension Topology {
             + [
                 DeclaredQueue(name: waitingOutcomesQueue, arguments: delayed(.thirtySeconds, deadLettersTo: outcomesExchange)),
                 DeclaredQueue(name: tokenServiceOutcomesQueue, arguments: quorum(deadLettersTo: deadExchange)),
+                DeclaredQueue(name: commandsQueue, arguments: quorum(deadLettersTo: deadExchange)),
                 // It keeps the newest heartbeat and drops the one before.
                 DeclaredQueue(
                     name: heartbeatQueue, arguments: ["x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "drop-head"]),

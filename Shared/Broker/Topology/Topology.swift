@@ -41,6 +41,9 @@ package struct Topology: Sendable, Hashable {
     package var tokenServiceOutcomesQueue: String { "\(prefix).outcomes.token-service" }
     /// Outcomes that ``outcomesExchange`` refused. The broker moves them there again.
     package var waitingOutcomesQueue: String { "\(prefix).outcomes.waiting" }
+    /// Requests for broadcast channels (`ChannelCommand`). The token service publishes to it through the default exchange with this routing
+    /// key; dispatchers consume it.
+    package var commandsQueue: String { "\(prefix).commands" }
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
 

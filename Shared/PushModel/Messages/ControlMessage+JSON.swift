@@ -38,16 +38,17 @@ extension ControlMessage {
 
     /// - Throws: ``MessageError``, for any bytes that are not a control message of a version up to ``currentVersion``.
     package init(decoding bytes: [UInt8]) throws(MessageError) {
-        let entry: Entry
-        do throws(JSONError) { entry = Entry(value: try JSONValue.parse(bytes)) } catch { throw MessageError(error) }
+        // A tree, because `kind` decides the meaning of the other fields.
+        let entry: MessageFields
+        do throws(JSONError) { entry = MessageFields(try JSONValue.parse(bytes)) } catch { throw MessageError(error) }
         try MessageVersion.check(Int(clamping: try entry.integer("v")), atMost: Self.currentVersion)
         switch try entry.string("kind") {
         case "fence":
             self = .fence(
-                app: try entry.app(), installation: try entry.id("installation"), epochsBelow: try entry.integer("epochs_below"),
+                app: try entry.app("app"), installation: try entry.id("installation"), epochsBelow: try entry.integer("epochs_below"),
                 at: try entry.integer("at_ms"))
         case "cancel":
-            self = .cancel(app: try entry.app(), notification: try entry.id("notification"), at: try entry.integer("at_ms"))
+            self = .cancel(app: try entry.app("app"), notification: try entry.id("notification"), at: try entry.integer("at_ms"))
         case "hold":
             self = .hold(
                 id: try entry.id("id"), scope: try entry.scope(), endsAt: entry.has("ends_at_ms") ? try entry.integer("ends_at_ms") : nil,
@@ -68,44 +69,19 @@ extension ControlMessage {
         case .other(let kind): kind
         }
     }
+}
 
-    /// A parsed entry. A tree, because `kind` decides the meaning of the other fields.
-    private struct Entry {
-        let value: JSONValue
-
-        func integer(_ field: String) throws(MessageError) -> Int64 {
-            guard let number = value[field]?.integerValue else { throw MessageError(.invalidField(field), "expected a whole number") }
-            return number
+extension MessageFields {
+    /// A part that is not named does not limit the scope; a lane that this program does not know is refused, never taken for all lanes.
+    fileprivate func scope() throws(MessageError) -> HoldScope {
+        var lane: Lane?
+        if has("lane") {
+            lane = Lane(rawValue: try string("lane"))
+            if lane == nil { throw MessageError(.invalidField("lane"), "expected a lane") }
         }
-
-        func string(_ field: String) throws(MessageError) -> String {
-            guard let text = value[field]?.stringValue else { throw MessageError(.invalidField(field), "expected a string") }
-            return text
-        }
-
-        func id(_ field: String) throws(MessageError) -> PushID {
-            guard let id = PushID(try string(field)) else { throw MessageError(.invalidField(field), "expected a UUID") }
-            return id
-        }
-
-        func has(_ field: String) -> Bool { value[field] != nil }
-
-        /// A part that is not named does not limit the scope; a lane that this program does not know is refused, never taken for all lanes.
-        func scope() throws(MessageError) -> HoldScope {
-            var lane: Lane?
-            if has("lane") {
-                lane = Lane(rawValue: try string("lane"))
-                if lane == nil { throw MessageError(.invalidField("lane"), "expected a lane") }
-            }
-            let scope = HoldScope(
-                app: has("app") ? try app() : nil, lane: lane, notification: has("notification") ? try id("notification") : nil)
-            guard let scope else { throw MessageError(.invalidField("notification"), "expected with an app and without a lane") }
-            return scope
-        }
-
-        func app() throws(MessageError) -> AppSlug {
-            guard let app = AppSlug(try string("app")) else { throw MessageError(.invalidField("app"), "expected " + AppSlug.rule) }
-            return app
-        }
+        let scope = HoldScope(
+            app: has("app") ? try app("app") : nil, lane: lane, notification: has("notification") ? try id("notification") : nil)
+        guard let scope else { throw MessageError(.invalidField("notification"), "expected with an app and without a lane") }
+        return scope
     }
 }

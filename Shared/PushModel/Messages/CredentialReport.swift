@@ -68,14 +68,10 @@ package struct CredentialReport: Equatable, Sendable {
     package init(decoding bytes: [UInt8]) throws(MessageError) {
         let value: JSONValue
         do throws(JSONError) { value = try JSONValue.parse(bytes) } catch { throw MessageError(error) }
-        guard let version = value["data"]?["v"]?.integerValue else { throw MessageError(.invalidField("v"), "expected a whole number") }
-        try MessageVersion.check(Int(clamping: version), atMost: Self.currentVersion)
+        let event = MessageFields(value)
+        try MessageVersion.check(Int(clamping: try event["data"].integer("v")), atMost: Self.currentVersion)
         guard value["type"]?.stringValue == Self.type else { throw MessageError(.invalidField("type"), "expected \(Self.type)") }
-        guard let id = value["id"]?.stringValue.flatMap({ PushID($0) }) else { throw MessageError(.invalidField("id"), "expected a UUID") }
-        guard let source = value["source"]?.stringValue else { throw MessageError(.invalidField("source"), "expected a string") }
-        guard let time = value["time"]?.stringValue.flatMap({ RFC3339.milliseconds($0) }) else {
-            throw MessageError(.invalidField("time"), "expected a date and time of RFC 3339")
-        }
+        let (id, source, time) = (try event.id("id"), try event.string("source"), try event.moment("time"))
         guard let listed = value["data"]?["credentials"]?.arrayValue else {
             throw MessageError(.invalidField("credentials"), "expected an array")
         }

@@ -79,8 +79,9 @@ extension PushJob {
             expiresAt: fields.expiresAt, acceptedAt: fields.acceptedAt, attempt: Int(fields.attempt),
             onUnknown: try Wire.known(WireOnUnknown(rawValue: Int(fields.onUnknown)).flatMap(OnUnknown.init), "on_unknown"),
             payload: fields.payload,
-            deliveries: fields.deliveries)
+            deliveries: fields.deliveries, isBroadcast: fields.isBroadcast)
         if let fault = fields.deliveryFault { throw fault }
+        guard isBroadcast || !fields.lacksInstallation else { throw MessageError(.invalidField("deliveries.installation"), "missing") }
     }
 }
 
@@ -103,6 +104,9 @@ private struct JobFields: ~Copyable {
     var onUnknown: Int32 = 0
     var payload: [UInt8] = []
     var deliveries: [PushJob.Delivery] = []
+    var isBroadcast = false
+    /// Some delivery is for no installation. Whether it may is known at the end: ``isBroadcast`` may follow the deliveries.
+    var lacksInstallation = false
     /// Kept and dropped deliveries together.
     var deliveryCount = 0
     /// The first fault of a delivery.
@@ -129,6 +133,7 @@ private struct JobFields: ~Copyable {
             case (14, .varint): onUnknown = Int32(truncatingIfNeeded: try reader.varint(source))
             case (15, .bytes): payload = Array(bytes[try reader.range(source)])
             case (16, .bytes): try add(&reader, source, bytes)
+            case (17, .varint): isBroadcast = try reader.varint(source) != 0
             default: try reader.skip(tag, source)
             }
         }
@@ -147,6 +152,7 @@ private struct JobFields: ~Copyable {
         }
         do throws(MessageError) {
             deliveries.append(try PushJob.Delivery(fields, bytes))
+            if fields.installationHigh | fields.installationLow == 0 { lacksInstallation = true }
         } catch {
             deliveryFault = error
         }
@@ -189,7 +195,7 @@ extension PushJob.Delivery {
             token: try Wire.known(DeviceToken(bytes: Array(bytes[fields.token])), "deliveries.token"),
             environment: try Wire.known(
                 WireEnvironment(rawValue: Int(fields.environment)).flatMap(APNsEnvironment.init), "deliveries.environment"),
-            installation: try Wire.id(fields.installationHigh, fields.installationLow, "deliveries.installation"),
+            installation: PushID(high: fields.installationHigh, low: fields.installationLow),
             ownerEpoch: fields.ownerEpoch,
             environmentTrial: PushJob.EnvironmentTrial(WireEnvironmentTrial(rawValue: Int(fields.environmentTrial)) ?? .none),
             earlierOutcome: PushJob.EarlierOutcome(WireEarlierOutcome(rawValue: Int(fields.earlierOutcome)) ?? .none))

@@ -21,9 +21,10 @@ extension PushJob {
             writer.field("accepted_at_ms", acceptedAt)
             writer.field("attempt", attempt)
             writer.field("on_unknown", onUnknown.rawValue)
+            if isBroadcast { writer.field("broadcast", true) }
             if includingTokens { writePayload(to: &writer) } else { writer.field("payload_bytes", payload.count) }
             writer.array("deliveries") { writer in
-                for delivery in deliveries { delivery.write(to: &writer, includingToken: includingTokens) }
+                for delivery in deliveries { delivery.write(to: &writer, includingToken: includingTokens, isBroadcast: isBroadcast) }
             }
         }
         return String(decoding: writer.bytes, as: UTF8.self)
@@ -41,10 +42,17 @@ extension PushJob {
 }
 
 extension PushJob.Delivery {
-    fileprivate func write(to writer: inout JSONWriter, includingToken: Bool) {
+    /// A channel's id is no personal data.
+    fileprivate func write(to writer: inout JSONWriter, includingToken: Bool, isBroadcast: Bool) {
         writer.object { writer in
             writer.plainField("id", id.append)
-            if includingToken { writer.plainField("token", token.appendHex) } else { writer.field("hint", token.hint) }
+            if isBroadcast {
+                writer.field("channel_id", ChannelID(token).text)
+            } else if includingToken {
+                writer.plainField("token", token.appendHex)
+            } else {
+                writer.field("hint", token.hint)
+            }
             writer.field("environment", environment.rawValue)
             writer.plainField("installation", installation.append)
             writer.field("owner_epoch", ownerEpoch)

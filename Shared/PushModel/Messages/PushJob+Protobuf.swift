@@ -42,5 +42,6 @@ extension WireJob {
         attempt = Int32(clamping: job.attempt)
         onUnknown = WireOnUnknown(job.onUnknown)
         payload = Data(job.payload)
+        broadcast = job.isBroadcast
     }
 }

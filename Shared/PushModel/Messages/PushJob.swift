@@ -29,6 +29,9 @@ package struct PushJob: Equatable, Sendable {
     /// The APNs body, verbatim.
     package var payload: [UInt8]
     package var deliveries: [Delivery]
+    /// Each delivery goes to a broadcast channel: `topic` is the app's bundle id, the delivery's `token` holds the channel's id
+    /// (``ChannelID/asToken``), and its installation is ``PushID/zero``.
+    package var isBroadcast: Bool
 
     /// The rule for a request that left and got no answer. The token service decides; a job carries the rest of the decision.
     package enum OnUnknown: String, Sendable, CaseIterable {
@@ -94,7 +97,7 @@ package struct PushJob: Equatable, Sendable {
     package init(
         notification: PushID, app: AppSlug, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
         apnsExpiration: Int64? = nil, expiresAt: Int64, acceptedAt: Int64, attempt: Int = 0, onUnknown: OnUnknown,
-        payload: [UInt8], deliveries: [Delivery]
+        payload: [UInt8], deliveries: [Delivery], isBroadcast: Bool = false
     ) {
         self.notification = notification
         self.app = app
@@ -110,5 +113,6 @@ package struct PushJob: Equatable, Sendable {
         self.onUnknown = onUnknown
         self.payload = payload
         self.deliveries = deliveries
+        self.isBroadcast = isBroadcast
     }
 }

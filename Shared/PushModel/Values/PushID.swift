@@ -4,6 +4,9 @@ package struct PushID: Hashable, Sendable, Comparable {
     package let high: UInt64
     package let low: UInt64
 
+    /// The nil UUID, which stands for none.
+    package static let zero = PushID(high: 0, low: 0)
+
     package init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low

@@ -286,6 +286,9 @@ nonisolated struct WireJob: Sendable {
 
   var deliveries: [WireDelivery] = []
 
+  /// The deliveries go to broadcast channels. Their installation is the nil UUID, which a reader that does not know this field refuses.
+  var broadcast: Bool = false
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -348,7 +351,7 @@ nonisolated extension WireEnvironment: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Job"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}v\0\u{3}notification_high\0\u{3}notification_low\0\u{1}app\0\u{1}lane\0\u{3}push_type\0\u{1}topic\0\u{1}priority\0\u{3}collapse_id\0\u{3}apns_expiration\0\u{3}expires_at_ms\0\u{3}accepted_at_ms\0\u{1}attempt\0\u{3}on_unknown\0\u{1}payload\0\u{1}deliveries\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}v\0\u{3}notification_high\0\u{3}notification_low\0\u{1}app\0\u{1}lane\0\u{3}push_type\0\u{1}topic\0\u{1}priority\0\u{3}collapse_id\0\u{3}apns_expiration\0\u{3}expires_at_ms\0\u{3}accepted_at_ms\0\u{1}attempt\0\u{3}on_unknown\0\u{1}payload\0\u{1}deliveries\0\u{1}broadcast\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -372,6 +375,7 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
       case 14: try { try decoder.decodeSingularEnumField(value: &self.onUnknown) }()
       case 15: try { try decoder.decodeSingularBytesField(value: &self.payload) }()
       case 16: try { try decoder.decodeRepeatedMessageField(value: &self.deliveries) }()
+      case 17: try { try decoder.decodeSingularBoolField(value: &self.broadcast) }()
       default: break
       }
     }
@@ -430,6 +434,9 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
     if !self.deliveries.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.deliveries, fieldNumber: 16)
     }
+    if self.broadcast != false {
+      try visitor.visitSingularBoolField(value: self.broadcast, fieldNumber: 17)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -450,6 +457,7 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
     if lhs.onUnknown != rhs.onUnknown {return false}
     if lhs.payload != rhs.payload {return false}
     if lhs.deliveries != rhs.deliveries {return false}
+    if lhs.broadcast != rhs.broadcast {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
