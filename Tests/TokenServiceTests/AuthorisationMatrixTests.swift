@@ -38,7 +38,7 @@ struct AuthorisationMatrixTests {
         private func placeholders(of route: APIRoute) -> [(String, [String])] {
             [
                 ("{app}", ["shop", "nothing"]), ("{slug}", ["shop", "nothing"]), ("{user}", ["ada", "nobody"]), ("{activity}", ["ride-1"]),
-                ("{id}", ids(of: route)),
+                ("{channel}", ["game-1", "nothing"]), ("{id}", ids(of: route)),
             ]
         }
 
@@ -159,6 +159,15 @@ struct AuthorisationMatrixTests {
         let webhook = try await running.client.post(
             "/v1/apps/shop/webhooks", #"{"url":"https://hooks.example.com/","events":["delivery.failed"]}"#)
         #expect(try await shop.put("/v1/apps/shop/users/ada/quiet-hours", #"{"begins_at":"22:00","ends_at":"07:00"}"#).status < 300)
+        for statement: PostgresQuery in [
+            "INSERT INTO channel_scopes (app_id, environment) SELECT id, 'production' FROM apps WHERE slug = 'shop'",
+            """
+            INSERT INTO channels (app_id, environment, apple_id, state, created_at, changed_at)
+            SELECT app_id, environment, 'AAAA', 'foreign', now(), now() FROM channel_scopes
+            """,
+        ] {
+            try await running.execute(statement)
+        }
         return World(
             notification: try #require(sent.json.text("id")), key: String(key), hold: try #require(hold.json.text("id")),
             globalHold: try #require(globalHold.json.text("id")), webhook: try #require(webhook.json.text("id")))
@@ -175,6 +184,7 @@ struct AuthorisationMatrixTests {
             try await running.count("SELECT count(*) FROM holds WHERE lifted_at IS NULL"),
             try await running.count("SELECT count(*) FROM webhooks WHERE disabled_at IS NULL AND previous_secret IS NULL"),
             try await running.count("SELECT count(*) FROM quiet_hours"),
+            try await running.count("SELECT count(*) FROM channels WHERE state = 'foreign'"),
             try await running.count("SELECT count(*) FROM erasures"),
             try await running.count("SELECT count(*) FROM installations"),
         ]

@@ -81,6 +81,9 @@ struct LeastPrivilegeTests {
         ] { #expect(try await shop.get(app + path).status == 200, "\(path)") }
         #expect(try await shop.export().status == 200)
         #expect(try await shop.put(app + "/users/ada/quiet-hours", #"{"begins_at":"22:00","ends_at":"07:00"}"#).status < 300)
+        #expect(try await shop.put(app + "/channels/game-1", #"{"environment":"sandbox","storage":"none"}"#).status == 202)
+        #expect(try await shop.get(app + "/channels/game-1").status == 200)
+        #expect(try await shop.delete(app + "/channels/game-1").status == 204)
         let hold = try await admin.post(app + "/holds", #"{"lane":"bulk","reason":"test"}"#)
         #expect(try await admin.delete(app + "/holds/\(hold.json.text("id") ?? "")").status == 200)
         let webhook = try await admin.post(app + "/webhooks", #"{"url":"https://hooks.example.com/","events":["delivery.failed"]}"#)

@@ -45,6 +45,29 @@ struct OperatorCommandTests {
         }
     }
 
+    @Test("pushctl creates, lists, adopts and deletes channels") func channelCommands() async throws {
+        try await RunningService.run { running in
+            let apple = AppleChannels()
+            let shop = try await running.client.makeApp()
+            try await apple.serve(running) {
+                try await Self.connection(running, shop) { connection in
+                    try await Self.run(ChannelsCommand.Create.self, ["shop", "game-1", "--storage", "none"] + connection)
+                    try await Self.run(ChannelsCommand.Get.self, ["shop", "game-1"] + connection)
+                    let (first, second) = (apple.make(.latest), apple.make())
+                    try await Self.run(ChannelsCommand.Adopt.self, ["shop", "game-2", "--channel-id", first] + connection)
+                    try await Self.run(ChannelsCommand.Adopt.self, ["shop", "game-3", "--channel-id", second] + connection)
+                    try await Self.run(ChannelsCommand.List.self, ["shop", "--state", "open", "-o", "json"] + connection)
+                    try await Self.run(ChannelsCommand.Delete.self, ["shop", "game-1"] + connection)
+                    try await Self.run(ChannelsCommand.Delete.self, ["shop", "game-3", "--force"] + connection)
+                    #expect(apple.channels() == [first: .latest])
+                    await #expect(throws: CommandFailure.self) {
+                        try await Self.run(ChannelsCommand.Delete.self, ["shop", "--channel-id", first] + connection)
+                    }
+                }
+            }
+        }
+    }
+
     @Test("pushctl finds, shows and explains a notification") func notificationCommands() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

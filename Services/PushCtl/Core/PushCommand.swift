@@ -5,7 +5,8 @@ import Observability
 package struct PushCommand: AsyncParsableCommand {
     package static let configuration = CommandConfiguration(
         commandName: "pushctl",
-        abstract: "Operate the push platform: apps, keys, installations, users, bulk transfer, notifications, and a demonstration.",
+        abstract:
+            "Operate the push platform: apps, keys, installations, users, bulk transfer, notifications, channels, and a demonstration.",
         discussion: """
             Where the token service is and who is asking comes from --url and --key-file, or from the environment variables PUSH_URL and \
             PUSH_KEY_FILE (or PUSH_KEY, the key itself). A command that works inside an app takes the app as its first argument. \
@@ -32,6 +33,7 @@ package struct PushCommand: AsyncParsableCommand {
             CancelCommand.self,
             HoldCommand.self,
             QuietHoursCommand.self,
+            ChannelsCommand.self,
             WebhooksCommand.self,
             DemoCommand.self,
         ])

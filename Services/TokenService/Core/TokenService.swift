@@ -52,6 +52,7 @@ package struct TokenService: Sendable {
         metrics.gauge(.brakesEngaged) { Double(brakes.count) }
 
         let events = EventStream(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
+        let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
         let received = BatchQueue<ReceivedMessage>()
         let consumer = try Consumer(
             configuration: configuration.broker, topology: topology,
@@ -60,7 +61,7 @@ package struct TokenService: Sendable {
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
             deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
-            metrics: metrics, traces: traces, relay: outbox.wakeUp, logger: logger)
+            channels: channels, metrics: metrics, traces: traces, relay: outbox.wakeUp, logger: logger)
 
         let apps = AppStore(pool: pool)
         let keys = KeyStore(pool: pool)
@@ -74,7 +75,7 @@ package struct TokenService: Sendable {
         let server = Self.server(
             configuration, apps: apps, keys: keys,
             authenticator: Authenticator(store: keys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool, outbox: outbox,
-            events: events,
+            events: events, channels: channels,
             deadLetters: DeadLetterService(
                 broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
             console: console, metrics: metrics, traces: traces,
@@ -84,7 +85,12 @@ package struct TokenService: Sendable {
         let housekeeper = Housekeeper(
             pool: pool, apps: apps, fences: outbox.fences, settings: configuration.housekeeping, metrics: metrics,
             logger: logger)
-        let reading: [any Service] = [outbox.relay, outbox.waits, housekeeper] + events.services
+        let reading: [any Service] =
+            [
+                outbox.relay, outbox.waits, housekeeper,
+                ChannelWorker(registry: channels, publisher: publisher, topology: topology, logger: logger),
+                ChannelWatch(pool: pool, metrics: metrics, logger: logger),
+            ] + events.services
         let exporting: [any Service] = exporter.map { [$0] } ?? []
         let operating: [any Service] =
             configuration.operations.map { place in
@@ -126,7 +132,8 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, authenticator: Authenticator, pool: PostgresPool,
-        outbox: Outbox, events: EventStream, deadLetters: DeadLetterService, console: ConsoleController, metrics: TokenServiceMetrics,
+        outbox: Outbox, events: EventStream, channels: ChannelRegistry, deadLetters: DeadLetterService, console: ConsoleController,
+        metrics: TokenServiceMetrics,
         traces: Traces, operations: OperationsRoutes,
         logger: Logger, onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
@@ -152,6 +159,7 @@ package struct TokenService: Sendable {
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             quietHours: QuietHoursController(pool: pool),
+            channels: ChannelsController(channels: channels),
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(

@@ -33,6 +33,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var fanOutPage: Int
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Settings
+    package var channels: ChannelSettings
     package var webhooks: WebhookSettings
     package var traces: TraceSettings
 
@@ -56,6 +57,9 @@ package struct TokenServiceConfiguration: Sendable {
         relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
         fanOutPage = try config.integer("fanOut.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
+        channels = ChannelSettings(
+            listInterval: try config.seconds("channels.list.intervalSeconds", default: 3600, in: 1...86_400),
+            commandTimeout: .milliseconds(try config.integer("channels.command.timeoutMs", default: 15_000, in: 100...300_000)))
         webhooks = try WebhookSettings(config, logger: logger)
         traces = try TraceSettings(config, logger: logger)
         housekeeping = Housekeeper.Settings(

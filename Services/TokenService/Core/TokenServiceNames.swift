@@ -87,5 +87,8 @@ package enum MetricName: String, CaseIterable {
     case webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
     case webhooksDisabled = "push_token_service_webhooks_disabled_total"
     case deviceReceipts = "push_token_service_device_receipts_total"
+    case channels = "push_token_service_channels"
+    case channelsLargestShare = "push_token_service_channels_largest_share"
+    case channelsPending = "push_token_service_channels_pending_seconds"
     case webhookLag = "push_token_service_webhook_lag_seconds"
 }

@@ -110,6 +110,12 @@ package enum TokenServiceReference {
             "how long notifications that are over are kept at least with their receipts, 1 to 3650; they go in periods of an eighth "
                 + "of it"),
         DocumentedSetting(
+            "channels.list.interval.seconds", "3600",
+            "how often the broadcast channels of each app and environment are compared with Apple's list, 1 to 86400"),
+        DocumentedSetting(
+            "channels.command.timeout.ms", "15000",
+            "for so long a dispatcher may begin a request about a channel, and for as long again it may wait for Apple, 100 to 300000"),
+        DocumentedSetting(
             "webhook.retry.seconds", "5,300,1800,7200,18000,36000,36000",
             "how long after each failed attempt the next one is made (up to a fifth more); after the last one a message is given "
                 + "up. 1 to 20 numbers, 0 to 86400"),
@@ -304,6 +310,16 @@ package enum TokenServiceReference {
         DocumentedMetric(
             MetricName.webhookLag.rawValue, .gauge,
             "For how long the message that is due longest has waited; looked at every ten seconds; alert above a minute."),
+        DocumentedMetric(
+            MetricName.channels.rawValue, .gauge, ["environment", "state"],
+            "Broadcast channels, looked at every 15 s by each process: use the largest; alert on any in state `lost`. State: creating, open, "
+                + "deleting, failed, foreign, lost."),
+        DocumentedMetric(
+            MetricName.channelsLargestShare.rawValue, .gauge,
+            "The largest share of Apple's 10,000 channels that one app has in one environment, from 0 to 1; alert above 0.9."),
+        DocumentedMetric(
+            MetricName.channelsPending.rawValue, .gauge,
+            "For how long the channel that waits longest has been `creating` or `deleting`; alert above 600."),
         DocumentedMetric(
             MetricName.connections.rawValue, .gauge, ["state"],
             "The pool. State: idle, busy, waiting."),

@@ -120,6 +120,17 @@ OVERVIEW = Dashboard(
             alert_panel("Stale installations removed", "Installations that the housekeeping deregistered within three hours.", "none",
                         "PushStaleInstallationsRemoved", "installations", width=6),
         ]),
+        ("Broadcast channels", [
+            Panel("Channels", "Broadcast channels of all apps by state.", "none",
+                  [("max by (state) (sum by (instance, state) (push_token_service_channels))", "{{state}}")], is_stacked=True,
+                  width=6),
+            alert_panel("Channel that waits longest", "For how long a channel has been creating or deleting.", "s", "PushChannelsPending",
+                        "waiting", width=6),
+            alert_panel("Lost channels", "Channels that were open, and that Apple does not have any more.", "none", "PushChannelsLost",
+                        "{{environment}}", width=6),
+            alert_panel("Largest share of Apple's limit", "The largest share of Apple's 10,000 channels that one app has.", "percentunit",
+                        "PushChannelsNearLimit", "share", width=6),
+        ]),
         ("Processes", [
             Panel("Memory", "Resident memory of each process.", "bytes",
                   [('process_resident_memory_bytes and on (job, instance) push_build_info', "{{job}} {{instance}}")]),

@@ -87,6 +87,37 @@ extension APIError {
         .forbidden, "lane_not_allowed", "The lane is not for this key",
         "a faster lane than the target's own needs the scope admin; leave lane out, or choose a slower one")
 
+    static let channelDiffers = APIError(
+        .conflict, "channel_differs", "The channel exists",
+        "the name has a channel of another environment, storage or id, or the id has another name; nothing was changed")
+
+    static func channelInUse(_ followers: Int) -> APIError {
+        APIError(
+            .conflict, "channel_in_use", "The channel is in use",
+            "\(followers) Live Activities follow it; force=true deletes it all the same. Nothing was changed")
+    }
+
+    static var channelDeleting: APIError {
+        var error = APIError(
+            .conflict, "channel_deleting", "The channel is being deleted", "Apple has not deleted the channel of this name yet")
+        error.isRetryable = true
+        error.retryAfterSeconds = 1
+        return error
+    }
+
+    static let channelLost = APIError(
+        .conflict, "channel_lost", "The channel is lost", "Apple does not have it any more; delete it, then create it again")
+
+    static let channelLimit = APIError(
+        .conflict, "channel_limit", "Too many channels",
+        "an app may have \(ChannelStore.maximumInScope) channels in an environment; delete some first")
+
+    /// - Parameter reason: Apple's own.
+    static func channelRefused(_ reason: String?) -> APIError {
+        guard reason != ChannelRefusal.limitReached else { return channelLimit }
+        return APIError(.conflict, "channel_refused", "Apple refused the channel", "Apple's reason: \(reason ?? "none")")
+    }
+
     static func invalid(_ problems: [JSONProblem]) -> APIError {
         APIError(.badRequest, "invalid_request", "The request is not valid", "see errors", errors: problems)
     }

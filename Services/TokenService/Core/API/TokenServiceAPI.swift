@@ -11,6 +11,7 @@ struct TokenServiceAPI {
     let bulk: BulkController
     let signOut: SignOutController
     let quietHours: QuietHoursController
+    let channels: ChannelsController
     let notifications: NotificationsController
     let notificationReading: NotificationReadingController
     let quarantine: QuarantineController
@@ -32,6 +33,7 @@ struct TokenServiceAPI {
         bulk.bind(to: router)
         signOut.bind(to: router)
         quietHours.bind(to: router)
+        channels.bind(to: router)
         notifications.bind(to: router)
         notificationReading.bind(to: router)
         DocumentationController().bind(to: router)

@@ -10,7 +10,7 @@ struct ActivityAdmission {
     private var activities: [LiveActivity.Key: LiveActivity] = [:]
     private var changed: Set<LiveActivity.Key> = []
     /// The notifications that start an activity.
-    private var starts: [LiveActivity.Key: PushID] = [:]
+    private var starts: [LiveActivity.Key: (notification: PushID, channelID: String?)] = [:]
     private var superseded: [PushID] = []
 
     init(_ items: [NotificationStore.Item], in session: PostgresSession) throws {
@@ -60,7 +60,7 @@ struct ActivityAdmission {
             startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
         activity.newestTimestamp = change.timestamp
         activity.staleAt = change.staleDate.map { $0 * 1000 }
-        starts[key] = notification.id
+        starts[key] = (notification.id, change.channelID)
         store(activity)
         items.append(item)
     }
@@ -73,7 +73,8 @@ struct ActivityAdmission {
     /// To run in the same transaction, once the notifications are written.
     var writes: [PostgresQuery] {
         let rows = changed.sorted().compactMap { activities[$0] }
-        return CancellationStore.supersede(superseded) + ActivityStore.save(rows, startedBy: rows.map { starts[$0.key] })
+        return CancellationStore.supersede(superseded) + ActivityStore.save(rows)
+            + ActivityStore.settleStarts(starts)
             + NotificationStore.forgetKeys(of: refused)
     }
 }

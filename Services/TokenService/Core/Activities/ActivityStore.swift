@@ -51,12 +51,9 @@ package struct ActivityStore {
     }
 
     /// Writes rows that are locked or new. A notification that found no device is not ``LiveActivity/sending``.
-    /// - Parameters:
-    ///   - rows: In ascending order.
-    ///   - startedBy: For each, the notification that starts it, if one does. If that reaches no device, there is no activity.
-    static func save(_ rows: [LiveActivity], startedBy starts: [PushID?]? = nil) -> [PostgresQuery] {
+    /// - Parameter rows: In ascending order.
+    static func save(_ rows: [LiveActivity]) -> [PostgresQuery] {
         guard !rows.isEmpty else { return [] }
-        let starts = starts ?? rows.map { _ in nil }
         return [
             """
             INSERT INTO activities AS a (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates,
@@ -71,10 +68,9 @@ package struct ActivityStore {
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
                     \(rows.map(\.newest))::uuid[], \(rows.map(\.newestTimestamp))::bigint[],
                     \(rows.map(\.isWaiting))::bool[], \(rows.map(\.sending))::uuid[],
-                    \(rows.map(\.isRetrying))::bool[], \(milliseconds: rows.map(\.freeAt))::timestamptz[], \(starts)::uuid[])
+                    \(rows.map(\.isRetrying))::bool[], \(milliseconds: rows.map(\.freeAt))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
-                    dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at, start)
-            WHERE start IS NULL OR EXISTS (SELECT FROM notifications n WHERE n.id = e.start AND n.state <> 'no_targets')
+                    dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
             ON CONFLICT (app_id, id) DO UPDATE SET owner = excluded.owner, installation = excluded.installation,
                 attributes_type = excluded.attributes_type, started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
@@ -83,6 +79,34 @@ package struct ActivityStore {
                 sending = excluded.sending, is_retrying = excluded.is_retrying, free_at = excluded.free_at
             """
         ]
+    }
+
+    /// If the notification that starts an activity reaches no device, there is no activity. A start may name a broadcast channel, which is
+    /// followed from now on: nobody can delete it meanwhile.
+    static func settleStarts(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
+        guard !starts.isEmpty else { return [] }
+        let starts = starts.sorted { $0.key < $1.key }
+        let (apps, ids) = (starts.map(\.key.app), starts.map(\.key.id))
+        return [
+            """
+            DELETE FROM activities a USING unnest(\(apps)::bigint[], \(ids)::text[], \(starts.map(\.value.notification))::uuid[])
+                AS e (app_id, id, start)
+            WHERE a.app_id = e.app_id AND a.id = e.id
+                AND EXISTS (SELECT FROM notifications n WHERE n.id = e.start AND n.state = 'no_targets')
+            """
+        ]
+            + (starts.allSatisfy { $0.value.channelID == nil }
+                ? []
+                : [
+                    """
+                    WITH followed AS (
+                        SELECT e.app_id, e.id, c.id AS channel
+                        FROM unnest(\(apps)::bigint[], \(ids)::text[], \(starts.map(\.value.channelID))::text[]) AS e (app_id, id, apple_id)
+                        JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open' FOR KEY SHARE OF c
+                    )
+                    UPDATE activities a SET channel = f.channel FROM followed f WHERE a.app_id = f.app_id AND a.id = f.id
+                    """
+                ])
     }
 
     /// These notifications may go now; fan-out asks for their turns.

@@ -77,6 +77,8 @@ package struct ActivityChange: Equatable, Sendable {
     package var staleDate: Int64?
     package var dismissalDate: Int64?
     package var attributesType: String?
+    /// Apple's id of the broadcast channel that the started activity follows.
+    package var channelID: String?
 }
 
 extension LiveActivity {

@@ -270,56 +270,6 @@ FROM installation_history h LEFT JOIN LATERAL (
 ) AS before ON true
 WHERE h.owner IS NOT NULL AND h.event IN ('signed_out', 'deregistered') AND h.owner_epoch IS NOT NULL;
 
--- MARK: Live Activities
-
--- One Live Activity, by the id that the app and its backend call it. It belongs to one user, or to an installation without a user. Its
--- update tokens are the tokens of purpose `activity:` and this id at the user's installations.
-CREATE TABLE activities (
-    app_id bigint NOT NULL REFERENCES apps,
-    id text NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 128),
-    owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
-    installation uuid,
-    attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
-    started_at timestamptz NOT NULL,
-    -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
-    reported_at timestamptz,
-    -- The person lets the app update its activities frequently, so updates need no window.
-    has_frequent_updates boolean NOT NULL DEFAULT false,
-    -- A sender ended it, or its user left.
-    ended_at timestamptz,
-    -- Of the newest state: when it becomes stale, and when it leaves the lock screen.
-    stale_at timestamptz,
-    dismissed_at timestamptz,
-    -- The newest state that was accepted, and its `timestamp` in UNIX seconds. An older one is never sent after it.
-    newest uuid,
-    newest_timestamp bigint,
-    is_waiting boolean NOT NULL DEFAULT false,
-    -- The notification whose pushes are under way; the newest one waits for its outcomes.
-    sending uuid,
-    -- An attempt of that notification failed: it is sent again later, and the newest one need not wait for it.
-    is_retrying boolean NOT NULL DEFAULT false,
-    -- The window of the last update ends then.
-    free_at timestamptz,
-    PRIMARY KEY (app_id, id),
-    CHECK (num_nonnulls(owner, installation) = 1)
-) WITH (
-    -- An update changes no indexed column.
-    fillfactor = 70
-);
-CREATE INDEX activities_by_owner ON activities (app_id, owner, id) WHERE owner IS NOT NULL;
-CREATE INDEX activities_by_start ON activities (started_at);
-
--- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
--- live data with Live Activities").
-CREATE VIEW activity_records AS
-SELECT a.*, least(a.ended_at, a.started_at + interval '8 hours') AS ends_at,
-    CASE WHEN coalesce(a.dismissed_at, least(a.ended_at, a.started_at + interval '8 hours') + interval '4 hours') <= now() THEN 'dismissed'
-        WHEN least(a.ended_at, a.started_at + interval '8 hours') <= now() THEN 'ended'
-        WHEN a.reported_at IS NULL THEN 'starting'
-        WHEN a.stale_at <= now() THEN 'stale'
-        ELSE 'active' END AS state
-FROM activities a;
-
 -- The times of an erased user at installations whose history and receipts are still to be removed. The fence's transaction writes it, so
 -- that a call that was cut short can be repeated although the installation no longer names the user. Empty when no erasure is under way.
 CREATE TABLE erasures (
@@ -415,6 +365,117 @@ RETURN (
                 after_quiet_hours(greatest(accepted_at, local), begins_at, ends_at, zone) AS usual
         ) AS moments
 );
+
+-- MARK: Channels
+
+-- The broadcast channels of one app in one environment. Every change of a channel locks its scope's row first, so that changes come one after
+-- another.
+CREATE TABLE channel_scopes (
+    app_id bigint NOT NULL REFERENCES apps,
+    environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
+    -- When Apple's channels were last listed; NULL: never since the scope had no channel.
+    listed_at timestamptz,
+    -- From when on they are listed again; NULL: the scope has no channel.
+    list_from timestamptz,
+    -- The command that a dispatcher works on: at most one in a scope. After `command_ends_at` its answer is lost.
+    command uuid,
+    operation text CHECK (operation IN ('create', 'read', 'delete', 'list')),
+    command_channel bigint,
+    command_ends_at timestamptz,
+    -- Ids that the last list found and no row had, while the answer to a create was missing.
+    candidates text[],
+    -- From when on the worker has something to do here; NULL: nothing.
+    due_at timestamptz,
+    PRIMARY KEY (app_id, environment),
+    CHECK (num_nulls(command, operation, command_ends_at) IN (0, 3))
+);
+CREATE INDEX channel_scopes_due ON channel_scopes (due_at) WHERE due_at IS NOT NULL;
+
+-- A broadcast channel that exists at Apple, or should. BroadcastChannel+Events.swift decides its states.
+CREATE TABLE channels (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id bigint NOT NULL,
+    environment text NOT NULL,
+    -- The backend's own name. NULL: a foreign channel, or one without a use that is being deleted.
+    name text CHECK (octet_length(name) BETWEEN 1 AND 128),
+    -- Apple's id, in base64. NULL until Apple has answered.
+    apple_id text CHECK (octet_length(apple_id) BETWEEN 1 AND 512),
+    -- NULL until Apple has said it.
+    storage text CHECK (storage IN ('none', 'latest')),
+    state text NOT NULL CHECK (state IN ('creating', 'open', 'deleting', 'failed', 'foreign', 'lost')),
+    -- The command that may have made a channel at Apple, as long as its answer is missing.
+    creation uuid,
+    -- Why Apple refused it, or why it waits.
+    reason text,
+    -- From when on the next command about it may go; NULL: none is to go.
+    due_at timestamptz,
+    created_at timestamptz NOT NULL,
+    changed_at timestamptz NOT NULL,
+    FOREIGN KEY (app_id, environment) REFERENCES channel_scopes,
+    CHECK (name IS NOT NULL OR state IN ('foreign', 'deleting')),
+    CHECK (state NOT IN ('open', 'lost') OR num_nulls(apple_id, storage) = 0),
+    CHECK (state IN ('creating', 'deleting') OR num_nonnulls(creation, due_at) = 0)
+);
+CREATE UNIQUE INDEX channels_by_name ON channels (app_id, name) WHERE name IS NOT NULL;
+CREATE UNIQUE INDEX channels_by_apple_id ON channels (app_id, environment, apple_id) WHERE apple_id IS NOT NULL;
+-- At most one create of a scope is under way, or without its answer.
+CREATE UNIQUE INDEX channels_one_creation ON channels (app_id, environment) WHERE creation IS NOT NULL;
+CREATE INDEX channels_due ON channels (app_id, environment, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX channels_in_order ON channels (app_id, id);
+CREATE INDEX channels_by_state ON channels (state, environment, app_id, changed_at);
+
+-- MARK: Live Activities
+
+-- One Live Activity, by the id that the app and its backend call it. It belongs to one user, or to an installation without a user. Its
+-- update tokens are the tokens of purpose `activity:` and this id at the user's installations.
+CREATE TABLE activities (
+    app_id bigint NOT NULL REFERENCES apps,
+    id text NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 128),
+    owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
+    installation uuid,
+    attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
+    -- The broadcast channel that it follows; its start named it.
+    channel bigint REFERENCES channels ON DELETE SET NULL,
+    started_at timestamptz NOT NULL,
+    -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
+    reported_at timestamptz,
+    -- The person lets the app update its activities frequently, so updates need no window.
+    has_frequent_updates boolean NOT NULL DEFAULT false,
+    -- A sender ended it, or its user left.
+    ended_at timestamptz,
+    -- Of the newest state: when it becomes stale, and when it leaves the lock screen.
+    stale_at timestamptz,
+    dismissed_at timestamptz,
+    -- The newest state that was accepted, and its `timestamp` in UNIX seconds. An older one is never sent after it.
+    newest uuid,
+    newest_timestamp bigint,
+    is_waiting boolean NOT NULL DEFAULT false,
+    -- The notification whose pushes are under way; the newest one waits for its outcomes.
+    sending uuid,
+    -- An attempt of that notification failed: it is sent again later, and the newest one need not wait for it.
+    is_retrying boolean NOT NULL DEFAULT false,
+    -- The window of the last update ends then.
+    free_at timestamptz,
+    PRIMARY KEY (app_id, id),
+    CHECK (num_nonnulls(owner, installation) = 1)
+) WITH (
+    -- An update changes no indexed column.
+    fillfactor = 70
+);
+CREATE INDEX activities_by_owner ON activities (app_id, owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX activities_by_start ON activities (started_at);
+CREATE INDEX activities_by_channel ON activities (channel) WHERE ended_at IS NULL;
+
+-- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
+-- live data with Live Activities").
+CREATE VIEW activity_records AS
+SELECT a.*, least(a.ended_at, a.started_at + interval '8 hours') AS ends_at,
+    CASE WHEN coalesce(a.dismissed_at, least(a.ended_at, a.started_at + interval '8 hours') + interval '4 hours') <= now() THEN 'dismissed'
+        WHEN least(a.ended_at, a.started_at + interval '8 hours') <= now() THEN 'ended'
+        WHEN a.reported_at IS NULL AND a.channel IS NULL THEN 'starting'
+        WHEN a.stale_at <= now() THEN 'stale'
+        ELSE 'active' END AS state
+FROM activities a;
 
 -- MARK: Notifications
 
@@ -1114,11 +1175,11 @@ END $$;
 
 -- MARK: Leases
 
--- The tasks that one process at a time does: the housekeeping, and each event feed. free_from is the end of the holder's lease; without a
+-- The tasks that one process at a time does: the housekeeping, the channels, and each event feed. free_from is the end of the holder's lease; without a
 -- holder, the moment from which a process may take it.
 CREATE TABLE leases (
     name text PRIMARY KEY,
     holder uuid,
     free_from timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO leases (name) SELECT 'events_' || log || '_' || sink FROM event_feeds UNION ALL SELECT 'housekeeping';
+INSERT INTO leases (name) SELECT 'events_' || log || '_' || sink FROM event_feeds UNION ALL VALUES ('housekeeping'), ('channels');

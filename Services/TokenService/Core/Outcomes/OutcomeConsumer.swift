@@ -21,6 +21,7 @@ package final class OutcomeConsumer: Service {
     let deadLetters: DeadLetterPublisher
     private let brakes: BrakeWatch
     let webhooks: WebhookSubscriptions
+    let channels: ChannelRegistry
     let metrics: TokenServiceMetrics
     private let traces: Traces
     private let relay: WakeUp
@@ -32,7 +33,8 @@ package final class OutcomeConsumer: Service {
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
-        brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, traces: Traces, relay: WakeUp,
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelRegistry, metrics: TokenServiceMetrics, traces: Traces,
+        relay: WakeUp,
         logger: Logger
     ) {
         self.received = received
@@ -41,6 +43,7 @@ package final class OutcomeConsumer: Service {
         self.deadLetters = deadLetters
         self.brakes = brakes
         self.webhooks = webhooks
+        self.channels = channels
         self.metrics = metrics
         self.traces = traces
         self.relay = relay
@@ -89,6 +92,10 @@ package final class OutcomeConsumer: Service {
         for message in received.takeAll() where !isOurs(message) {
             if message.routingKey == CredentialReport.routingKey {
                 await keep(message)
+                continue
+            }
+            if message.routingKey == ChannelAnswer.routingKey {
+                await applyChannelAnswer(message)
                 continue
             }
             do throws(MessageError) {
@@ -193,7 +200,7 @@ package final class OutcomeConsumer: Service {
         logger.failed(text, error, [LogKey.count: "\(messages.count)"])
     }
 
-    private func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
+    func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
         guard !Task.isCancelled else { return }
         logger.error(
             "An outcome message is given up",

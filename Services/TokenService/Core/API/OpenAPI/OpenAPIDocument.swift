@@ -5,8 +5,8 @@
 package enum OpenAPIDocument {
     /// In the order of the page: what most readers look for comes first.
     package static let resources: [Resource] = [
-        .notifications, .notificationReading, .installations, .users, .activities, .tokens, .bulk, .apps, .keys, .holds, .webhooks,
-        .quarantine, .deadLetters, .privacy, .operations,
+        .notifications, .notificationReading, .installations, .users, .activities, .channels, .tokens, .bulk, .apps, .keys, .holds,
+        .webhooks, .quarantine, .deadLetters, .privacy, .operations,
     ]
 
     package static let operations: [Operation] = resources.flatMap(\.operations)

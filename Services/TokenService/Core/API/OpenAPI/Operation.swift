@@ -85,6 +85,11 @@ package struct Parameter: Sendable {
             switch name {
             case "app", "slug": (.slug, "The app's slug.")
             case "activity": (.string(Purpose.maximumNameBytes).example("ride-4711"), "The app's id of the Live Activity, percent-encoded.")
+            case "channel":
+                (
+                    .string(BroadcastChannel.maximumNameBytes).example("game-17"),
+                    "The backend's own name of the channel, percent-encoded. At most 128 bytes of UTF-8."
+                )
             case "file": (.string(64).example("main.js"), "The file's name.")
             case "user": (.string(256).example("ada"), "The user's name, percent-encoded. At most 256 bytes of UTF-8.")
             case "id" where route.path.contains("/keys/"): (.keyID, "The key's id: the middle part of its text.")

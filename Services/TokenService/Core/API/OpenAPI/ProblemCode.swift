@@ -36,6 +36,12 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case deadLettersBusy = "dead_letters_busy"
     case tooManyWebhooks = "too_many_webhooks"
     case webhookDisabled = "webhook_disabled"
+    case channelDiffers = "channel_differs"
+    case channelInUse = "channel_in_use"
+    case channelDeleting = "channel_deleting"
+    case channelLost = "channel_lost"
+    case channelLimit = "channel_limit"
+    case channelRefused = "channel_refused"
     case preconditionFailed = "precondition_failed"
     case bodyTooLarge = "body_too_large"
     case unsupportedMediaType = "unsupported_media_type"
@@ -155,6 +161,24 @@ extension ProblemCode {
         case .appDiffers: ProblemKind(409, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
         case .ownerMismatch:
             ProblemKind(409, "Another user is signed in", "The installation's user is not `expected_user`; nothing was changed.")
+        case .channelDiffers:
+            ProblemKind(
+                409, "The channel exists",
+                "A channel of this name exists with another environment, storage or id, or the id has another name; nothing was changed.")
+        case .channelInUse:
+            ProblemKind(
+                409, "The channel is in use", "Live Activities follow it; nothing was changed. `force=true` deletes it all the same.")
+        case .channelDeleting:
+            ProblemKind(
+                409, "The channel is being deleted", "Apple has not deleted the channel of this name yet; then the name is free.",
+                isRetryable: true, saysWhen: true)
+        case .channelLost:
+            ProblemKind(409, "The channel is lost", "Apple does not have the channel any more. Delete it, then create it again.")
+        case .channelLimit:
+            ProblemKind(
+                409, "Too many channels", "The app has the 10,000 channels in this environment that Apple allows; delete some first.")
+        case .channelRefused:
+            ProblemKind(409, "Apple refused the channel", "The detail has Apple's reason. The next request asks Apple again.")
         case .bodyTooLarge: ProblemKind(413, "Body too large", "The body has more bytes than this operation takes.")
         case .unsupportedMediaType:
             ProblemKind(

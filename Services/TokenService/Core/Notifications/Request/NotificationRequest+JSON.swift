@@ -179,6 +179,7 @@ extension ActivityChange {
         func seconds(_ key: String) -> Int64? { aps?[key]?.numberValue.flatMap { Int64(exactly: $0.rounded(.down)) } }
         self.init(
             id: id, event: event, timestamp: seconds("timestamp") ?? 0, staleDate: seconds("stale-date"),
-            dismissalDate: seconds("dismissal-date"), attributesType: draft.startedType)
+            dismissalDate: seconds("dismissal-date"), attributesType: draft.startedType,
+            channelID: aps?["input-push-channel"]?.stringValue)
     }
 }

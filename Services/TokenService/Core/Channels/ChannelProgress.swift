@@ -1,0 +1,172 @@
+import PushModel
+
+/// One step of a scope, in the transaction that has locked it: an answer, a timeout, or the next command.
+struct ChannelProgress {
+    let store: ChannelStore
+    var scope: ChannelScope
+    let settings: ChannelSettings
+    /// UNIX milliseconds.
+    let now: Int64
+
+    private var retryAt: Int64 { now + settings.retryDelay.milliseconds }
+
+    // MARK: Answers
+
+    /// Idempotent: an answer to a command that is over changes nothing, unless it names a channel that no row has.
+    mutating func apply(_ answer: ChannelAnswer) throws {
+        let command = scope.command?.id == answer.command ? scope.command : nil
+        if command != nil { scope.command = nil }
+        let reply = ChannelReply(answer)
+        if answer.operation == .create {
+            try settleCreation(answer.command, reply, endsAt: command?.endsAt)
+        } else if let command {
+            try settle(command, reply)
+        }
+        scope.dueAt = now
+    }
+
+    /// Gives up a command whose answer is overdue.
+    mutating func timeOut() throws {
+        guard let command = scope.command, command.endsAt <= now else { return }
+        scope.command = nil
+        if command.operation == .create {
+            try settleCreation(command.id, .lost, endsAt: command.endsAt)
+        } else {
+            try settle(command, .lost)
+        }
+    }
+
+    private mutating func settle(_ command: ChannelScope.UnderWay, _ reply: ChannelReply) throws {
+        if command.operation == .list {
+            try settleList(reply)
+        } else if let channel = try command.channel.flatMap({ try store.find($0) }) {
+            try settle(channel, reply)
+        }
+    }
+
+    /// - Parameter endsAt: Until then a dispatcher may still work on it; nil: the command was given up before.
+    private mutating func settleCreation(_ command: PushID, _ reply: ChannelReply, endsAt: Int64?) throws {
+        guard let channel = try store.uncertain(), channel.creation == command else {
+            if case .created(let id) = reply { try removeUnused(id) }
+            return
+        }
+        switch reply {
+        case .created(let id):
+            scope.candidates = nil
+            try settle(channel, createdAs: id)
+        case .refused(let refusal):
+            scope.candidates = nil
+            try store.apply(.refused(refusal, retryAt: retryAt), to: channel, now: now)
+        case .unclear(let reason):
+            try store.apply(.delayed(reason, until: max(now, endsAt ?? channel.dueAt ?? now)), to: channel, now: now)
+        case .described, .deleted, .listed: break
+        }
+    }
+
+    private func settle(_ channel: BroadcastChannel, createdAs id: ChannelID) throws {
+        if let known = try store.find(appleID: id) {
+            // A backend has adopted it under another name.
+            guard known.state == .foreign else {
+                try store.apply(.notCreated, to: channel, now: now)
+                return
+            }
+            // One row names it from now on.
+            try store.apply(.absent, to: known, now: now)
+        }
+        try store.apply(.created(id), to: channel, now: now)
+    }
+
+    /// This platform created the channel, and no name waits for it.
+    private func removeUnused(_ id: ChannelID) throws {
+        if let known = try store.find(appleID: id) {
+            if known.state == .foreign { try store.apply(.unwanted, to: known, now: now) }
+        } else {
+            try store.insert(BroadcastChannel(.deleting, in: store.environment, appleID: id, now: now))
+        }
+    }
+
+    private mutating func settle(_ channel: BroadcastChannel, _ reply: ChannelReply) throws {
+        switch reply {
+        case .described(let storage): try store.apply(.described(storage), to: channel, now: now)
+        case .deleted: try store.apply(.absent, to: channel, now: now)
+        case .refused(let refusal) where refusal.isAbsence: try store.apply(.absent, to: channel, now: now)
+        case .refused(let refusal) where channel.state == .foreign && !refusal.isTemporary:
+            scope.candidates?.removeAll { $0 == channel.appleID?.text }
+        case .refused(let refusal) where channel.state == .foreign: try delayUncertain(refusal.reason)
+        case .unclear(let reason) where channel.state == .foreign: try delayUncertain(reason)
+        case .refused(let refusal): try store.apply(.refused(refusal, retryAt: retryAt), to: channel, now: now)
+        case .unclear(let reason): try store.apply(.delayed(reason, until: retryAt), to: channel, now: now)
+        case .created, .listed: break
+        }
+    }
+
+    /// A foreign channel is read because of a create without an answer, which then waits.
+    private func delayUncertain(_ reason: String) throws {
+        if let uncertain = try store.uncertain() { try store.apply(.delayed(reason, until: retryAt), to: uncertain, now: now) }
+    }
+
+    // MARK: Lists
+
+    private mutating func settleList(_ reply: ChannelReply) throws {
+        let rows = try store.all()
+        guard case .listed(let ids) = reply else { return try delayList(reply, rows) }
+        let listed = Set(ids)
+        for row in rows {
+            if let id = row.appleID { try store.apply(.listed(listed.contains(id)), to: row, now: now) }
+        }
+        let unknown = listed.subtracting(rows.compactMap(\.appleID))
+        try store.insertForeign(unknown.sorted { $0.text < $1.text }, now: now)
+        if rows.contains(where: { $0.creation != nil }) { scope.candidates = unknown.map(\.text) }
+        let isEmpty = rows.isEmpty && unknown.isEmpty
+        scope.listedAt = isEmpty ? nil : now
+        scope.listFrom = isEmpty ? nil : now + settings.listInterval.milliseconds
+    }
+
+    /// Creates wait for the first list, so its refusal is theirs.
+    private mutating func delayList(_ reply: ChannelReply, _ rows: [BroadcastChannel]) throws {
+        scope.listFrom = retryAt
+        for row in rows where row.state == .creating || row.state == .deleting {
+            guard row.creation != nil || scope.listedAt == nil && row.appleID == nil else { continue }
+            switch reply {
+            case .refused(let refusal) where row.creation == nil:
+                try store.apply(.refused(refusal, retryAt: retryAt), to: row, now: now)
+            case .refused(let refusal): try store.apply(.delayed(refusal.reason, until: retryAt), to: row, now: now)
+            case .unclear(let reason): try store.apply(.delayed(reason, until: retryAt), to: row, now: now)
+            case .created, .described, .deleted, .listed: break
+            }
+        }
+    }
+
+    // MARK: Commands
+
+    /// The next request that Apple is to get, recorded as under way; nil if none is due.
+    mutating func next(_ id: PushID) throws -> ChannelCommand.Request? {
+        while true {
+            switch scope.next(try store.waiting(scope), now: now) {
+            case .list: return begin(id, .list, nil)
+            case .create(let channel, let storage):
+                try store.apply(.asked(id), to: channel, now: now)
+                return begin(id, .create(storage), channel)
+            case .read(let channel, let appleID): return begin(id, .read(appleID), channel)
+            case .delete(let channel, let appleID): return begin(id, .delete(appleID), channel)
+            case .settle(let channel, let found):
+                scope.candidates = nil
+                if let appleID = found?.appleID {
+                    try settle(channel, createdAs: appleID)
+                } else {
+                    try store.apply(.notCreated, to: channel, now: now)
+                }
+            case .wait(let moment):
+                scope.dueAt = moment
+                return nil
+            }
+        }
+    }
+
+    private mutating func begin(_ id: PushID, _ request: ChannelCommand.Request, _ channel: BroadcastChannel?) -> ChannelCommand.Request {
+        let endsAt = now + 2 * settings.commandTimeout.milliseconds
+        scope.command = ChannelScope.UnderWay(id: id, operation: request.operation, channel: channel?.id, endsAt: endsAt)
+        scope.dueAt = endsAt
+        return request
+    }
+}
