@@ -9,7 +9,7 @@ from manifests import matches
 FLOWS = {
     ("token-service", "postgresql", 5432), ("token-service", "rabbitmq", 5672), ("migration", "postgresql", 5432),
     *((dispatcher, server, port) for dispatcher in ("dispatcher-now", "dispatcher-bulk")
-      for server, port in (("rabbitmq", 5672), ("apns-simulator", 2197), ("apns-simulator", 2198))),
+      for server, port in (("rabbitmq", 5672), *(("apns-simulator", port) for port in (2195, 2196, 2197, 2198)))),
     ("demonstration", "token-service", 8080), ("demonstration", "apns-simulator", 2199),
 }
 PROMETHEUS = {"namespaceSelector": {"matchLabels": {"push/prometheus": "true"}}}

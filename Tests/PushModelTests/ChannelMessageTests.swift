@@ -15,7 +15,8 @@ struct ChannelMessageTests {
     private static func answer(_ operation: ChannelOperation, _ result: ChannelAnswer.Result) throws -> ChannelAnswer {
         ChannelAnswer(
             id: PushID(high: 0x0198_0c5e_9a11_7b02, low: 0x8c3d_4e5f_6071_8293), source: "/push/dispatcher/dispatcher-0",
-            time: 1_782_214_201_125, command: command, app: try Sample.app(), environment: .production, operation: operation, result: result)
+            time: 1_782_214_201_125, command: command, app: try Sample.app(), environment: .production, operation: operation, result: result
+        )
     }
 
     @Test("The documented command reads as its value and is what is written") func matchesTheCommandContract() throws {

@@ -5,14 +5,17 @@ platform_ids=() dispatcher_urls=() dispatcher_ids=()
 
 ready() { curl -fsS --max-time 2 "$1/readyz"; }
 
-# Sets SIMULATOR_URL, production_port and sandbox_port.
+# Sets SIMULATOR_URL, production_port and sandbox_port, and the ports for channels: production_channels_port and sandbox_channels_port.
 start_simulator() {
     local credentials="$work/credentials"
     "$root/deploy/scripts/make-credentials.sh" "$credentials" || fail "openssl could not make the throw-away keys and certificates."
     claim_port; production_port=$port
     claim_port; sandbox_port=$port
+    claim_port; production_channels_port=$port
+    claim_port; sandbox_channels_port=$port
     claim_port; SIMULATOR_URL="http://127.0.0.1:$port"
     start apns-simulator env PRODUCTION_PORT="$production_port" SANDBOX_PORT="$sandbox_port" CONTROL_PORT="$port" \
+        PRODUCTION_MANAGEMENT_PORT="$production_channels_port" SANDBOX_MANAGEMENT_PORT="$sandbox_channels_port" \
         TLS_CERTIFICATE_FILE="$credentials/simulator.crt" TLS_KEY_FILE="$credentials/simulator.key" KEYS_FILE="$credentials/simulator-keys.json" \
         ${simulator_options[@]+"${simulator_options[@]}"} ${simulator_prefix[@]+"${simulator_prefix[@]}"} "$programs/apns-simulator"
     platform_ids+=("$started")
@@ -35,6 +38,8 @@ start_dispatcher() {
     start "dispatcher-$1" env OPERATIONS_PORT="$port" INSTANCE="dispatcher-$1" RABBITMQ_URL="$RABBITMQ_URL" \
         APNS_CREDENTIALS_FILE="$credentials/credentials.json" APNS_CA_FILE="$credentials/ca.crt" \
         APNS_PRODUCTION_URL="https://localhost:$production_port" APNS_SANDBOX_URL="https://localhost:$sandbox_port" \
+        APNS_PRODUCTION_CHANNELS_URL="https://localhost:$production_channels_port" \
+        APNS_SANDBOX_CHANNELS_URL="https://localhost:$sandbox_channels_port" \
         ${dispatcher_options[@]+"${dispatcher_options[@]}"} ${dispatcher_prefix[@]+"${dispatcher_prefix[@]}"} "$programs/dispatcher"
     platform_ids+=("$started")
     dispatcher_ids+=("$started")

@@ -76,6 +76,13 @@ extension APNsSimulator {
         return world.inbox(of: key, now: configuration.clock()) ?? []
     }
 
+    /// The device's Live Activities listen to these channels and no others.
+    /// - Throws: If the token is not hexadecimal.
+    /// - Returns: The first channel that the device's environment does not have; nil if it has all.
+    package func listen(_ token: String, to channels: [String]) throws(SimulatorError) -> String? {
+        world.subscribe(try Self.key(token), to: channels, now: configuration.clock())
+    }
+
     /// The requests after `sequence` that the journal still holds, oldest first.
     package func journal(after sequence: Int64 = 0, limit: Int = .max) -> [JournalEntry] {
         journalPage(after: sequence, limit: limit).entries

@@ -38,10 +38,15 @@ package struct Dispatcher: Sendable {
         let notes = NoteLog(logger: logger)
         let wakeUp = try WakeUp()
         let inbox = Mailbox<CoreEvent>(wakeUp: wakeUp)
-        let (mayStart, start) = AsyncStream.makeStream(of: Void.self)
+        let (jobsMayStart, startJobs) = AsyncStream.makeStream(of: Void.self)
+        let (commandsMayStart, startCommands) = AsyncStream.makeStream(of: Void.self)
+        let requests = ChannelRequests()
 
         let loops = try APNsEventLoops(threads: settings.apnsThreads)
-        let pools = Self.pools(settings, poolConfiguration, on: loops, gate: gate, inbox: inbox, notes: notes, logger: logger)
+        let maker = PoolMaker(
+            settings: settings, configuration: poolConfiguration, loops: loops, gate: gate, inbox: inbox, requests: requests, notes: notes,
+            logger: logger)
+        let pools = PoolTable(onFinished: { maker.finish($0) }, make: { (plan, service) throws(TLSError) in try maker.make(plan, service) })
         let credentials = try CredentialKeeper(
             path: settings.credentialsFile, file: file, table: pools, logger: logger, counted: { metrics.countReload(isAdopted: $0) },
             adopt: { inbox.post(.credentialsChanged($0)) })
@@ -59,6 +64,11 @@ package struct Dispatcher: Sendable {
             },
             drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
             onConnectionChange: { inbox.post(.jobsConnection(isUp: $0)) })
+        let (commandMessages, command) = AsyncStream.makeStream(of: ReceivedMessage.self)
+        let commands = try Consumer(
+            name: "commands", configuration: broker, topology: topology,
+            subscriptions: [Subscription(queue: topology.commandsQueue, prefetch: ChannelCommandService.prefetch)],
+            drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { for message in $0 { command.yield(message) } })
         let control = try Consumer(
             name: "control", configuration: broker, topology: topology,
             subscriptions: [.stream(topology.controlStream, prefetch: 1000)], drainTimeout: .zero, logger: logger,
@@ -76,10 +86,12 @@ package struct Dispatcher: Sendable {
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(
-                pools: pools, publisher: publisher, markers: markers, jobs: jobs, control: control,
+                pools: pools, publisher: publisher, markers: markers, jobs: jobs, commands: commands, control: control,
                 startTaking: {
-                    start.yield()
-                    start.finish()
+                    for start in [startJobs, startCommands] {
+                        start.yield()
+                        start.finish()
+                    }
                 }),
             deadlines: CoreLoop.Deadlines(
                 pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2,
@@ -89,7 +101,8 @@ package struct Dispatcher: Sendable {
 
         metrics.observe({ loop.status }, gate: gate)
         metrics.observe(pools, credentials)
-        let readiness = DispatcherReadiness(loop: loop, publisher: publisher, jobs: jobs, pools: pools, credentials: credentials)
+        let readiness = DispatcherReadiness(
+            loop: loop, publisher: publisher, jobs: jobs, commands: commands, pools: pools, credentials: credentials)
         let exporting: [any Service] = exporter.map { [$0] } ?? []
         services =
             exporting + [
@@ -104,7 +117,12 @@ package struct Dispatcher: Sendable {
                             ])
                         onListening(port)
                     }),
-                publisher, markers, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
+                publisher, markers, control, LateConsumerService(consumer: jobs, mayStart: jobsMayStart),
+                LateConsumerService(consumer: commands, mayStart: commandsMayStart),
+                ChannelCommandService(
+                    messages: commandMessages, consumer: commands, requests: requests, pools: pools, credentials: credentials,
+                    publisher: publisher, topology: topology, source: rules.source, isStopping: { loop.status.isStopping },
+                    metrics: metrics, logger: logger),
                 DispatchService(loop: loop, credentials: credentials, logger: logger),
                 CredentialWatch(
                     keeper: credentials,
@@ -152,37 +170,5 @@ package struct Dispatcher: Sendable {
             line += ", certificate valid for \((notAfter - WallClock.milliseconds() / 1000) / 86_400) days"
         }
         return line + (pool.entry.probeTopic.map { ", proven at start with \($0)" } ?? ", proven by its first delivery (no probe_topic)")
-    }
-
-    private static func pools(
-        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, on loops: APNsEventLoops, gate: ControlGate,
-        inbox: Mailbox<CoreEvent>, notes: NoteLog, logger: Logger
-    ) -> PoolTable {
-        var configuration = configuration
-        configuration.connections = settings.connections
-        configuration.maximumConnections = settings.maximumConnections
-        configuration.proxy = settings.proxy
-        return PoolTable(onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) }) {
-            [configuration] (plan) throws(TLSError) in
-            let (name, environment) = (plan.credential.name, plan.environment)
-            return try APNsPool(
-                on: loops, configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment),
-                environment: environment,
-                // A proof belongs to no installation, so no fence can cover it.
-                gate: { batch, request in batch.tag == CredentialProof.tag ? nil : gate.stopReason(for: request, of: batch) },
-                onFinished: { finished in
-                    var events: [CoreEvent] = []
-                    events.reserveCapacity(finished.count)
-                    for one in finished {
-                        if one.batch.tag == CredentialProof.tag {
-                            notes.write(one, credential: name, environment: environment.rawValue)
-                        } else {
-                            events.append(.batchFinished(one))
-                        }
-                    }
-                    if !events.isEmpty { inbox.post(contentsOf: events) }
-                },
-                onEvent: { notes.write($0, credential: name, environment: environment.rawValue) }, logger: logger)
-        }
     }
 }

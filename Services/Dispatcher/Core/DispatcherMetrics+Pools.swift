@@ -65,7 +65,7 @@ extension DispatcherMetrics {
     }
 
     private func observeCredentials(_ pools: PoolTable, _ credentials: CredentialKeeper) {
-        gauge(pools, MetricName.credentialAge) { view in
+        ofCredential(pools, MetricName.credentialAge) { view in
             guard let validity = view.plan?.entry.validity else { return nil }
             let now = WallClock.milliseconds() / 1000
             return switch validity {
@@ -73,7 +73,7 @@ extension DispatcherMetrics {
             case .certificate(let notBefore, _): Double(now - notBefore)
             }
         }
-        gauge(pools, MetricName.certificateEndsIn) { view in
+        ofCredential(pools, MetricName.certificateEndsIn) { view in
             guard case .certificate(_, let notAfter)? = view.plan?.entry.validity else { return nil }
             return Double(notAfter - WallClock.milliseconds() / 1000)
         }
@@ -85,6 +85,10 @@ extension DispatcherMetrics {
     // MARK: How
 
     private static func dimensions(_ view: View) -> [(String, String)] {
+        credentialDimensions(view) + [("api", view.place.service.rawValue)]
+    }
+
+    private static func credentialDimensions(_ view: View) -> [(String, String)] {
         [("credential", view.place.credential), ("environment", view.place.environment.rawValue)]
     }
 
@@ -97,6 +101,15 @@ extension DispatcherMetrics {
     /// Absent where there is no value.
     private func gauge(_ pools: PoolTable, _ name: String, _ read: @escaping @Sendable (View) -> Double?) {
         each(pools, name) { view in read(view).map { [Sample([], $0)] } ?? [] }
+    }
+
+    /// Once for all pools of the credential.
+    private func ofCredential(_ pools: PoolTable, _ name: String, _ read: @escaping @Sendable (View) -> Double?) {
+        registry.observeAll(name, isCounter: false) {
+            pools.views().filter { $0.place.service == .device }.compactMap { view in
+                read(view).map { Sample(Self.credentialDimensions(view), $0) }
+            }
+        }
     }
 
     private func counter(_ pools: PoolTable, _ name: String, _ read: @escaping @Sendable (APNsPoolSnapshot.Totals) -> Int) {

@@ -82,6 +82,17 @@ struct DispatcherMetrics: Sendable {
         }
     }
 
+    /// A command for a broadcast channel has an answer. Few occur, so each makes its counter anew.
+    func count(_ operation: ChannelOperation, _ result: ChannelAnswer.Result) { countCommand(operation.rawValue, result.rawValue) }
+
+    /// A message is no command.
+    func countUndecodableCommand() { countCommand("unknown", "undecodable") }
+
+    private func countCommand(_ operation: String, _ result: String) {
+        Counter(label: MetricName.channelCommands, dimensions: [("operation", operation), ("result", result)], factory: registry)
+            .increment()
+    }
+
     /// Changed credentials were read.
     func countReload(isAdopted: Bool) { reloads[isAdopted]?.increment() }
 

@@ -1,6 +1,8 @@
 /// Every log metadata key of this service. Units are in the name.
 enum LogKey {
+    static let api = "api"
     static let app = "app"
+    static let command = "command.id"
     static let count = "count"
     static let address = "server.address"
     static let credential = "credential"
@@ -15,9 +17,11 @@ enum LogKey {
     static let messageID = "message.id"
     static let new = "new"
     static let notification = "notification.id"
+    static let operation = "operation"
     static let outage = "outage_ms"
     static let port = "http.port"
     static let reason = "reason"
+    static let result = "result"
     static let state = "state"
     static let version = "version"
 }
@@ -69,6 +73,7 @@ enum MetricName {
     static let stopped = "push_dispatcher_apns_stopped_total"
     static let handedOver = "push_dispatcher_apns_handed_over_total"
     static let refusedStreams = "push_dispatcher_apns_refused_streams_total"
+    static let channelCommands = "push_dispatcher_channel_commands_total"
 
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, atWork, unconfirmed,
@@ -77,6 +82,6 @@ enum MetricName {
         controlDoubts, controlElsewhere,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
-        held, refusedStreams, outcomesRefused,
+        held, refusedStreams, outcomesRefused, channelCommands,
     ]
 }

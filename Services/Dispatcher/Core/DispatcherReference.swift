@@ -51,6 +51,19 @@ package enum DispatcherReference {
             "apns.sandbox.url", "Apple's",
             "`https://host:port`"),
         DocumentedSetting(
+            "apns.production.broadcast.url", "APNS_PRODUCTION_URL",
+            "`https://host:port` for broadcasts. Apple's pages also name `https://api-broadcast.push.apple.com`, and for the sandbox "
+                + "`https://api-broadcast.sandbox.push.apple.com`"),
+        DocumentedSetting(
+            "apns.sandbox.broadcast.url", "APNS_SANDBOX_URL",
+            "the same for the sandbox"),
+        DocumentedSetting(
+            "apns.production.channels.url", "Apple's",
+            "`https://host:port` for the management of broadcast channels; Apple's is `https://api-manage-broadcast.push.apple.com:2196`"),
+        DocumentedSetting(
+            "apns.sandbox.channels.url", "Apple's",
+            "the same for the sandbox; Apple's is `https://api-manage-broadcast.sandbox.push.apple.com:2195`"),
+        DocumentedSetting(
             "apns.ca.file", "the system's",
             "PEM authorities that APNs' certificate must come from"),
         DocumentedSetting(
@@ -173,11 +186,15 @@ package enum DispatcherReference {
             MetricName.controlEntries, .gauge,
             "Fences and cancels remembered."),
         DocumentedMetric(
-            MetricName.poolState, .gauge, ["credential", "environment", "state"],
-            "1 for the state in which a pool is: `connecting`, `ready`, `idle`, `paused` (APNs refuses the credential), "
+            MetricName.channelCommands, .counter, ["operation", "result"],
+            "Commands for broadcast channels, by what became of them: `done`, `refused`, `unanswered`, `expired`, `no_credential`; "
+                + "`undecodable` of operation `unknown` is a message that is no command."),
+        DocumentedMetric(
+            MetricName.poolState, .gauge, ["credential", "environment", "api", "state"],
+            "1 for the state in which a pool is (`api`: `device`, `broadcast` or `channels`, made when it is first needed): `connecting`, `ready`, `idle`, `paused` (APNs refuses the credential), "
                 + "`unavailable` (the breaker is open), `closed`."),
         DocumentedMetric(
-            MetricName.proven, .gauge, ["credential", "environment"],
+            MetricName.proven, .gauge, ["credential", "environment", "api"],
             "1 once APNs has shown that it knows the credential."),
         DocumentedMetric(
             MetricName.credentialAge, .gauge, ["credential", "environment"],
@@ -186,63 +203,65 @@ package enum DispatcherReference {
             MetricName.certificateEndsIn, .gauge, ["credential", "environment"],
             "How long a certificate is still valid; negative after its end."),
         DocumentedMetric(
-            MetricName.tokenAge, .gauge, ["credential", "environment"],
+            MetricName.tokenAge, .gauge, ["credential", "environment", "api"],
             "Age of the oldest provider token in use."),
         DocumentedMetric(
-            MetricName.connections, .gauge, ["credential", "environment"],
+            MetricName.connections, .gauge, ["credential", "environment", "api"],
             "Connections to APNs."),
         DocumentedMetric(
-            MetricName.openStreams, .gauge, ["credential", "environment"],
+            MetricName.openStreams, .gauge, ["credential", "environment", "api"],
             "Requests without an answer yet."),
         DocumentedMetric(
-            MetricName.streamLimit, .gauge, ["credential", "environment"],
+            MetricName.streamLimit, .gauge, ["credential", "environment", "api"],
             "Requests that APNs allows at once."),
         DocumentedMetric(
-            MetricName.requestsWaiting, .gauge, ["credential", "environment", "lane"],
+            MetricName.requestsWaiting, .gauge, ["credential", "environment", "api", "lane"],
             "Requests that wait for a free stream."),
         DocumentedMetric(
-            MetricName.requests, .counter, ["credential", "environment"],
+            MetricName.requests, .counter, ["credential", "environment", "api"],
             "Requests sent."),
         DocumentedMetric(
-            MetricName.answers, .counter, ["credential", "environment", "topic", "answer"],
+            MetricName.answers, .counter, ["credential", "environment", "api", "topic", "answer"],
             "Answers, by status and reason; of a pool's topics beyond the first hundred `other`."),
         DocumentedMetric(
-            MetricName.answerTime, .histogram, ["credential", "environment"],
+            MetricName.answerTime, .histogram, ["credential", "environment", "api"],
             "From handing a request to HTTP/2 to its answer."),
         DocumentedMetric(
-            MetricName.timedOut, .counter, ["credential", "environment"],
+            MetricName.timedOut, .counter, ["credential", "environment", "api"],
             "Requests without an answer for 15 s."),
         DocumentedMetric(
-            MetricName.stopped, .counter, ["credential", "environment"],
+            MetricName.stopped, .counter, ["credential", "environment", "api"],
             "Requests that a fence, a cancel or their expiry stopped at the last moment."),
         DocumentedMetric(
-            MetricName.handedOver, .counter, ["credential", "environment"],
+            MetricName.handedOver, .counter, ["credential", "environment", "api"],
             "Requests that were certainly not processed, and handed to another connection."),
         DocumentedMetric(
-            MetricName.refusedStreams, .counter, ["credential", "environment"],
+            MetricName.refusedStreams, .counter, ["credential", "environment", "api"],
             "Requests that APNs refused unprocessed: REFUSED_STREAM, or above a GOAWAY's last stream."),
         DocumentedMetric(
-            MetricName.connectionsOpened, .counter, ["credential", "environment"],
+            MetricName.connectionsOpened, .counter, ["credential", "environment", "api"],
             "Connections that came about."),
         DocumentedMetric(
-            MetricName.connectionsLost, .counter, ["credential", "environment"],
+            MetricName.connectionsLost, .counter, ["credential", "environment", "api"],
             "Connections that ended unasked for, or in silence."),
         DocumentedMetric(
-            MetricName.connectionsRetired, .counter, ["credential", "environment", "reason"],
+            MetricName.connectionsRetired, .counter, ["credential", "environment", "api", "reason"],
             "Connections that took no more requests."),
         DocumentedMetric(
-            MetricName.goAways, .counter, ["credential", "environment", "reason"],
+            MetricName.goAways, .counter, ["credential", "environment", "api", "reason"],
             "GOAWAYs, by APNs' reason, `none` or `other`."),
         DocumentedMetric(
-            MetricName.unanswered, .counter, ["credential", "environment"],
+            MetricName.unanswered, .counter, ["credential", "environment", "api"],
             "Requests that left and got no answer."),
         DocumentedMetric(
-            MetricName.connectionsFailed, .counter, ["credential", "environment"],
+            MetricName.connectionsFailed, .counter, ["credential", "environment", "api"],
             "Connections that did not come about."),
     ]
 
     package static let logKeys: [DocumentedLogKey] = [
+        DocumentedLogKey(LogKey.api, "what a pool sends: `device`, `broadcast` or `channels`"),
         DocumentedLogKey(LogKey.app, "an app's slug"),
+        DocumentedLogKey(LogKey.command, "a command for a broadcast channel"),
         DocumentedLogKey(LogKey.count, "how many"),
         DocumentedLogKey(LogKey.address, "address and port of APNs"),
         DocumentedLogKey(LogKey.credential, "the name of a credential"),
@@ -257,9 +276,11 @@ package enum DispatcherReference {
         DocumentedLogKey(LogKey.messageID, "a message of RabbitMQ"),
         DocumentedLogKey(LogKey.new, "credentials that are new"),
         DocumentedLogKey(LogKey.notification, "a notification"),
+        DocumentedLogKey(LogKey.operation, "what a command asks of APNs: `create`, `read`, `delete` or `list`"),
         DocumentedLogKey(LogKey.outage, "how long it lasted, in milliseconds"),
         DocumentedLogKey(LogKey.port, "the port of `/healthz`, `/readyz` and `/metrics`"),
         DocumentedLogKey(LogKey.reason, "why, in one word or in the other side's words"),
+        DocumentedLogKey(LogKey.result, "what became of a command"),
         DocumentedLogKey(LogKey.state, "the state of a pool"),
         DocumentedLogKey(LogKey.version, "this program's version and commit"),
     ]

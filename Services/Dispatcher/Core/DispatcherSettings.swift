@@ -18,8 +18,8 @@ package struct DispatcherSettings: Sendable {
     /// ``CoreRules/confirmPatience``, in milliseconds.
     package var confirmPatience: Int
     package var credentialsFile: String
-    package var production: SettingURL?
-    package var sandbox: SettingURL?
+    /// The addresses of APNs that are not Apple's.
+    package var endpoints: [EndpointKey: SettingURL]
     package var apnsAuthorityFile: String?
     package var proxy: APNsProxy?
     package var connections: Int
@@ -51,8 +51,7 @@ package struct DispatcherSettings: Sendable {
         confirmPatience = try config.integer(
             "broker.confirm.patience.milliseconds", default: Int(CoreRules.standardConfirmPatience), in: 200...10_000)
         credentialsFile = try config.file("apns.credentials.file", logger: logger)
-        production = try Self.endpoint(config, "apns.production.url")
-        sandbox = try Self.endpoint(config, "apns.sandbox.url")
+        endpoints = try Self.endpoints(config)
         apnsAuthorityFile = try config.optionalFile("apns.ca.file", logger: logger)
         proxy = try Self.proxy(config, logger: logger)
         connections = try config.integer("apns.connections", default: 2, in: 1...64)
@@ -97,8 +96,15 @@ package struct DispatcherSettings: Sendable {
         return "\(host.prefix(40))-\(ProcessInfo.processInfo.processIdentifier)"
     }
 
-    private static func endpoint(_ config: ConfigReader, _ key: String) throws(ConfigurationError) -> SettingURL? {
-        config.optionalText(key) == nil ? nil : try config.url(key, schemes: ["https"])
+    private static func endpoints(_ config: ConfigReader) throws(ConfigurationError) -> [EndpointKey: SettingURL] {
+        var endpoints: [EndpointKey: SettingURL] = [:]
+        for environment in APNsEnvironment.allCases {
+            for service in APNsService.allCases {
+                let key = EndpointKey(environment, service)
+                if config.optionalText(key.setting) != nil { endpoints[key] = try config.url(key.setting, schemes: ["https"]) }
+            }
+        }
+        return endpoints
     }
 
     private static func proxy(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> APNsProxy? {
@@ -137,13 +143,33 @@ package struct DispatcherSettings: Sendable {
         }
     }
 
-    func endpoint(_ environment: APNsEnvironment) -> APNsEndpoint {
+    /// Broadcasts go where device pushes go, unless they have a setting of their own.
+    func endpoint(_ environment: APNsEnvironment, _ service: APNsService = .device) -> APNsEndpoint {
         let trust = apnsAuthorityFile.map(TLSTrust.file) ?? .system
-        let url = environment == .production ? production : sandbox
-        guard let url else {
-            let apple = APNsEndpoint.apple(environment)
+        let fallback = service == .broadcast ? endpoints[EndpointKey(environment, .device)] : nil
+        guard let url = endpoints[EndpointKey(environment, service)] ?? fallback else {
+            let apple = APNsEndpoint.apple(environment, service)
             return APNsEndpoint(host: apple.host, port: apple.port, tlsName: apple.tlsName, trust: trust)
         }
         return APNsEndpoint(host: url.host, port: url.port ?? 443, trust: trust)
+    }
+}
+
+/// One service of APNs in one environment.
+package struct EndpointKey: Hashable, Sendable {
+    let environment: APNsEnvironment
+    let service: APNsService
+
+    init(_ environment: APNsEnvironment, _ service: APNsService) {
+        self.environment = environment
+        self.service = service
+    }
+
+    /// The name of the setting with its address.
+    var setting: String {
+        switch service {
+        case .device: "apns.\(environment.rawValue).url"
+        case .broadcast, .channels: "apns.\(environment.rawValue).\(service.rawValue).url"
+        }
     }
 }

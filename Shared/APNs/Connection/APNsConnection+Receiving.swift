@@ -51,8 +51,9 @@ extension APNsConnection {
             guard inFlight[stream] != nil else { return }
             inFlight[stream]?.status = status
             let uniqueID = fields["apns-unique-id"].flatMap { OutsideText.harmless($0) }
-            guard status != 200 || uniqueID != nil else { return }
+            guard status != 200 || uniqueID != nil || context.service == .channels else { return }
             partial[stream, default: PartialAnswer()].uniqueID = uniqueID
+            partial[stream]?.channelID = fields["apns-channel-id"]
             partial[stream]?.retryAfter = fields["retry-after"].flatMap { RetryAfter.duration($0, now: wall) }
         case .data(let stream, let bytes):
             // The session bounds it; only bodies of open answers are kept.
@@ -76,7 +77,7 @@ extension APNsConnection {
         let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
         // Requests that timed out have had their answer.
         guard let entry = inFlight.removeValue(forKey: stream) else { return }
-        if entry.status == 200 {
+        if entry.status == 200, context.service != .channels {
             accepted(entry, partial?.uniqueID)
         } else if entry.status != 0 {
             answered(entry, partial)
@@ -94,7 +95,9 @@ extension APNsConnection {
         totals.countAnswer(after: wall - entry.sentAt)
         let result = APNsAnswer.Result.response(
             status: entry.status, reason: body.reason, timestamp: body.timestamp, retryAfter: partial?.retryAfter)
-        answer(entry.share, entry.index, sentAt: entry.sentAt, result, partial?.uniqueID)
+        let content =
+            context.service == .channels ? APNsChannelContent(channelID: partial?.channelID, body: partial?.body ?? []) : nil
+        answer(entry.share, entry.index, sentAt: entry.sentAt, result, partial?.uniqueID, content)
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 

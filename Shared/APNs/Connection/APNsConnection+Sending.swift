@@ -89,8 +89,12 @@ extension APNsConnection {
 
     // MARK: Answers and what is given back
 
-    mutating func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result, _ uniqueID: String? = nil) {
-        if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result, uniqueID: uniqueID)) {
+    mutating func answer(
+        _ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result, _ uniqueID: String? = nil,
+        _ content: APNsChannelContent? = nil
+    ) {
+        let answer = APNsAnswer(index: index, sentAt: sentAt, result: result, uniqueID: uniqueID, content: content)
+        if let finished = shares.answer(place, answer) {
             finishedBatches.append(finished)
         }
     }

@@ -61,6 +61,7 @@ struct APNsConnection: ~Copyable {
     struct PartialAnswer {
         var retryAfter: Duration?
         var uniqueID: String?
+        var channelID: String?
         var body: [UInt8] = []
     }
 
@@ -74,8 +75,8 @@ struct APNsConnection: ~Copyable {
         let configuration = context.configuration
         let session = try HTTP2ClientSession(
             initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams),
-            wantedHeaders: context.environment == .sandbox ? ["retry-after", "apns-unique-id"] : ["retry-after"],
-            maximumResponseBody: APNsErrorBody.maximumBytes, memoryLimit: configuration.maximumSessionMemory)
+            wantedHeaders: context.wantedHeaders, maximumResponseBody: context.maximumResponseBody,
+            memoryLimit: configuration.maximumSessionMemory)
         try poller.modify(link.socket.descriptor, key: key.raw, interest: .read)
         try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)
         try link.socket.setUnsentLimit(Self.unsentBytes)
@@ -192,5 +193,20 @@ struct APNsConnection: ~Copyable {
         APNsPoolSnapshot.Connection(
             id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.peerLimit,
             isAuthenticated: state.isProven, requests: state.requests, tokenMintedAt: token?.mintedAt)
+    }
+}
+
+extension PoolContext {
+    /// Kept from answers.
+    fileprivate var wantedHeaders: [String] {
+        switch (service, environment) {
+        case (.channels, _): ["retry-after", "apns-channel-id"]
+        case (.device, .sandbox), (.broadcast, .sandbox): ["retry-after", "apns-unique-id"]
+        case (.device, .production), (.broadcast, .production): ["retry-after"]
+        }
+    }
+
+    fileprivate var maximumResponseBody: Int {
+        service == .channels ? APNsChannelContent.maximumBytes : APNsErrorBody.maximumBytes
     }
 }

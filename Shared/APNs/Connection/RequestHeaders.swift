@@ -1,7 +1,7 @@
 import HTTP2
 import PushModel
 
-/// The header block of one connection: constant headers first, then those of a batch; only path and id are written per request, in place
+/// The header block of one connection: constant headers first, then those of a batch; only token and id are written per request, in place
 /// (Apple: Sending notification requests to APNs).
 struct RequestHeaders {
     private(set) var block = HeaderBlock()
@@ -9,6 +9,8 @@ struct RequestHeaders {
     private var base: HeaderBlock.Mark
     /// Nil before the first request.
     private var authorization: [UInt8]?
+    private var target = APNsTarget.device
+    private var token = TokenPlace.path
     private var pathIndex = 0
     private var idIndex = 0
     /// The place of the collapse id, if each request has its own.
@@ -19,6 +21,13 @@ struct RequestHeaders {
     private var knowsID = false
     private var knowsExpiration = false
     private var knowsCollapseID = false
+
+    /// Where a request's token stands.
+    private enum TokenPlace {
+        case path
+        case channelHeader(Int)
+        case nowhere
+    }
 
     private static let pathPrefix = Array("/3/device/".utf8)
     /// As long as the paths and ids to come, so that they fit in place.
@@ -33,20 +42,35 @@ struct RequestHeaders {
     /// Prepares for requests of a batch. Cheap if the batch is the same as before, or has equal headers.
     /// - Parameter authorization: empty for none.
     mutating func begin(_ batch: APNsBatch, authorization: [UInt8]) {
-        if authorization != self.authorization {
-            rebuild(authorization)
+        if authorization != self.authorization || batch.target != target {
+            rebuild(authorization, batch.target)
         } else if let last = self.batch, last === batch || Self.haveSameHeaders(last, batch) {
             return
         }
         self.batch = batch
         block.truncate(to: base)
-        block.append(fixed: "apns-topic", batch.topic)
+        collapseIndex = nil
+        if let path = batch.target.path(topic: batch.topic) { block.setValue(path, at: pathIndex) }
+        switch batch.target {
+        case .device:
+            token = .path
+            block.append(fixed: "apns-topic", batch.topic)
+            appendPush(batch)
+        case .broadcast:
+            token = .channelHeader(block.append(fixed: "apns-channel-id", "", indexing: .withoutIndexing))
+            appendPush(batch)
+        case .channels(let request):
+            token = .nowhere
+            if let channel = request.channel { block.append(fixed: "apns-channel-id", channel.text, indexing: .withoutIndexing) }
+        }
+    }
+
+    private mutating func appendPush(_ batch: APNsBatch) {
         block.append(fixed: "apns-push-type", batch.pushType.rawValue)
         block.append(fixed: "apns-priority", String(batch.priority))
         if let expiration = batch.expiration {
             block.append(fixed: "apns-expiration", String(expiration), indexing: knowsExpiration ? .withoutIndexing : .incremental)
         }
-        collapseIndex = nil
         let indexing: HeaderIndexing = knowsCollapseID ? .withoutIndexing : .incremental
         if let collapseID = batch.collapseID {
             block.append(fixed: "apns-collapse-id", collapseID, indexing: indexing)
@@ -60,16 +84,24 @@ struct RequestHeaders {
             && left.topic == right.topic && left.collapseID == right.collapseID && left.collapsesByID == right.collapsesByID
     }
 
-    /// Writes the request's own path and id.
+    /// Writes the request's own token and id.
     mutating func set(_ request: APNsRequest) {
+        switch token {
+        case .path: setPath(request)
+        case .channelHeader(let index): block.setValue(ChannelID(request.token).text, at: index)
+        case .nowhere: break
+        }
+        block.rewriteValue(at: idIndex) { request.id.write(to: &$0, at: $1) }
+        if let collapseIndex { block.rewriteValue(at: collapseIndex) { request.id.write(to: &$0, at: $1) } }
+    }
+
+    private mutating func setPath(_ request: APNsRequest) {
         let prefix = Self.pathPrefix.count
         let count = prefix + request.token.hexCount
         if block.valueCount(at: pathIndex) != count {
             block.setValue(Self.pathPrefix + Array(repeating: UInt8(ascii: "0"), count: request.token.hexCount), at: pathIndex)
         }
         block.rewriteValue(at: pathIndex) { request.token.writeHex(to: &$0, at: $1 + prefix) }
-        block.rewriteValue(at: idIndex) { request.id.write(to: &$0, at: $1) }
-        if let collapseIndex { block.rewriteValue(at: collapseIndex) { request.id.write(to: &$0, at: $1) } }
     }
 
     /// After a request with this block has been submitted. Only the first of each kind on a connection changes anything.
@@ -89,15 +121,16 @@ struct RequestHeaders {
         }
     }
 
-    private mutating func rebuild(_ authorization: [UInt8]) {
+    private mutating func rebuild(_ authorization: [UInt8], _ target: APNsTarget) {
         self.authorization = authorization
+        self.target = target
         block = HeaderBlock()
-        block.append(fixed: ":method", "POST")
+        block.append(fixed: ":method", target.method)
         block.append(fixed: ":scheme", "https")
         block.append(fixed: ":authority", authority)
         pathIndex = block.append(fixed: ":path", Self.pathPlaceholder)
         if !authorization.isEmpty { block.append(fixed: "authorization", authorization) }
-        idIndex = block.append(fixed: "apns-id", Self.idPlaceholder, indexing: knowsID ? .withoutIndexing : .incremental)
+        idIndex = block.append(fixed: target.idHeader, Self.idPlaceholder, indexing: knowsID ? .withoutIndexing : .incremental)
         base = block.mark
     }
 }

@@ -3,7 +3,7 @@ package import OpenSSL
 package import PushModel
 import Synchronization
 
-/// The connections to one environment of APNs under one credential, and the requests that wait for them.
+/// The connections to one service of APNs in one environment under one credential, and the requests that wait for them.
 ///
 /// Batches go in with ``submit(_:)`` and come back, each once and whole, through `onFinished`. A pool knows nothing of jobs. It connects
 /// when there is work. Call ``shutdown(deadline:)`` before the last reference goes: the pool's event loop keeps its open requests.
@@ -19,6 +19,7 @@ package final class APNsPool: Sendable {
 
     /// Opens nothing yet.
     /// - Parameters:
+    ///   - service: the target of every batch.
     ///   - gate: asked for every request at the last moment before it is handed to HTTP/2, on the pool's thread; must not block.
     ///   - onFinished: called on the pool's thread, or by ``submit(_:)``, with the batches that were finished together; must hand over and
     ///     return.
@@ -26,7 +27,8 @@ package final class APNsPool: Sendable {
     /// - Throws: if the trusted authorities cannot be read, or the certificate cannot be used.
     package init(
         on loops: APNsEventLoops, configuration: APNsPoolConfiguration = APNsPoolConfiguration(), credential: APNsCredential,
-        endpoint: APNsEndpoint, environment: APNsEnvironment, gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?,
+        endpoint: APNsEndpoint, environment: APNsEnvironment, service: APNsService = .device,
+        gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?,
         onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void, onEvent: @escaping @Sendable (APNsPoolEvent) -> Void = { _ in },
         logger: Logger = Logger(label: "apns")
     ) throws(TLSError) {
@@ -36,7 +38,7 @@ package final class APNsPool: Sendable {
         loop = loops.pick()
         context = PoolContext(
             id: Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue, configuration: configuration,
-            signer: ProviderTokenSigner(credential), endpoint: endpoint, environment: environment,
+            signer: ProviderTokenSigner(credential), endpoint: endpoint, environment: environment, service: service,
             tls: try Self.tls(endpoint, credential, loops),
             showsCertificate: credential.isCertificate, resolver: loops.resolver, loop: loop, board: PoolBoard(), gate: gate,
             onFinished: onFinished, onEvent: onEvent, logger: logger)

@@ -11,6 +11,7 @@ final class PoolContext: Sendable {
     let signer: ProviderTokenSigner?
     let endpoint: APNsEndpoint
     let environment: APNsEnvironment
+    let service: APNsService
     let tls: TLSContext
     /// Whether the connection shows a certificate, which APNs may refuse.
     let showsCertificate: Bool
@@ -28,7 +29,7 @@ final class PoolContext: Sendable {
 
     init(
         id: PoolID, configuration: APNsPoolConfiguration, signer: ProviderTokenSigner?, endpoint: APNsEndpoint,
-        environment: APNsEnvironment, tls: TLSContext,
+        environment: APNsEnvironment, service: APNsService, tls: TLSContext,
         showsCertificate: Bool, resolver: Resolver, loop: EventLoopHandle, board: PoolBoard,
         gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?, onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void,
         onEvent: @escaping @Sendable (APNsPoolEvent) -> Void, logger: Logger
@@ -38,6 +39,7 @@ final class PoolContext: Sendable {
         self.signer = signer
         self.endpoint = endpoint
         self.environment = environment
+        self.service = service
         self.tls = tls
         self.showsCertificate = showsCertificate
         self.resolver = resolver

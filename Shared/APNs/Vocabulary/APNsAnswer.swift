@@ -1,5 +1,5 @@
 /// The result of one request. Every request of a batch has exactly one.
-package struct APNsAnswer: Equatable, Sendable {
+package struct APNsAnswer: Sendable {
     /// The caller's number of the request.
     package let index: Int
     /// When the request was handed to HTTP/2, UNIX milliseconds; nil if it was not.
@@ -8,6 +8,8 @@ package struct APNsAnswer: Equatable, Sendable {
     /// `apns-unique-id`, which only the sandbox sends: the Push Notifications Console finds the push by it
     /// (Apple: Handling notification responses from APNs).
     package let uniqueID: String?
+    /// Nil unless the request was one of channel management, and APNs answered.
+    package let content: APNsChannelContent?
 
     package enum Result: Equatable, Sendable {
         /// APNs answered.
@@ -23,11 +25,12 @@ package struct APNsAnswer: Equatable, Sendable {
         case stopped(StopReason)
     }
 
-    package init(index: Int, sentAt: Int64?, result: Result, uniqueID: String? = nil) {
+    package init(index: Int, sentAt: Int64?, result: Result, uniqueID: String? = nil, content: APNsChannelContent? = nil) {
         self.index = index
         self.sentAt = sentAt
         self.result = result
         self.uniqueID = uniqueID
+        self.content = content
     }
 }
 

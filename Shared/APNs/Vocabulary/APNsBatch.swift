@@ -1,4 +1,5 @@
 package import PushModel
+import StrictJSON
 
 /// One job's share for one pool: requests that differ only in token and id. Handed to the pool once, and given back once, whole.
 ///
@@ -6,6 +7,7 @@ package import PushModel
 package final class APNsBatch: Sendable {
     /// The caller's; comes back unchanged.
     package let tag: UInt64
+    package let target: APNsTarget
     package let lane: Lane
     package let pushType: PushType
     package let topic: String
@@ -26,10 +28,11 @@ package final class APNsBatch: Sendable {
     var hasCollapseID: Bool { collapseID != nil || collapsesByID }
 
     package init(
-        tag: UInt64, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
+        tag: UInt64, target: APNsTarget = .device, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
         collapsesByID: Bool = false, expiration: Int64? = nil, expiresAt: Int64, payload: [UInt8], requests: [APNsRequest]
     ) {
         self.tag = tag
+        self.target = target
         self.lane = lane
         self.pushType = pushType
         self.topic = topic
@@ -40,6 +43,25 @@ package final class APNsBatch: Sendable {
         self.expiresAt = expiresAt
         self.payload = payload
         self.requests = requests
+    }
+}
+
+extension APNsBatch {
+    /// One request of channel management.
+    package convenience init(tag: UInt64, id: PushID, _ request: ChannelCommand.Request, bundleID: String, expiresAt: Int64) {
+        var body: [UInt8] = []
+        if case .create(let storage) = request {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.field("message-storage-policy", storage.policy)
+                writer.field("push-type", "LiveActivity")
+            }
+            body = writer.bytes
+        }
+        self.init(
+            tag: tag, target: .channels(request), lane: .now, pushType: .liveactivity, topic: bundleID, priority: 10, expiresAt: expiresAt,
+            payload: body,
+            requests: [APNsRequest(id: id, token: .ofNoDevice, installation: .zero, ownerEpoch: 0, index: 0)])
     }
 }
 

@@ -17,11 +17,14 @@ package struct APNsEndpoint: Sendable {
         self.trust = trust
     }
 
-    /// Apple's own hosts (Sending notification requests to APNs).
-    package static func apple(_ environment: APNsEnvironment) -> APNsEndpoint {
-        switch environment {
-        case .production: APNsEndpoint(host: "api.push.apple.com")
-        case .sandbox: APNsEndpoint(host: "api.sandbox.push.apple.com")
+    /// Apple's own hosts (Sending notification requests to APNs; Sending channel management requests to APNs). Broadcasts get through at the
+    /// hosts of device pushes (docs/apns.md, Broadcasts).
+    package static func apple(_ environment: APNsEnvironment, _ service: APNsService = .device) -> APNsEndpoint {
+        switch (service, environment) {
+        case (.device, .production), (.broadcast, .production): APNsEndpoint(host: "api.push.apple.com")
+        case (.device, .sandbox), (.broadcast, .sandbox): APNsEndpoint(host: "api.sandbox.push.apple.com")
+        case (.channels, .production): APNsEndpoint(host: "api-manage-broadcast.push.apple.com", port: 2196)
+        case (.channels, .sandbox): APNsEndpoint(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
         }
     }
 

@@ -38,6 +38,16 @@ package enum APNsReason: String, Sendable, CaseIterable {
     /// As the channel API documents it.
     case serviceUnavailableSpaced = "Service Unavailable"
     case shutdown = "Shutdown"
+    // Of broadcasts and channels only.
+    case featureNotEnabled = "FeatureNotEnabled"
+    case missingChannelID = "MissingChannelId"
+    case badChannelID = "BadChannelId"
+    case channelNotRegistered = "ChannelNotRegistered"
+    case badRequestParams = "BadRequestParams"
+    case badRequestPayload = "BadRequestPayload"
+    case missingPushType = "MissingPushType"
+    case cannotCreateChannelConfig = "CannotCreateChannelConfig"
+    case topicMismatch = "TopicMismatch"
 }
 
 /// The effect of an answer on the delivery. If Apple's text allows two, the table has the one that never destroys anything.
@@ -51,7 +61,7 @@ package enum APNsEffect: Sendable, CaseIterable {
     case rejected
     /// Key, certificate, team, topic or the app's set-up: only an operator can correct it.
     case misconfigured
-    /// Too many to one device.
+    /// Too many to one device or channel.
     case throttled
     /// The connection's fault, not the message's: another connection will do.
     case connectionFault
@@ -88,17 +98,18 @@ extension APNsReason {
     package var row: Row {
         switch self {
         case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .duplicateHeaders, .invalidPushType, .missingDeviceToken,
-            .payloadEmpty:
+            .payloadEmpty, .missingChannelID, .badChannelID, .channelNotRegistered, .badRequestParams, .badRequestPayload,
+            .missingPushType, .cannotCreateChannelConfig:
             Row(400, .rejected)
         case .badDeviceToken, .deviceTokenNotForTopic: Row(400, .tokenRejected)
-        case .badTopic, .missingTopic, .topicDisallowed: Row(400, .misconfigured)
+        case .badTopic, .missingTopic, .topicDisallowed, .featureNotEnabled: Row(400, .misconfigured)
         case .idleTimeout: Row(400, .connectionFault, .retire)
         case .badCertificate, .badCertificateEnvironment, .invalidProviderToken, .missingProviderToken, .badEnvironmentKeyIDInToken,
             .badEnvironmentKeyInToken:
             Row(403, .misconfigured, .pausePool)
         case .expiredProviderToken, .unrelatedKeyIDInToken: Row(403, .connectionFault, .replaceForToken)
         // About an action, not the key: if it paused the pool, one request could stop an app.
-        case .forbidden: Row(403, .misconfigured)
+        case .forbidden, .topicMismatch: Row(403, .misconfigured)
         case .badPath: Row(404, .rejected)
         case .methodNotAllowed: Row(405, .rejected)
         case .expiredToken, .unregistered: Row(410, .tokenGone)

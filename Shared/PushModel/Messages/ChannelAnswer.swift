@@ -92,7 +92,9 @@ package struct ChannelAnswer: Equatable, Sendable {
     package init(decoding bytes: [UInt8]) throws(MessageError) {
         let event: MessageFields
         // Ten thousand channels, which is Apple's limit, with ids of hundreds of bytes.
-        do throws(JSONError) { event = MessageFields(try JSONValue.parse(bytes, maximumBytes: 8 << 20)) } catch { throw MessageError(error) }
+        do throws(JSONError) { event = MessageFields(try JSONValue.parse(bytes, maximumBytes: 8 << 20)) } catch {
+            throw MessageError(error)
+        }
         let data = event["data"]
         try MessageVersion.check(Int(clamping: try data.integer("v")), atMost: Self.currentVersion)
         guard try event.string("type") == Self.type else { throw MessageError(.invalidField("type"), "expected \(Self.type)") }

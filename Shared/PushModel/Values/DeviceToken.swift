@@ -8,6 +8,11 @@ package struct DeviceToken: Hashable, Sendable {
 
     package let bytes: [UInt8]
 
+    /// 64 zeros: a token that no device has.
+    package static let ofNoDevice = DeviceToken(checked: [UInt8](repeating: 0, count: 32))
+
+    private init(checked bytes: [UInt8]) { self.bytes = bytes }
+
     /// - Returns: nil unless `hex` is a positive, even number of hex digits, at most twice ``maximumBytes``.
     package init?(hex: String) { self.init(digits: hex.utf8) }
 

@@ -94,6 +94,44 @@ struct RequestHeadersTests {
         #expect(Set(sizes.suffix(100)).count <= 2, "it does not grow")
     }
 
+    @Test("Each request has the method, the path and the headers of its target, and no others of the batch before") func targets() throws {
+        var headers = RequestHeaders(authority: "localhost")
+        func sent(_ batch: APNsBatch, _ index: Int = 0) -> [String: String] {
+            headers.begin(batch, authorization: token)
+            headers.set(batch.requests[index])
+            headers.submitted(batch)
+            var values: [String: String] = [":scheme": "", ":authority": "", "authorization": ""]
+            for field in headers.block.fields where values[name(field, headers)] == nil {
+                values[name(field, headers)] = String(decoding: headers.block.bytes[field.value], as: UTF8.self)
+            }
+            return values.filter { !$0.value.isEmpty }
+        }
+        let channels = try ["dHN0LXNyY2gtY2hubA==", "AAEC"].map { try #require(ChannelID($0)) }
+        let broadcast = APNsBatch.broadcast(to: channels, expiration: 0)
+        let request = broadcast.requests[0].id.description
+        let push = ["apns-push-type": "liveactivity", "apns-priority": "10", "apns-expiration": "0"]
+        let path = "/4/broadcasts/apps/com.example.shop"
+        let fixed = push.merging([":method": "POST", ":path": path]) { $1 }
+        #expect(sent(broadcast, 0) == fixed.merging(["apns-request-id": request, "apns-channel-id": channels[0].text]) { $1 })
+        let second = broadcast.requests[1].id.description
+        #expect(sent(broadcast, 1) == fixed.merging(["apns-request-id": second, "apns-channel-id": channels[1].text]) { $1 })
+
+        let bundle = String(repeating: "a", count: 155)
+        func manage(_ request: ChannelCommand.Request) -> [String: String] {
+            sent(APNsBatch(tag: 1, id: PushID(high: 1, low: 2), request, bundleID: bundle, expiresAt: .max))
+        }
+        let id = ["apns-request-id": PushID(high: 1, low: 2).description]
+        let place = [":path": "/1/apps/\(bundle)/channels"].merging(id) { $1 }
+        #expect(manage(.create(.latest)) == place.merging([":method": "POST"]) { $1 })
+        #expect(manage(.read(channels[0])) == place.merging([":method": "GET", "apns-channel-id": channels[0].text]) { $1 })
+        #expect(manage(.list) == id.merging([":method": "GET", ":path": "/1/apps/\(bundle)/all-channels"]) { $1 })
+        #expect(manage(.delete(channels[1])) == place.merging([":method": "DELETE", "apns-channel-id": channels[1].text]) { $1 })
+        let device = APNsBatch.make(1, tag: 9)
+        #expect(sent(device)["apns-id"] == device.requests[0].id.description)
+        #expect(sent(device)[":path"] == "/3/device/\(device.requests[0].token.hex)")
+        #expect(sent(device)["apns-request-id"] == nil && sent(device)[":method"] == "POST")
+    }
+
     @Test("Every request of a batch that collapses by id carries its own id as collapse id") func collapseByID() {
         var headers = RequestHeaders(authority: "localhost")
         func values(_ batch: APNsBatch, _ index: Int) -> [String: String] {

@@ -17,6 +17,21 @@ extension APNsBatch {
             payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
             requests: (0..<count).map { .make($0, tag: tag) })
     }
+
+    /// One request for each channel.
+    static func broadcast(
+        to channels: [ChannelID], tag: UInt64 = 1, topic: String = "com.example.shop", expiration: Int64? = nil,
+        payload: String = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+    ) -> APNsBatch {
+        APNsBatch(
+            tag: tag, target: .broadcast, lane: .now, pushType: .liveactivity, topic: topic, priority: 10, expiration: expiration,
+            expiresAt: WallClock.milliseconds() + 3_600_000, payload: Array(payload.utf8),
+            requests: channels.enumerated().map { index, channel in
+                APNsRequest(
+                    id: PushID(high: tag << 16 | 0x4000, low: 0x8000_0000_0000_0000 | UInt64(index)), token: channel.asToken,
+                    installation: .zero, ownerEpoch: 1, index: index)
+            })
+    }
 }
 
 extension APNsRequest {

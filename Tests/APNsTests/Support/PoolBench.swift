@@ -16,7 +16,7 @@ final class PoolBench: Sendable {
 
     init(
         port: Int, tlsName: String = "localhost", host: String = "127.0.0.1", kind: APNsCredential.Kind? = nil,
-        environment: APNsEnvironment = .production, on loops: APNsEventLoops? = nil,
+        environment: APNsEnvironment = .production, service: APNsService = .device, on loops: APNsEventLoops? = nil,
         _ change: (inout APNsPoolConfiguration) -> Void = { _ in }
     ) throws {
         let identity = try TestIdentity.shared.get()
@@ -35,7 +35,7 @@ final class PoolBench: Sendable {
             credential: APNsCredential(
                 name: "test", kind: kind ?? .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: identity.key)),
             endpoint: APNsEndpoint(host: host, port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
-            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) },
+            environment: environment, service: service, gate: { batch, _ in gate.reason(for: batch.tag) },
             onFinished: { for batch in $0 { finished.send(batch) } },
             onEvent: { events.send($0) }, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }

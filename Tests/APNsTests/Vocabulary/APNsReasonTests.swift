@@ -41,6 +41,16 @@ struct APNsReasonTests {
         (503, "ServiceUnavailable", .serverFault, .retire),
         (503, "Service Unavailable", .serverFault, .retire),
         (503, "Shutdown", .connectionFault, .retire),
+        // From Apple's page "Handling error responses from APNs", which is about broadcasts and channels. The reasons of both pages stand above.
+        (400, "FeatureNotEnabled", .misconfigured, .keep),
+        (400, "MissingChannelId", .rejected, .keep),
+        (400, "BadChannelId", .rejected, .keep),
+        (400, "ChannelNotRegistered", .rejected, .keep),
+        (400, "BadRequestParams", .rejected, .keep),
+        (400, "BadRequestPayload", .rejected, .keep),
+        (400, "MissingPushType", .rejected, .keep),
+        (400, "CannotCreateChannelConfig", .rejected, .keep),
+        (403, "TopicMismatch", .misconfigured, .keep),
     ]
 
     @Test("Every reason has the effect and the reaction of the table", arguments: table)

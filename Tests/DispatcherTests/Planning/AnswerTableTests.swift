@@ -44,6 +44,15 @@ struct AnswerTableTests {
         (503, "ServiceUnavailable", .retries(.serverFault)),
         (503, "Service Unavailable", .retries(.serverFault)),
         (503, "Shutdown", .retries(.connectionFault)),
+        (400, "FeatureNotEnabled", .retries(.misconfigured)),
+        (400, "MissingChannelId", .ends(.rejected)),
+        (400, "BadChannelId", .ends(.rejected)),
+        (400, "ChannelNotRegistered", .ends(.rejected)),
+        (400, "BadRequestParams", .ends(.rejected)),
+        (400, "BadRequestPayload", .ends(.rejected)),
+        (400, "MissingPushType", .ends(.rejected)),
+        (400, "CannotCreateChannelConfig", .ends(.rejected)),
+        (403, "TopicMismatch", .retries(.misconfigured)),
     ]
 
     @Test("Every reason of APNs means what the table says", arguments: table)

@@ -14,7 +14,8 @@ struct PlannerTests {
         isStale: Bool = false, isStopping: Bool = false
     ) -> Planner.JobFacts {
         Planner.JobFacts(
-            lane: .bulk, policy: policy, acceptedAt: Self.now - acceptedAgo, expiresAt: Self.now + expiresIn, attempt: attempt, waits: 0,
+            lane: .bulk, isBroadcast: false, policy: policy, acceptedAt: Self.now - acceptedAgo, expiresAt: Self.now + expiresIn,
+            attempt: attempt, waits: 0,
             isStale: isStale, isStopping: isStopping, now: Self.now)
     }
 

@@ -59,7 +59,7 @@ struct ClientCertificateServiceTests {
     }
 
     private func state(_ state: String) -> String {
-        #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="\#(state)"} 1"#
+        #"push_dispatcher_apns_pool_state{api="device",credential="shop",environment="production",state="\#(state)"} 1"#
     }
 
     @Test("The dispatcher sends with the certificate and no provider token, and the metrics page shows its end")

@@ -19,7 +19,7 @@ final class CredentialKeeperTests: Sendable {
         let loops = try APNsEventLoops(threads: 1)
         folder = try TestIdentity.shared.get().makeFolder()
         // Pools without a server, because the test does not use them.
-        table = PoolTable(onFinished: { _ in }) { (plan) throws(TLSError) in
+        table = PoolTable(onFinished: { _ in }) { (plan, _) throws(TLSError) in
             try APNsPool(
                 on: loops, credential: plan.credential, endpoint: APNsEndpoint(host: "127.0.0.1", port: FreePorts.closed),
                 environment: plan.environment, gate: { _, _ in nil }, onFinished: { _ in }, logger: .silent)
@@ -182,7 +182,7 @@ struct CredentialProofTests {
             ("com.example.shop.push-type.liveactivity", .liveactivity),
         ])
     func isHarmless(topic: String, type: PushType) throws {
-        let batch = try #require(CredentialProof.batch(topic: topic, now: 1_000))
+        let batch = CredentialProof.batch(topic: topic, now: 1_000)
         #expect(batch.pushType == type)
         #expect(type.allowedPriorities.contains(batch.priority))
         #expect(batch.expiration == 0)

@@ -77,7 +77,8 @@ struct CredentialServiceTests {
             #expect(journal.allSatisfy { $0.token == Self.noDevice })
             for environment in ["production", "sandbox"] {
                 await Self.page(
-                    of: dispatcher, shows: #"push_dispatcher_apns_credential_proven{credential="shop",environment="\#(environment)"} 1"#)
+                    of: dispatcher,
+                    shows: #"push_dispatcher_apns_credential_proven{api="device",credential="shop",environment="\#(environment)"} 1"#)
             }
             try await dispatcher.stop()
             // On a slow machine the dispatcher may prove a credential once more, because here its looks at the files are 20 ms apart.
@@ -111,7 +112,7 @@ struct CredentialServiceTests {
             let journal = bench.simulator.journal()
             #expect(journal.count == rounds * each + 1)
             #expect(Set(journal.map(\.apnsID)).count == journal.count)
-            let sent = #"push_dispatcher_apns_requests_total{credential="shop",environment="production"} \#(journal.count)"#
+            let sent = #"push_dispatcher_apns_requests_total{api="device",credential="shop",environment="production"} \#(journal.count)"#
             await Self.page(of: dispatcher, shows: sent)
             try await dispatcher.stop()
             #expect(try await bench.waitingJobs() == 0)
@@ -127,10 +128,12 @@ struct CredentialServiceTests {
             try await bench.publish(Self.job([Fixture.delivery(1)]))
             try await bench.events.first { $0.outcome == .misconfigured && !$0.isFinal }
             await Self.page(
-                of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="paused"} 1"#)
+                of: dispatcher,
+                shows: #"push_dispatcher_apns_pool_state{api="device",credential="shop",environment="production",state="paused"} 1"#)
             try files.writeCredentials(key: TestIdentity.shared.get().key)
             await Self.page(
-                of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="idle"} 1"#)
+                of: dispatcher,
+                shows: #"push_dispatcher_apns_pool_state{api="device",credential="shop",environment="production",state="idle"} 1"#)
             try await bench.publish(Self.job([Fixture.delivery(2)]))
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(2).id: [.accepted]])
             try await dispatcher.stop()
@@ -148,14 +151,15 @@ struct CredentialServiceTests {
             try await bench.publish(Self.job([Fixture.delivery(1), Fixture.delivery(2)]))
             _ = try await bench.finalOutcomes(2)
             bench.simulator.goAway()
-            let pool = #"credential="shop",environment="production""#
+            let credential = #"credential="shop",environment="production""#
+            let pool = #"api="device",\#(credential)"#
             for line in [
                 #"push_dispatcher_apns_goaways_total{\#(pool),reason="Shutdown"} 1"#,
                 #"push_dispatcher_apns_connections_retired_total{\#(pool),reason="goaway Shutdown"} 1"#,
                 #"push_dispatcher_apns_answers_total{answer="400 BadCollapseId",\#(pool),topic="com.example.shop"} 1"#,
                 #"push_dispatcher_apns_answer_duration_seconds_count{\#(pool)} 2"#,
                 #"push_dispatcher_apns_pool_state{\#(pool),state="unavailable"} 0"#,
-                #"push_dispatcher_apns_credential_age_seconds{\#(pool)} "#, #"push_dispatcher_apns_stream_limit{\#(pool)} "#,
+                #"push_dispatcher_apns_credential_age_seconds{\#(credential)} "#, #"push_dispatcher_apns_stream_limit{\#(pool)} "#,
                 #"push_dispatcher_outcomes_total{app="shop",class="accepted",final="true",reason="none"} 1"#,
                 #"push_dispatcher_outcomes_total{app="shop",class="rejected",final="true",reason="BadCollapseId"} 1"#,
                 #"push_dispatcher_control_applied_total{kind="fence"} 1"#, #"push_dispatcher_queue_age_seconds_count{lane="now"} 1"#,
@@ -190,7 +194,8 @@ struct CredentialServiceTests {
             let dispatcher = try bench.startDispatcher()
             let port = try await dispatcher.operationsPort.next()
             try await bench.publish(Self.job((0...5).map { Fixture.delivery($0) }))
-            await Self.page(of: dispatcher, shows: #"push_dispatcher_apns_open_streams{credential="shop",environment="production"} 5"#)
+            await Self.page(
+                of: dispatcher, shows: #"push_dispatcher_apns_open_streams{api="device",credential="shop",environment="production"} 5"#)
             #expect(try await Self.readiness(port).status == 200)
             await dispatcher.group.triggerGracefulShutdown()
             var seen = try await Self.readiness(port)
@@ -212,7 +217,8 @@ struct CredentialServiceTests {
             try bench.simulator.script(Fixture.token(1).hex, [.silence])
             let dispatcher = try bench.startDispatcher { $0.shutdownDeadline = .seconds(12) }
             try await bench.publish(Self.job([Fixture.delivery(0), Fixture.delivery(1)]))
-            await Self.page(of: dispatcher, shows: #"push_dispatcher_apns_requests_total{credential="shop",environment="production"} 2"#)
+            await Self.page(
+                of: dispatcher, shows: #"push_dispatcher_apns_requests_total{api="device",credential="shop",environment="production"} 2"#)
             try await dispatcher.stop()
             var outcomes: [OutcomeClass] = []
             while outcomes.count < 2 { outcomes.append(try await bench.events.next().outcome) }

@@ -217,7 +217,7 @@ struct DispatcherServiceTests {
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(3).id: [.accepted]])
             #expect(
                 dispatcher.registry.render().contains(
-                    #"push_dispatcher_apns_pool_state{credential="other",environment="production",state="paused"} 1"#))
+                    #"push_dispatcher_apns_pool_state{api="device",credential="other",environment="production",state="paused"} 1"#))
             try await dispatcher.stop()
             #expect(try await bench.waitingJobs() == 0)
         }

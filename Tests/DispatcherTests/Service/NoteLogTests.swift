@@ -22,11 +22,12 @@ struct NoteLogTests {
         let lines = Lines()
         var logger = Logger(label: "test", factory: { _ in lines })
         logger.logLevel = .trace
-        NoteLog(logger: logger).write(event, credential: "shop", environment: "production")
+        NoteLog(logger: logger).write(event, credential: "shop", environment: "production", service: .broadcast)
         let line = lines.all.first
         #expect(lines.all.count == 1)
         #expect(line?.level == level)
         #expect(line?.metadata["credential"] == "shop" && line?.metadata["environment"] == "production")
+        #expect(line?.metadata["api"] == "broadcast")
         #expect(line?.metadata["server.address"] == address.map { "\($0)" })
         #expect(line?.metadata["reason"] == reason.map { "\($0)" })
     }

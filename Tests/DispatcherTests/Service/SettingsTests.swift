@@ -1,4 +1,3 @@
-import APNs
 import Configuration
 import Foundation
 import Observability
@@ -6,6 +5,7 @@ import OpenSSL
 import PushModel
 import Testing
 
+@testable import APNs
 @testable import Dispatcher
 
 @Suite("The settings of the dispatcher")
@@ -32,14 +32,30 @@ struct SettingsTests {
         #expect(settings.endpoint(.production).host == "api.push.apple.com")
         #expect(settings.endpoint(.sandbox).host == "api.sandbox.push.apple.com")
         #expect(settings.endpoint(.sandbox).trust == .system)
+        #expect(settings.endpoint(.production, .broadcast).authority == "api.push.apple.com")
+        #expect(settings.endpoint(.production, .channels).authority == "api-manage-broadcast.push.apple.com:2196")
+        #expect(settings.endpoint(.sandbox, .channels).authority == "api-manage-broadcast.sandbox.push.apple.com:2195")
         #expect(settings.instance.contains("-"))
+    }
+
+    @Test("Broadcasts go where device pushes go, unless they have a setting of their own") func broadcastEndpoints() throws {
+        let settings = try settings([
+            "APNS_PRODUCTION_URL": "https://device:1", "APNS_SANDBOX_BROADCAST_URL": "https://broadcast:2",
+            "APNS_SANDBOX_CHANNELS_URL": "https://channels:3",
+        ])
+        #expect(settings.endpoint(.production, .broadcast).authority == "device:1")
+        #expect(settings.endpoint(.sandbox, .broadcast).authority == "broadcast:2")
+        #expect(settings.endpoint(.sandbox, .device).authority == "api.sandbox.push.apple.com")
+        #expect(settings.endpoint(.sandbox, .channels).authority == "channels:3")
+        #expect(settings.endpoint(.production, .channels).authority == "api-manage-broadcast.push.apple.com:2196")
     }
 
     @Test(
         "A wrong setting is one sentence that names it and shows no secret",
         arguments: [
             ("RABBITMQ_URL", ""), ("RABBITMQ_URL", "http://user:secret@broker"), ("APNS_CREDENTIALS_FILE", ""),
-            ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"), ("PREFETCH_NOW", "0"),
+            ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"),
+            ("APNS_PRODUCTION_CHANNELS_URL", "localhost:1"), ("PREFETCH_NOW", "0"),
             ("PREFETCH_BULK", "many"), ("LANES", "now,fast"), ("LANES", "now,now"), ("LANES", "soon,"), ("BULK_DELIVERIES", "0"),
             ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
             ("APNS_PROXY_URL", "https://user:secret@proxy:3128"), ("APNS_PROXY_CREDENTIALS_FILE", "/nowhere/proxy"), ("APNS_THREADS", "0"),

@@ -44,6 +44,26 @@ enum Fixture {
             payload: Array(#"{"aps":{"alert":"hi"}}"#.utf8), deliveries: deliveries)
     }
 
+    /// - Parameter deliveries: their tokens are channels.
+    static func broadcast(_ deliveries: [PushJob.Delivery], notification: UInt64 = 7) -> PushJob {
+        var job = job(deliveries, notification: notification)
+        job.isBroadcast = true
+        job.pushType = .liveactivity
+        job.payload = Array(#"{"aps":{"timestamp":1,"event":"update","content-state":{"goals":1}}}"#.utf8)
+        return job
+    }
+
+    static func delivery(_ number: Int, to channel: ChannelID, environment: APNsEnvironment = .production) -> PushJob.Delivery {
+        PushJob.Delivery(
+            id: PushID(high: 0xd, low: UInt64(number)), token: channel.asToken, environment: environment, installation: .zero, ownerEpoch: 1
+        )
+    }
+
+    static func channel(_ text: String = "dHN0LXNyY2gtY2hubA==") -> ChannelID {
+        guard let channel = ChannelID(text) else { preconditionFailure("not an id of a channel: \(text)") }
+        return channel
+    }
+
     static func message(
         _ body: [UInt8], tag: UInt64 = 1, generation: UInt64 = 1, routingKey: String = "now", headers: [String: String] = [:]
     ) -> ReceivedMessage {

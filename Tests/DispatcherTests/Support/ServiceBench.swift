@@ -27,6 +27,8 @@ struct ServiceBench: Sendable {
     /// The same events as raw messages.
     let outcomes = Signal<ReceivedMessage>()
     let deadLetters = Signal<ReceivedMessage>()
+    /// Answers to commands for channels.
+    let channelAnswers = Signal<ChannelAnswer>()
 
     struct NotConfirmed: Error {}
 
@@ -45,18 +47,24 @@ struct ServiceBench: Sendable {
         }
     }
 
-    func startDispatcher(_ change: (inout DispatcherSettings) -> Void = { _ in }) throws -> Running {
+    func startDispatcher(
+        _ change: (inout DispatcherSettings) -> Void = { _ in }, pools changePools: (inout APNsPoolConfiguration) -> Void = { _ in }
+    ) throws -> Running {
         let identity = try TestIdentity.shared.get()
         let config = ConfigReader.environment([
             "OPERATIONS_PORT": "0", "RABBITMQ_URL": uri, "BROKER_PREFIX": topology.prefix,
             "APNS_CREDENTIALS_FILE": identity.credentialsFile, "APNS_CA_FILE": identity.certificateFile,
             "APNS_PRODUCTION_URL": "https://localhost:\(simulator.productionPort)",
-            "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)", "APNS_CONNECTIONS": "1", "APNS_CONNECTIONS_MAXIMUM": "1",
+            "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)",
+            "APNS_PRODUCTION_CHANNELS_URL": "https://localhost:\(simulator.port(.production, isManagement: true))",
+            "APNS_SANDBOX_CHANNELS_URL": "https://localhost:\(simulator.port(.sandbox, isManagement: true))", "APNS_CONNECTIONS": "1",
+            "APNS_CONNECTIONS_MAXIMUM": "1",
         ])
         var settings = try DispatcherSettings(config, logger: .silent)
         change(&settings)
         var pools = APNsPoolConfiguration()
         pools.backoffBase = .milliseconds(20)
+        changePools(&pools)
         let registry = PrometheusMetrics()
         let port = Signal<Int>()
         let dispatcher = try Dispatcher(settings, metrics: registry, logger: .silent, pools: pools, onListening: { port.send($0) })
@@ -80,6 +88,14 @@ struct ServiceBench: Sendable {
             OutgoingMessage(
                 exchange: "", routingKey: topology.controlStream, messageID: .random(), contentType: ControlMessage.contentType,
                 body: control.encoded())
+        ])
+    }
+
+    func publish(_ command: ChannelCommand) async throws {
+        try await publish([
+            OutgoingMessage(
+                exchange: "", routingKey: topology.commandsQueue, messageID: command.id, contentType: ChannelCommand.contentType,
+                body: command.encoded())
         ])
     }
 
@@ -152,6 +168,8 @@ func withServiceBench(
                 for message in messages {
                     if message.queue == topology.deadQueue {
                         bench.deadLetters.send(message)
+                    } else if let answer = try? ChannelAnswer(decoding: message.body) {
+                        bench.channelAnswers.send(answer)
                     } else if let event = try? OutcomeEvent(decoding: message.body) {
                         bench.outcomes.send(message)
                         bench.events.send(event)

@@ -199,6 +199,7 @@ struct ActivityLineTests {
                 try await running.report(.accepted, of: first, status: 200)
                 let next = try PushJob(decoding: try await signal.next().body)
                 #expect(try Self.eta(next) == 3)
+                try await running.sending(next.notification, shop)
                 let apart = try await running.count(
                     """
                     SELECT (extract(epoch FROM max(published_at) - min(published_at)) * 1000)::bigint AS count FROM jobs

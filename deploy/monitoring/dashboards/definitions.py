@@ -249,7 +249,7 @@ CONNECTIONS = Dashboard(
                   [(f"sum by (state) (push_dispatcher_apns_pool_state{POOL})", "{{state}}")],
                   ("PushCredentialRefused", "PushAPNsUnavailable", "PushAPNsPoolClosed"), is_stacked=True, has_threshold=False),
             Panel("Credential proven", "1 once APNs has shown that it knows the credential.", "none",
-                  [(f"push_dispatcher_apns_credential_proven{POOL}", "{{instance}}")], ("PushCredentialNotProven",), has_threshold=False),
+                  [(f"push_dispatcher_apns_credential_proven{POOL}", "{{instance}} {{api}}")], ("PushCredentialNotProven",), has_threshold=False),
             alert_panel("Files of the credentials", "0 while a dispatcher cannot use the changed files and goes on with the old ones.",
                         "none", "PushCredentialsFileRefused", "{{instance}}"),
             Panel("Certificate ends in", "How long a certificate is still valid. Credentials with a signing key have no end.", "s",
@@ -263,7 +263,7 @@ CONNECTIONS = Dashboard(
         ]),
         ("Connections", [
             Panel("Connections", "Connections to APNs in each dispatcher.", "none",
-                  [(f"push_dispatcher_apns_connections{POOL}", "{{instance}}")]),
+                  [(f"push_dispatcher_apns_connections{POOL}", "{{instance}} {{api}}")]),
             Panel("Opened, lost, failed", "Connections by what became of them.", "ops",
                   [(f"sum(rate(push_dispatcher_apns_connections_opened_total{POOL}[$__rate_interval]))", "opened"),
                    (f"sum(rate(push_dispatcher_apns_connections_lost_total{POOL}[$__rate_interval]))", "lost"),

@@ -15,6 +15,11 @@ struct CredentialDirectory: Sendable {
         func pool(_ topic: String) -> PoolNumber? {
             byTopic.isEmpty ? general : byTopic[topic] ?? general
         }
+
+        /// A credential for certain topics serves the channels of an app if it has the app's topic of Live Activities, or its bundle id.
+        func channelPool(_ bundleID: String) -> PoolNumber? {
+            byTopic[PushType.liveactivity.topic(bundleID: bundleID)] ?? pool(bundleID)
+        }
     }
 
     private struct Places: Sendable {
@@ -85,10 +90,19 @@ struct CredentialDirectory: Sendable {
     }
 
     func pool(app: AppIndex, _ environment: APNsEnvironment, topic: String) -> PoolNumber? {
+        place(app, environment)?.pool(topic)
+    }
+
+    /// For broadcasts, and the management of channels.
+    func channelPool(app: AppIndex, _ environment: APNsEnvironment, bundleID: String) -> PoolNumber? {
+        place(app, environment)?.channelPool(bundleID)
+    }
+
+    private func place(_ app: AppIndex, _ environment: APNsEnvironment) -> Place? {
         guard Int(app) < places.count else { return nil }
         return switch environment {
-        case .production: places[Int(app)].production.pool(topic)
-        case .sandbox: places[Int(app)].sandbox.pool(topic)
+        case .production: places[Int(app)].production
+        case .sandbox: places[Int(app)].sandbox
         }
     }
 }

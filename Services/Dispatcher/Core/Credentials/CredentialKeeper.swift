@@ -134,9 +134,8 @@ final class CredentialKeeper: Sendable {
     // MARK: The beginning of a pool
 
     private func prove(_ pool: PoolTable.Serving) {
-        guard let topic = pool.plan.entry.probeTopic, let batch = CredentialProof.batch(topic: topic, now: WallClock.milliseconds())
-        else { return }
-        pool.pool.submit([batch])
+        guard let topic = pool.plan.entry.probeTopic else { return }
+        pool.pool.submit([CredentialProof.batch(topic: topic, now: WallClock.milliseconds())])
     }
 
     /// A certificate lasts a year, and every push fails after it: warns ahead.

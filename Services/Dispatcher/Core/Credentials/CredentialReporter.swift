@@ -39,8 +39,7 @@ struct CredentialReporter: Sendable {
 
 extension PoolTable.Serving {
     fileprivate var reported: CredentialReport.Credential {
-        var refusal: String?
-        if case .paused(let reason) = pool.state { refusal = reason }
+        let refusal = all.lazy.compactMap { if case .paused(let reason) = $0.pool.state { reason } else { nil } }.first
         let (kind, id): (CredentialReport.Credential.Kind, String) =
             switch plan.credential.kind {
             case .token(_, let keyID, _): (.key, keyID)

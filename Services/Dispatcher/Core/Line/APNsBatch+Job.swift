@@ -8,11 +8,14 @@ extension APNsBatch {
         requests.reserveCapacity(chosen.count)
         chosen.forEach { index in requests.append(APNsRequest(progress.job.deliveries[index], index: index)) }
         self.init(
-            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: progress.job.lane,
+            tag: BatchTag(job: progress.number, app: progress.app).raw, target: progress.job.isBroadcast ? .broadcast : .device,
+            lane: progress.job.lane,
             pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority,
-            collapseID: progress.job.collapseID,
+            // A broadcast has no such header.
+            collapseID: progress.job.isBroadcast ? nil : progress.job.collapseID,
             // A second copy of an alert replaces the first on the screen.
-            collapsesByID: progress.job.pushType == .alert, expiration: progress.job.apnsExpiration, expiresAt: progress.job.expiresAt,
+            collapsesByID: progress.job.pushType == .alert && !progress.job.isBroadcast, expiration: progress.job.apnsExpiration,
+            expiresAt: progress.job.expiresAt,
             payload: progress.job.payload, requests: requests)
     }
 }

@@ -107,7 +107,7 @@ extension DispatcherCore {
         for environment in APNsEnvironment.allCases {
             let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }
             guard !chosen.isEmpty else { continue }
-            if let pool = directory.pool(app: job.app, environment, topic: job.job.topic) {
+            if let pool = pool(of: job, environment) {
                 effects.actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
             } else {
                 effects.actions.append(
@@ -120,6 +120,12 @@ extension DispatcherCore {
                 }
             }
         }
+    }
+
+    private func pool(of job: borrowing JobInProgress, _ environment: APNsEnvironment) -> PoolNumber? {
+        job.job.isBroadcast
+            ? directory.channelPool(app: job.app, environment, bundleID: job.job.topic)
+            : directory.pool(app: job.app, environment, topic: job.job.topic)
     }
 
     /// A held delivery waits in a delayed queue, where it delays no other delivery, and comes back to be checked again, until the hold is
@@ -145,7 +151,7 @@ extension DispatcherCore {
             let said = Answered(answer)
             if let trace = job.trace, let sentAt = said.sentAt {
                 effects.spans.append(
-                    trace.request(job.job.deliveries[answer.index], sentAt: sentAt, answeredAt: now, said))
+                    trace.request(finished.batch.target, job.job.deliveries[answer.index], sentAt: sentAt, answeredAt: now, said))
             }
             perform(step, on: answer.index, said: said, of: &job)
         }
@@ -164,7 +170,8 @@ extension DispatcherCore {
 
     private func facts(of job: borrowing JobInProgress) -> Planner.JobFacts {
         Planner.JobFacts(
-            lane: job.job.lane, policy: job.job.onUnknown, acceptedAt: job.job.acceptedAt, expiresAt: job.job.expiresAt,
+            lane: job.job.lane, isBroadcast: job.job.isBroadcast, policy: job.job.onUnknown, acceptedAt: job.job.acceptedAt,
+            expiresAt: job.job.expiresAt,
             attempt: job.attempt, waits: job.headers.waits, isStale: job.isStale, isStopping: isStopping, now: now)
     }
 

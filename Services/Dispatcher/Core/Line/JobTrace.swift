@@ -1,3 +1,4 @@
+import APNs
 import Observability
 import PushModel
 
@@ -32,14 +33,15 @@ struct JobTrace {
     }
 
     /// One request to APNs.
-    func request(_ delivery: PushJob.Delivery, sentAt: Int64, answeredAt: Int64, _ said: Answered) -> Span {
+    func request(_ target: APNsTarget, _ delivery: PushJob.Delivery, sentAt: Int64, answeredAt: Int64, _ said: Answered) -> Span {
         var attributes: [(name: String, value: Span.Value)] = [
             ("push.delivery", .text(delivery.id.description)), ("push.environment", .text(delivery.environment.rawValue)),
         ]
         if let status = said.status { attributes.append(("http.response.status_code", .number(status))) }
         if let reason = said.reason { attributes.append(("push.apns.reason", .text(reason))) }
         return Span(
-            "POST /3/device", .client, own.child(), parent: own, start: sentAt * 1_000_000, end: answeredAt * 1_000_000, attributes,
+            target == .broadcast ? "POST /4/broadcasts" : "POST /3/device", .client, own.child(), parent: own, start: sentAt * 1_000_000,
+            end: answeredAt * 1_000_000, attributes,
             fault: said.status == 200 ? nil : said.reason ?? said.status.map { "status \($0)" } ?? "no answer")
     }
 }

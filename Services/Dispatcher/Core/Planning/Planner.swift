@@ -22,6 +22,7 @@ struct Planner {
     /// The facts of a job that decide.
     struct JobFacts {
         let lane: Lane
+        let isBroadcast: Bool
         let policy: PushJob.OnUnknown
         /// UNIX milliseconds, as are the others.
         let acceptedAt: Int64
@@ -68,6 +69,8 @@ struct Planner {
             // If no time or try is left, the rejection stands.
             if case .giveUp = step { return .end(.tokenRejected) }
             return step
+        // A channel is no token, whatever APNs says.
+        case .ends(.tokenGone) where facts.isBroadcast, .ends(.tokenRejected) where facts.isBroadcast: return .end(.rejected)
         case .ends(let outcome): return .end(outcome)
         case .stops(let outcome): return stop(as: outcome, earlier: earlier, job: facts)
         case _ where facts.isStale: return .leaveToOtherCopy

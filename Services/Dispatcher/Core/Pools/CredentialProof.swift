@@ -20,10 +20,9 @@ enum CredentialProof {
     }
 
     /// - Parameter now: UNIX milliseconds.
-    static func batch(topic: String, now: Int64) -> APNsBatch? {
-        guard let token = DeviceToken(bytes: [UInt8](repeating: 0, count: 32)) else { return nil }
+    static func batch(topic: String, now: Int64) -> APNsBatch {
         let type = pushType(of: topic)
-        let request = APNsRequest(id: .random(), token: token, installation: .random(), ownerEpoch: 0, index: 0)
+        let request = APNsRequest(id: .random(), token: .ofNoDevice, installation: .random(), ownerEpoch: 0, index: 0)
         return APNsBatch(
             tag: tag, lane: .now, pushType: type, topic: topic, priority: type.defaultPriority, expiration: 0, expiresAt: now + 60_000,
             payload: Array(#"{"aps":{"content-available":1}}"#.utf8), requests: [request])

@@ -6,19 +6,27 @@ import SystemIO
 
 /// The pools of this process: those that serve, and replaced ones that finish their requests. Thread-safe.
 final class PoolTable: Sendable {
-    /// The name of a pool in metrics and logs: one credential in one environment, with any pool that serves it.
+    /// The name of a pool in metrics and logs: one credential at one service in one environment, with any pool that serves it.
     struct Place: Hashable, Sendable {
         let credential: String
         let environment: APNsEnvironment
+        let service: APNsService
     }
 
-    /// A pool that serves.
+    /// The pools of one credential in one environment.
     struct Serving: Sendable {
         let number: PoolNumber
+        /// For pushes to devices.
         let pool: APNsPool
         let plan: CredentialPlan.Pool
+        /// For broadcasts and channels: made when they are first needed, so that an installation without broadcasts connects nowhere else.
+        fileprivate(set) var others: [APNsService: APNsPool] = [:]
 
-        var place: Place { Place(credential: plan.credential.name, environment: plan.environment) }
+        var all: [(service: APNsService, pool: APNsPool)] { [(.device, pool)] + others.map { ($0.key, $0.value) } }
+
+        fileprivate func place(_ service: APNsService) -> Place {
+            Place(credential: plan.credential.name, environment: plan.environment, service: service)
+        }
     }
 
     private struct Contents {
@@ -26,10 +34,23 @@ final class PoolTable: Sendable {
         var leaving: [PoolNumber: Serving] = [:]
         /// The totals of pools that are gone: counters never go back.
         var gone: [Place: APNsPoolSnapshot.Totals] = [:]
+        /// No more pools are made.
+        var isShutDown = false
+
+        mutating func pool(
+            _ number: PoolNumber, _ service: APNsService, _ make: (CredentialPlan.Pool, APNsService) throws(TLSError) -> APNsPool
+        ) throws(TLSError) -> APNsPool? {
+            guard let known = serving[number] else { return leaving[number]?.pool(service) }
+            if let pool = known.pool(service) { return pool }
+            guard !isShutDown else { return nil }
+            let pool = try make(known.plan, service)
+            serving[number]?.others[service] = pool
+            return pool
+        }
     }
 
     private let contents = Mutex(Contents())
-    private let make: @Sendable (CredentialPlan.Pool) throws(TLSError) -> APNsPool
+    private let make: @Sendable (CredentialPlan.Pool, APNsService) throws(TLSError) -> APNsPool
     private let onFinished: @Sendable ([APNsFinishedBatch]) -> Void
 
     /// - Parameters:
@@ -37,7 +58,7 @@ final class PoolTable: Sendable {
     ///   - onFinished: gets the batches that came for a pool that is gone.
     init(
         onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void,
-        make: @escaping @Sendable (CredentialPlan.Pool) throws(TLSError) -> APNsPool
+        make: @escaping @Sendable (CredentialPlan.Pool, APNsService) throws(TLSError) -> APNsPool
     ) {
         self.onFinished = onFinished
         self.make = make
@@ -50,7 +71,7 @@ final class PoolTable: Sendable {
         let known = contents.withLock { Set($0.serving.keys) }
         var made: [Serving] = []
         for pool in plan.pools where !known.contains(pool.number) {
-            made.append(Serving(number: pool.number, pool: try make(pool), plan: pool))
+            made.append(Serving(number: pool.number, pool: try make(pool, .device), plan: pool))
         }
         contents.withLock { contents in for new in made { contents.serving[new.number] = new } }
         return made
@@ -60,11 +81,19 @@ final class PoolTable: Sendable {
         contents.withLock { $0.serving.values.sorted { $0.number < $1.number } }
     }
 
+    /// - Parameter batches: all for one service.
     func submit(_ batches: [APNsBatch], to number: PoolNumber) {
-        let pool = contents.withLock { $0.serving[number] ?? $0.leaving[number] }?.pool
-        if let pool { return pool.submit(batches) }
-        // Reports them as not sent, so that the caller chooses a pool anew.
-        onFinished(batches.map { APNsFinishedBatch(batch: $0, notSent: .shuttingDown) })
+        guard let service = batches.first?.target.service else { return }
+        let reason: NotSentReason
+        do throws(TLSError) {
+            let pool = try contents.withLock { contents throws(TLSError) in try contents.pool(number, service, make) }
+            if let pool { return pool.submit(batches) }
+            // The caller chooses a pool anew.
+            reason = .shuttingDown
+        } catch {
+            reason = .notConnected
+        }
+        onFinished(batches.map { APNsFinishedBatch(batch: $0, notSent: reason) })
     }
 
     /// These finish requests in flight, give back waiting ones, and go. Returns at once.
@@ -81,17 +110,25 @@ final class PoolTable: Sendable {
 
     /// The end of this process: as ``retire(_:deadline:)`` for all, but they stay visible in the metrics.
     func shutDown(deadline: Duration) {
-        for serving in contents.withLock({ Array($0.serving.values) + Array($0.leaving.values) }) {
-            Task { await serving.pool.shutdown(deadline: deadline) }
+        let all = contents.withLock { contents in
+            contents.isShutDown = true
+            return Array(contents.serving.values) + Array(contents.leaving.values)
+        }
+        for (_, pool) in all.flatMap(\.all) {
+            Task { await pool.shutdown(deadline: deadline) }
         }
     }
 
     private func close(_ retired: Serving, deadline: Duration) {
         Task {
-            await retired.pool.shutdown(deadline: deadline)
+            await withDiscardingTaskGroup { group in
+                for (_, pool) in retired.all { group.addTask { await pool.shutdown(deadline: deadline) } }
+            }
             contents.withLock { contents in
                 contents.leaving[retired.number] = nil
-                contents.gone[retired.place, default: APNsPoolSnapshot.Totals()].add(retired.pool.snapshot().totals)
+                for (service, pool) in retired.all {
+                    contents.gone[retired.place(service), default: APNsPoolSnapshot.Totals()].add(pool.snapshot().totals)
+                }
             }
         }
     }
@@ -118,22 +155,34 @@ final class PoolTable: Sendable {
         for (place, totals) in gone {
             views[place] = View(place: place, plan: nil, state: nil, isProven: false, queued: [:], connections: [], totals: totals)
         }
-        for (pool, serves) in serving.values.map({ ($0, true) }) + leaving.values.map({ ($0, false) }) {
-            let snapshot = pool.pool.snapshot()
-            let view = View(pool, serves: serves, snapshot)
-            views[pool.place] = views[pool.place].map { $0.merged(with: view) } ?? view
+        for (pools, serves) in serving.values.map({ ($0, true) }) + leaving.values.map({ ($0, false) }) {
+            for (service, pool) in pools.all {
+                let place = pools.place(service)
+                let view = View(place, plan: serves ? pools.plan : nil, pool.snapshot())
+                views[place] = views[place].map { $0.merged(with: view) } ?? view
+            }
         }
-        return views.values.sorted {
-            ($0.place.credential, $0.place.environment.rawValue) < ($1.place.credential, $1.place.environment.rawValue)
-        }
+        return views.values.sorted { $0.place < $1.place }
     }
 }
 
+extension PoolTable.Place: Comparable {
+    static func < (left: Self, right: Self) -> Bool {
+        (left.credential, left.environment.rawValue, left.service.rawValue)
+            < (right.credential, right.environment.rawValue, right.service.rawValue)
+    }
+}
+
+extension PoolTable.Serving {
+    fileprivate func pool(_ service: APNsService) -> APNsPool? { service == .device ? pool : others[service] }
+}
+
 extension PoolTable.View {
-    fileprivate init(_ pool: PoolTable.Serving, serves: Bool, _ snapshot: APNsPoolSnapshot) {
+    /// - Parameter plan: nil if the pool no longer serves.
+    fileprivate init(_ place: PoolTable.Place, plan: CredentialPlan.Pool?, _ snapshot: APNsPoolSnapshot) {
         self.init(
-            place: pool.place, plan: serves ? pool.plan : nil, state: serves ? snapshot.state : nil,
-            isProven: serves && snapshot.totals.connectionsProven > 0,
+            place: place, plan: plan, state: plan == nil ? nil : snapshot.state,
+            isProven: plan != nil && snapshot.totals.connectionsProven > 0,
             queued: [.now: snapshot.queuedNow, .soon: snapshot.queuedSoon, .bulk: snapshot.queuedBulk], connections: snapshot.connections,
             totals: snapshot.totals)
     }

@@ -16,6 +16,7 @@ final class CoreLoop: Sendable {
         let publisher: Publisher
         let markers: Publisher
         let jobs: Consumer
+        let commands: Consumer
         let control: Consumer
         /// Called once when jobs may come.
         let startTaking: @Sendable () -> Void
@@ -113,13 +114,14 @@ final class CoreLoop: Sendable {
     private func perform(_ actions: [CoreAction]) {
         // Most answers cause no action at once.
         guard !actions.isEmpty else { return }
-        var open: [(pool: PoolNumber, batches: [APNsBatch])] = []
+        var open: [(pool: PoolNumber, service: APNsService, batches: [APNsBatch])] = []
         for action in actions {
             if case .submit(let batch, let pool) = action {
-                if let place = open.firstIndex(where: { $0.pool == pool }) {
+                let service = batch.target.service
+                if let place = open.firstIndex(where: { $0.pool == pool && $0.service == service }) {
                     open[place].batches.append(batch)
                 } else {
-                    open.append((pool, [batch]))
+                    open.append((pool, service, [batch]))
                 }
             } else {
                 submit(&open)
@@ -129,8 +131,8 @@ final class CoreLoop: Sendable {
         submit(&open)
     }
 
-    private func submit(_ open: inout [(pool: PoolNumber, batches: [APNsBatch])]) {
-        for (pool, batches) in open { peers.pools.submit(batches, to: pool) }
+    private func submit(_ open: inout [(pool: PoolNumber, service: APNsService, batches: [APNsBatch])]) {
+        for (pool, _, batches) in open { peers.pools.submit(batches, to: pool) }
         open.removeAll()
     }
 
@@ -150,7 +152,9 @@ final class CoreLoop: Sendable {
         case .giveBack(let receipts): peers.jobs.giveBack(receipts)
         case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
         case .startTaking: peers.startTaking()
-        case .stopTaking: peers.jobs.stopTaking()
+        case .stopTaking:
+            peers.jobs.stopTaking()
+            peers.commands.stopTaking()
         case .retirePools(let numbers): peers.pools.retire(numbers, deadline: deadlines.retiring)
         case .shutDownPools: peers.pools.shutDown(deadline: deadlines.pools)
         case .note(let note): notes.write(note)

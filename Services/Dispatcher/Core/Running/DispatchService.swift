@@ -39,8 +39,8 @@ struct DispatchService: Service {
     }
 }
 
-/// The jobs' consumer, which begins only when the control stream has been read (docs/promises.md, 3).
-struct JobsConsumerService: Service {
+/// A consumer that begins only when the control stream has been read (docs/promises.md, 3).
+struct LateConsumerService: Service {
     let consumer: Consumer
     let mayStart: AsyncStream<Void>
 

@@ -9,6 +9,7 @@ struct DispatcherReadiness: Sendable {
     let loop: CoreLoop
     let publisher: Publisher
     let jobs: Consumer
+    let commands: Consumer
     let pools: PoolTable
     let credentials: CredentialKeeper
 
@@ -18,7 +19,8 @@ struct DispatcherReadiness: Sendable {
             view.state.map { state in
                 let proof = view.isProven ? "" : ", not proven yet"
                 return Readiness.Check(
-                    "apns.\(view.place.credential).\(view.place.environment.rawValue)", isOK: true, Self.text(state) + proof)
+                    "apns.\(view.place.credential).\(view.place.environment.rawValue)" + Self.suffix(view.place.service), isOK: true,
+                    Self.text(state) + proof)
             }
         }
         return Readiness(
@@ -26,11 +28,15 @@ struct DispatcherReadiness: Sendable {
                 Readiness.Check("process", isOK: !status.isStopping, status.isStopping ? "stopping" : "running"),
                 Readiness.Check("broker.publisher", isOK: publisher.state == .ready, "\(publisher.state)"),
                 Readiness.Check("broker.jobs", isOK: jobs.isConnected, jobs.isConnected ? "consuming" : "not consuming"),
+                // Jobs flow without it.
+                Readiness.Check("broker.commands", isOK: true, commands.isConnected ? "consuming" : "not consuming"),
                 Readiness.Check("credentials", isOK: true, Self.text(credentials.standing)),
                 Readiness.Check("control", isOK: status.control == .current, Self.text(status.control)),
                 Readiness.Check("outcomes", isOK: status.outcomesRefusedSince == nil, Self.text(refusedSince: status.outcomesRefusedSince)),
             ] + pools)
     }
+
+    private static func suffix(_ service: APNsService) -> String { service == .device ? "" : ".\(service.rawValue)" }
 
     private static func text(_ standing: ControlPosition) -> String {
         switch standing {

@@ -54,8 +54,10 @@ struct NoteLog: Sendable {
         }
     }
 
-    func write(_ event: APNsPoolEvent, credential: String, environment: String) {
-        var metadata: Logger.Metadata = [LogKey.credential: "\(credential)", LogKey.environment: "\(environment)"]
+    func write(_ event: APNsPoolEvent, credential: String, environment: String, service: APNsService) {
+        var metadata: Logger.Metadata = [
+            LogKey.credential: "\(credential)", LogKey.environment: "\(environment)", LogKey.api: "\(service.rawValue)",
+        ]
         func line(_ level: Logger.Level, _ text: Logger.Message, address: String? = nil, reason: String? = nil, state: String? = nil) {
             if let address { metadata[LogKey.address] = "\(address)" }
             if let reason { metadata[LogKey.reason] = "\(reason)" }
