@@ -22,6 +22,9 @@ final class Platform {
     let simulatorURL: String
     let productionPort: Int
     let sandboxPort: Int
+    /// Where the simulated APNs manages broadcast channels.
+    let productionChannelsPort: Int
+    let sandboxChannelsPort: Int
     private var running: [PlatformProcess] = []
 
     init(databaseURI: String, database: PostgresPool, brokerURI: String, brokerPrefix: String) throws {
@@ -32,8 +35,9 @@ final class Platform {
         programs = try testEnvironment("PUSH_TEST_PROGRAMS", "the folder of the built programs")
         folder = NSTemporaryDirectory() + "/push-e2e-\(PushID.random())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let ports = try FreePorts.choose(3)
+        let ports = try FreePorts.choose(5)
         (productionPort, sandboxPort) = (ports[0], ports[1])
+        (productionChannelsPort, sandboxChannelsPort) = (ports[3], ports[4])
         simulatorURL = "http://127.0.0.1:\(ports[2])"
         try Data(adminKey.utf8).write(to: URL(fileURLWithPath: "\(folder)/admin.key"))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(folder)/admin.key")
@@ -77,6 +81,7 @@ final class Platform {
             "apns-simulator",
             [
                 "PRODUCTION_PORT": "\(productionPort)", "SANDBOX_PORT": "\(sandboxPort)", "CONTROL_PORT": "\(port(of: simulatorURL))",
+                "PRODUCTION_MANAGEMENT_PORT": "\(productionChannelsPort)", "SANDBOX_MANAGEMENT_PORT": "\(sandboxChannelsPort)",
                 "TLS_CERTIFICATE_FILE": "\(folder)/credentials/simulator.crt", "TLS_KEY_FILE": "\(folder)/credentials/simulator.key",
                 "KEYS_FILE": "\(folder)/credentials/simulator-keys.json",
             ].merging(settings) { _, given in given })
@@ -127,6 +132,8 @@ final class Platform {
                 "OPERATIONS_PORT": "\(port(of: url))", "INSTANCE": name, "RABBITMQ_URL": brokerURI, "BROKER_PREFIX": brokerPrefix,
                 "APNS_CREDENTIALS_FILE": "\(folder)/credentials/credentials.json", "APNS_CA_FILE": "\(folder)/credentials/ca.crt",
                 "APNS_PRODUCTION_URL": "https://localhost:\(productionPort)", "APNS_SANDBOX_URL": "https://localhost:\(sandboxPort)",
+                "APNS_PRODUCTION_CHANNELS_URL": "https://localhost:\(productionChannelsPort)",
+                "APNS_SANDBOX_CHANNELS_URL": "https://localhost:\(sandboxChannelsPort)",
             ].merging(settings) { _, given in given })
         return RunningService(process: process, url: url)
     }

@@ -178,6 +178,8 @@ struct ActivityLineTests {
                 #expect(ended == [token(3), token(4)])
                 try await Self.send(Self.change("ride", 1), by: shop)
                 #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(5)])
+                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active", "on another device")
+                #expect(try await shop.get("/v1/apps/shop/activities/pass").json.text("state") == "ended")
                 // The app of another user's device reports what is still on its lock screen.
                 try await shop.register(installation(1), user: "eve", token: token(1))
                 for _ in 1...2 { _ = try await signal.next() }

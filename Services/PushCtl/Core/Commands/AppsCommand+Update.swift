@@ -33,6 +33,8 @@ extension AppsCommand {
         @Option(
             help: "Which state changes go to the exchange of outcomes: none, or a comma-separated list of notifications, installations.")
         var eventStream: String?
+        @Option(help: "Two updates of a Live Activity with priority 10 are at least so many seconds apart; 0: no window.")
+        var activityWindowSeconds: Int?
         @Flag(help: "Whether stale installations are removed, or only flagged.") var stale: Stale?
 
         enum Stale: EnumerableFlag {
@@ -43,7 +45,7 @@ extension AppsCommand {
             guard staleAfterDays == nil || !neverStale else { throw ValidationError("give one of --stale-after-days and --never-stale") }
             guard
                 bundleID != nil || devicePolicy != nil || environments != nil || staleAfterDays != nil || neverStale || stale != nil
-                    || eventStream != nil
+                    || eventStream != nil || activityWindowSeconds != nil
             else {
                 throw ValidationError("say what to change, for example --device-policy single")
             }
@@ -60,6 +62,7 @@ extension AppsCommand {
                     if let eventStream {
                         body.field("event_stream", eventStream == "none" ? [] : eventStream.split(separator: ",").map(String.init))
                     }
+                    body.field("activity_window_seconds", activityWindowSeconds)
                     if let stale { body.field("removes_stale", stale == .removeStale) }
                 }
             }

@@ -11,7 +11,7 @@ enum ActivityEnd {
         var purpose: Purpose?
     }
 
-    /// To run after the writes of the registry. An end without a content state and with a dismissal date in the past removes the activity
+    /// To run after the writes of the registry. An activity that no device of its user shows any more is over. An end without a content state and with a dismissal date in the past removes the activity
     /// at once, and says nothing about it (Apple, "Starting and updating Live Activities with ActivityKit push notifications").
     static func insert(_ places: [Place]) -> [PostgresQuery] {
         guard !places.isEmpty else { return [] }
@@ -33,6 +33,11 @@ enum ActivityEnd {
                 SELECT id, 0, 'now', '', now(), int8send(token),
                     CASE environment WHEN 'sandbox' THEN set_bit(B'0'::bit(100), 0, 1) ELSE B'0'::bit(100) END, now()
                 FROM over
+            ), without_device AS (
+                UPDATE activities a SET ended_at = now() FROM over o
+                WHERE a.app_id = o.app_id AND a.id = substr(o.purpose, 10) AND a.ended_at IS NULL AND NOT EXISTS (
+                    SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
+                    WHERE i.app_id = a.app_id AND i.owner = a.owner AND t.purpose = o.purpose AND t.state = 'active')
             )
             INSERT INTO notifications (id, app_id, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
                 apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at, state, total, pending, jobs, is_reported)
