@@ -124,6 +124,29 @@ struct ActivityLineTests {
         }
     }
 
+    @Test("A replay sends the newest update again, which others then wait for, and no older one") func replays() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                try await Self.send(Self.change("ride", 1), by: shop)
+                let old = try PushJob(decoding: try await signal.next().body)
+                try await DeadLetterTests.giveUp(old, running)
+                let new = try await Self.send(Self.change("ride", 2), by: shop)
+                let second = try PushJob(decoding: try await signal.next().body)
+                #expect(second.notification == new)
+                try await DeadLetterTests.giveUp(second, running)
+                let replayed = try await DeadLetterTests.replay(running)["deliveries"]
+                #expect(replayed?.number("sent") == 1 && replayed?.number("cancelled") == 1)
+                let again = try PushJob(decoding: try await signal.next().body)
+                #expect(again.notification == new)
+                let third = try await Self.send(Self.change("ride", 3), by: shop)
+                #expect(try await running.count("SELECT count(*) FROM activities WHERE is_waiting AND newest = \(third)") == 1)
+                try await running.report(.accepted, of: again, status: 200, attempt: 11)
+                #expect(try PushJob(decoding: try await signal.next().body).notification == third)
+            }
+        }
+    }
+
     @Test("A start names an activity once, and one that reaches no device makes none") func starts() async throws {
         try await Self.withPhone { running, shop in
             try await Self.send(Self.start("ride"), by: shop)
