@@ -64,26 +64,18 @@ package struct ChannelAnswer: Equatable, Sendable {
 
     package func encoded() -> [UInt8] {
         var writer = JSONWriter()
-        writer.object { writer in
-            writer.field("specversion", "1.0")
-            writer.plainField("id", id.append)
-            writer.field("source", source)
-            writer.field("type", Self.type)
-            writer.plainField("time") { RFC3339.append(milliseconds: time, to: &$0) }
-            writer.field("datacontenttype", "application/json")
-            writer.object("data") { writer in
-                writer.field("v", Self.currentVersion)
-                writer.plainField("command", command.append)
-                writer.field("app", app.text)
-                writer.field("environment", environment.rawValue)
-                writer.field("operation", operation.rawValue)
-                writer.field("result", result.rawValue)
-                writer.field("status", status)
-                writer.field("reason", reason)
-                writer.field("channel_id", channelID)
-                writer.field("storage", storage?.rawValue)
-                if let channels { writer.field("channels", channels) }
-            }
+        writer.cloudEvent(id: id, source: source, type: Self.type, time: time) { writer in
+            writer.field("v", Self.currentVersion)
+            writer.plainField("command", command.append)
+            writer.field("app", app.text)
+            writer.field("environment", environment.rawValue)
+            writer.field("operation", operation.rawValue)
+            writer.field("result", result.rawValue)
+            writer.field("status", status)
+            writer.field("reason", reason)
+            writer.field("channel_id", channelID)
+            writer.field("storage", storage?.rawValue)
+            if let channels { writer.field("channels", channels) }
         }
         return writer.bytes
     }

@@ -47,18 +47,10 @@ package struct CredentialReport: Equatable, Sendable {
 
     package func encoded() -> [UInt8] {
         var writer = JSONWriter()
-        writer.object { writer in
-            writer.field("specversion", "1.0")
-            writer.plainField("id", id.append)
-            writer.field("source", source)
-            writer.field("type", Self.type)
-            writer.plainField("time") { RFC3339.append(milliseconds: time, to: &$0) }
-            writer.field("datacontenttype", "application/json")
-            writer.object("data") { writer in
-                writer.field("v", Self.currentVersion)
-                writer.array("credentials") { writer in
-                    for credential in credentials { credential.write(to: &writer) }
-                }
+        writer.cloudEvent(id: id, source: source, type: Self.type, time: time) { writer in
+            writer.field("v", Self.currentVersion)
+            writer.array("credentials") { writer in
+                for credential in credentials { credential.write(to: &writer) }
             }
         }
         return writer.bytes

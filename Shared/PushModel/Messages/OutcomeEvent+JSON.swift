@@ -6,21 +6,13 @@ extension OutcomeEvent {
 
     package func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 320 + deliveries.count * 288)
-        writer.object { writer in
-            writer.field("specversion", "1.0")
-            writer.plainField("id", id.append)
-            writer.field("source", source)
-            writer.field("type", Self.type)
-            writer.plainField("time") { RFC3339.append(milliseconds: time, to: &$0) }
-            writer.field("datacontenttype", "application/json")
-            writer.object("data") { writer in
-                writer.field("v", Self.currentVersion)
-                writer.field("app", app.text)
-                writer.field("class", outcome.rawValue)
-                writer.field("final", isFinal)
-                writer.array("deliveries") { writer in
-                    for delivery in deliveries { delivery.write(to: &writer) }
-                }
+        writer.cloudEvent(id: id, source: source, type: Self.type, time: time) { writer in
+            writer.field("v", Self.currentVersion)
+            writer.field("app", app.text)
+            writer.field("class", outcome.rawValue)
+            writer.field("final", isFinal)
+            writer.array("deliveries") { writer in
+                for delivery in deliveries { delivery.write(to: &writer) }
             }
         }
         return writer.bytes
