@@ -8,13 +8,15 @@ import Testing
 @Suite("Broadcast channels exist at Apple as the registry says", .timeLimit(.minutes(10)))
 struct ChannelTests {
     private static let count = 5
+    /// An answer is lost after a second.
+    private static let settings = ["CHANNELS_COMMAND_TIMEOUT_MS": "1000"]
 
     @Test("kill -9 of dispatchers and token services in the midst of creating and deleting channels leaks none and loses none")
     func throughKills() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
             let port = try FreePorts.choose(1)[0]
-            var service = try await Self.startTokenService(platform, port)
+            var service = try await platform.startTokenService(at: port, Self.settings)
             var dispatcher = try await platform.startDispatcher("first")
             var random = SeededGenerator(state: 6)
             try await Client.with(platform, service) { client in
@@ -26,7 +28,7 @@ struct ChannelTests {
                         await dispatcher.process.killAndWait()
                         if number.isMultiple(of: 3) {
                             await service.process.killAndWait()
-                            service = try await Self.startTokenService(platform, port)
+                            service = try await platform.startTokenService(at: port, Self.settings)
                         }
                         dispatcher = try await platform.startDispatcher("after-\(number)")
                         try await done
@@ -52,13 +54,5 @@ struct ChannelTests {
         } else {
             _ = try await shop.deleteChannel("match-\(number)")
         }
-    }
-
-    /// A new process where the one before was. It takes an answer for lost after a second.
-    private static func startTokenService(_ platform: Platform, _ port: Int) async throws -> RunningService {
-        let settings = ["HTTP_PORT": "\(port)", "CHANNELS_COMMAND_TIMEOUT_MS": "1000"]
-        let service = RunningService(process: try platform.launchTokenService(settings).process, url: "http://127.0.0.1:\(port)")
-        try await platform.waitUntilReady(service)
-        return service
     }
 }

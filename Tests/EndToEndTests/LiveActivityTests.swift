@@ -15,7 +15,7 @@ struct LiveActivityTests {
         try await withPlatform { platform in
             try await platform.startSimulator()
             let port = try FreePorts.choose(1)[0]
-            var service = try await Self.startTokenService(platform, port)
+            var service = try await platform.startTokenService(at: port)
             var dispatcher = try await platform.startDispatcher("first")
             try await Client.with(platform, service) { client in
                 let (phone, iPad) = (Screen(client), Screen(client))
@@ -36,7 +36,7 @@ struct LiveActivityTests {
                         dispatcher = try await platform.startDispatcher("after-\(number)")
                     case 20, 40:
                         await service.process.killAndWait()
-                        service = try await Self.startTokenService(platform, port)
+                        service = try await platform.startTokenService(at: port)
                     case 25:
                         // The shared iPad changes hands while an update for its former user is under way.
                         try await client.update("pass-1", number, "update")
@@ -67,14 +67,6 @@ struct LiveActivityTests {
                 #expect(results.count { $0 == "updated" } > 10)
             }
         }
-    }
-
-    /// A new process where the one before was.
-    private static func startTokenService(_ platform: Platform, _ port: Int) async throws -> RunningService {
-        let process = try platform.launchTokenService(["HTTP_PORT": "\(port)"]).process
-        let service = RunningService(process: process, url: "http://127.0.0.1:\(port)")
-        try await platform.waitUntilReady(service)
-        return service
     }
 }
 

@@ -103,6 +103,14 @@ final class Platform {
         return service
     }
 
+    /// A new process on a port of the test's choice, where one was killed.
+    func startTokenService(at port: Int, _ settings: [String: String] = [:]) async throws -> RunningService {
+        let process = try launchTokenService(settings.merging(["HTTP_PORT": "\(port)"]) { _, given in given }).process
+        let service = RunningService(process: process, url: "http://127.0.0.1:\(port)")
+        try await waitUntilReady(service)
+        return service
+    }
+
     /// One that need not become ready.
     func launchTokenService(_ settings: [String: String] = [:]) throws -> RunningService {
         let url = "http://127.0.0.1:\(try FreePorts.choose(1)[0])"
