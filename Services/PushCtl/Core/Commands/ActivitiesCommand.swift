@@ -89,10 +89,13 @@ struct ActivityChangeOptions: ParsableArguments {
     /// - Parameter more: Writes further fields of `content`.
     func send(event: String, priority: Int?, _ more: (inout JSONWriter) -> Void) async throws {
         let state = try state.map { text in
-            guard let value = try? JSONValue.parse(Array(text.utf8)), value.objectValue != nil else {
-                throw CommandFailure("--state is not a JSON object")
+            let bytes = Array(text.utf8)
+            do {
+                guard try JSONValue.parse(bytes).objectValue != nil else { throw CommandFailure("--state is JSON, but not an object") }
+            } catch let error as JSONError {
+                throw CommandFailure("--state is not a JSON object: \(error)")
             }
-            return Array(text.utf8)
+            return bytes
         }
         guard event == "end" || state != nil else { throw CommandFailure("--state is missing: the content state to show") }
         let request = JSONWriter.object { request in
