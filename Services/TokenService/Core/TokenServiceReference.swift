@@ -265,7 +265,8 @@ package enum TokenServiceReference {
         DocumentedMetric(
             MetricName.retentionRemoved.rawValue, .counter, ["kind"],
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
-                + "token_moves, outcome_counts, notification_events, webhook_messages; quarantine: marks taken away."),
+                + "token_moves, outcome_counts, notification_events, webhook_messages, activities; quarantine: marks taken away; activity_tokens: "
+                + "update tokens of Live Activities retired twelve hours after their report."),
         DocumentedMetric(
             MetricName.retentionOverdue.rawValue, .gauge, ["table"],
             "For how long the oldest period has been past its retention; alert above 86400. Table: notifications, "
