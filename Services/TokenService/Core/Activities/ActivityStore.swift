@@ -81,8 +81,8 @@ package struct ActivityStore {
         ]
     }
 
-    /// If the notification that starts an activity reaches no device, there is no activity. A start may name a broadcast channel, which is
-    /// followed from now on: nobody can delete it meanwhile.
+    /// Removes activities whose start reaches no device. If a start names a broadcast channel, its activity follows the channel; the row lock
+    /// keeps a request from deleting the channel meanwhile.
     static func settleStarts(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
         guard !starts.isEmpty else { return [] }
         let starts = starts.sorted { $0.key < $1.key }

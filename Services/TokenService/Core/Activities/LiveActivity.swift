@@ -44,7 +44,7 @@ package struct LiveActivity: Equatable, Sendable {
 
     package enum Owner: Equatable, Sendable {
         case user(String)
-        /// Nobody is signed in there.
+        /// The installation has no user.
         case installation(PushID)
 
         /// By bytes (``ExactText``).

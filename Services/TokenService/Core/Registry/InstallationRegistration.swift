@@ -191,8 +191,9 @@ extension RegistryStore {
         let (batch, results) = try apply(loaded.batch) { batch in
             requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
         }
-        let reports = zip(requests, results).compactMap { request, result in
-            (try? result.get()).flatMap { _ in request.change.activityReport.map { (app: request.app, report: $0) } }
+        let reports = zip(requests, results).compactMap { request, result -> (app: App, report: ActivityReport)? in
+            guard case .success = result else { return nil }
+            return request.change.activityReport.map { (request.app, $0) }
         }
         let written = try save(batch, also: activities.writes(reports, batch: batch))
         return zip(requests, results).map { request, result in
