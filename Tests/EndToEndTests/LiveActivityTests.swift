@@ -70,6 +70,44 @@ struct LiveActivityTests {
     }
 }
 
+extension LiveActivityTests {
+    /// Promise 15 (docs/promises.md): the first update has left without an answer when its dispatcher dies, and goes again.
+    @Test("An update that goes again after a kill does not overtake the newer one") func order() async throws {
+        try await withPlatform { platform in
+            try await platform.startSimulator()
+            let service = try await platform.startTokenService()
+            let dispatcher = try await platform.startDispatcher("first")
+            try await Client.with(platform, service) { client in
+                let phone = Screen(client)
+                try await phone.prepare()
+                try await phone.signIn("ada")
+                try await phone.start("ride", of: "ada", client)
+                try await phone.shows("ride", 0, states: ["active"])
+                let token = try #require(try await phone.activities().first?["update_token"]?.stringValue)
+                let sent = try await client.arrivals().count { $0.token == token }
+                try await client.simulator.put("/v1/devices/\(token)/script") { body in
+                    body.array("answers") { $0.object { $0.field("action", "silence") } }
+                    body.field("then", "accept")
+                }
+                // Seconds apart, so that the device can tell which one is newer.
+                try await client.update("ride", 1, "update", timestamp: "2099-01-01T00:00:00Z")
+                _ = try await eventually("the first update has left") {
+                    try await client.arrivals().count { $0.token == token } > sent ? true : nil
+                }
+                try await client.update("ride", 2, "update", timestamp: "2099-01-01T00:00:10Z")
+                await dispatcher.process.killAndWait()
+                try await platform.startDispatcher("second")
+                try await phone.shows("ride", 2, states: ["active"])
+                _ = try await eventually("both have their outcomes") {
+                    try await client.arrivals().count { $0.token == token } == sent + 3 ? true : nil
+                }
+                let arrivals = try await client.simulator.get("/v1/arrivals")["arrivals"]?.arrayValue ?? []
+                #expect(!arrivals.contains { $0["activity_result"]?.stringValue == "outdated" })
+            }
+        }
+    }
+}
+
 /// A device of the simulated APNs with the app on it.
 private struct Screen {
     let client: Client
@@ -141,12 +179,13 @@ private struct Screen {
 }
 
 extension Client {
-    fileprivate func update(_ activity: String, _ number: Int64, _ event: String) async throws {
+    fileprivate func update(_ activity: String, _ number: Int64, _ event: String, timestamp: String? = nil) async throws {
         try await service.post("/v1/apps/\(Self.app)/notifications") { request in
             request.object("to") { $0.field("activity", activity) }
             request.object("content") { content in
                 content.field("event", event)
                 content.object("content_state") { $0.field("number", number) }
+                content.field("timestamp", timestamp)
             }
         }
     }
