@@ -91,11 +91,30 @@ final class ConnectionStateTests {
         #expect(state.timerFired(at: Self.start + .seconds(70)) == .failBody)
     }
 
-    @Test("The connection throws a body away that comes after its answer, up to a limit") func lateBody() {
-        #expect(beginRequest() == .forward)
+    @Test("The connection throws a body away that comes after its answer") func lateBody() {
+        #expect(beginRequest(.init(bodyBytes: ConnectionState.maximumThrownAway)) == .forward)
         #expect(answer(false) == .forward)
         #expect(state.bodyArrived(ConnectionState.maximumThrownAway, at: Self.start) == .forward)
+        #expect(state.bodyEnded() == [.forward, .stopTimer])
+        wholeRequest()
+        #expect(answer() == .forward)
+    }
+
+    @Test("A refusal is the last answer if the connection will not take the rest of the body", arguments: [nil, 2 + (32 << 20)])
+    func longRest(length: Int?) {
+        #expect(beginRequest(.init(bodyBytes: length)) == .forward)
+        #expect(state.bodyArrived(1, at: Self.start) == .forward)
+        #expect(state.answerBegins(isSuccess: false, hasCoding: false) == .forwardAsLast)
+        #expect(state.answerEnds() == [.forward, .closeOutput])
+        #expect(state.bodyArrived(ConnectionState.maximumThrownAway, at: Self.start) == .forward)
+        var shorter = state
+        #expect(shorter.bodyEnded() == [.forward, .stopTimer, .close])
         #expect(state.bodyArrived(1, at: Self.start) == [.forward, .close])
+    }
+
+    @Test("A success is written while the body comes, however long it is") func longSuccess() {
+        #expect(beginRequest(.init(bodyBytes: nil)) == .forward)
+        #expect(answer() == .forward)
     }
 
     // MARK: 100 Continue

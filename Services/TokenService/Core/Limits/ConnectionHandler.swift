@@ -12,8 +12,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// How long the client may go on sending after the service closed its side. Closing the whole connection while the client's bytes are
-    /// on their way could cost it the answer (RFC 9112 section 9.6).
+    /// How long the connection stays open after the service closed its side, and after each part of a body that comes then. Closing the
+    /// whole connection while the client's bytes are on their way could cost it the answer (RFC 9112 section 9.6).
     private static let lingering = TimeAmount.seconds(2)
 
     private var state: ConnectionState
@@ -33,7 +33,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             guard actions.contains(.forwardAsLast) else { return read(data, actions, context) }
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             read(wrapInboundOut(.head(head)), actions, context)
-        case .body(let bytes): read(data, state.bodyArrived(bytes.readableBytes, at: .now()), context)
+        case .body(let bytes):
+            if lingerTimer != nil { linger(context) }
+            read(data, state.bodyArrived(bytes.readableBytes, at: .now()), context)
         case .end: read(data, state.bodyEnded(), context)
         }
     }
@@ -129,8 +131,13 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: The end
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if event as? ChannelEvent == .outputClosed { lingerTimer = after(Self.lingering, context) { _ in context.close(promise: nil) } }
+        if event as? ChannelEvent == .outputClosed { linger(context) }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    private func linger(_ context: ChannelHandlerContext) {
+        lingerTimer?.cancel()
+        lingerTimer = after(Self.lingering, context) { _ in context.close(promise: nil) }
     }
 
     func channelInactive(context: ChannelHandlerContext) {

@@ -11,6 +11,8 @@ extension ConnectionState.Request {
             || head.headers[canonicalForm: "Connection"].contains { $0.lowercased() == "close" }
         // A client of HTTP/1.0 knows no interim answer (RFC 9110, section 10.1.1).
         awaitsContinue = !isOld && head.headers.first(name: "Expect")?.lowercased() == "100-continue"
+        bodyBytes =
+            head.headers.contains(name: "Transfer-Encoding") ? nil : head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
     }
 
     /// Codings that this server does not decode (`gzip, chunked`), a length by an empty or a second coding. With HTTP/1.0, any coding: a

@@ -37,6 +37,8 @@ struct ConnectionState {
         var isLast = false
         /// Its client waits for `100 Continue` before it sends the body.
         var awaitsContinue = false
+        /// Bytes of its body; `nil` if its head does not say how many.
+        var bodyBytes: Int? = 0
     }
 
     /// Bytes that must arrive within each ``bodyTimeout``.
@@ -54,6 +56,8 @@ struct ConnectionState {
     private var isBodyArriving = false
     private var portionBytes = 0
     private var thrownAway = 0
+    /// Bytes of the body that are still to come, at most.
+    private var bodyLeft = 0
     private var deadline = NIODeadline.distantFuture
     /// When the service stopped reading: the client's time does not run meanwhile.
     private var pausedAt: NIODeadline?
@@ -66,7 +70,7 @@ struct ConnectionState {
     private var lastRequest = Int.max
     /// The request whose client waits for `100 Continue`, until a part of its body has come.
     private var hesitant: Int?
-    /// The last request was refused before its body, which may still come: the client's next action ends the connection.
+    /// The last request was refused before its body, which may still come: the end of the body, or another request, ends the connection.
     private var endsWithBody = false
     /// Bytes after a fault in the framing are no request.
     private var isDeaf = false
@@ -88,6 +92,7 @@ struct ConnectionState {
         isBodyArriving = true
         portionBytes = 0
         thrownAway = 0
+        bodyLeft = request.bodyBytes ?? .max
         deadline = .distantFuture
         guard request.isLast else { return .forward }
         lastRequest = min(lastRequest, requestsBegun)
@@ -98,6 +103,7 @@ struct ConnectionState {
     mutating func bodyArrived(_ bytes: Int, at now: NIODeadline) -> Actions {
         if isDeaf { return [] }
         hesitant = nil
+        bodyLeft -= bytes
         portionBytes += bytes
         if portionBytes >= Self.portion {
             portionBytes = 0
@@ -162,6 +168,11 @@ struct ConnectionState {
                 lastRequest = min(lastRequest, requestsBegun)
                 endsWithBody = true
             }
+        }
+        // The connection closes in the middle of the rest: the client must not send its next request behind it.
+        if !isSuccess, isBodyArriving, requestsBegun == answersEnded + 1, bodyLeft > Self.maximumThrownAway {
+            lastRequest = min(lastRequest, requestsBegun)
+            endsWithBody = true
         }
         endsWithHead = hasCoding
         let last = isEnding ? requestsBegun : lastRequest
