@@ -22,9 +22,9 @@ struct LiveActivityTests {
                 for screen in [phone, iPad] { try await screen.prepare() }
                 try await phone.signIn("ada")
                 try await iPad.signIn("bob")
-                try await phone.start("ride-1", of: "ada", client)
-                try await phone.start("ride-2", of: "ada", client)
-                try await iPad.start("pass-1", of: "bob", client)
+                try await phone.start("ride-1", of: "ada")
+                try await phone.start("ride-2", of: "ada")
+                try await iPad.start("pass-1", of: "bob")
 
                 var random = SeededGenerator(state: 29)
                 var newest: [String: Int64] = [:]
@@ -42,7 +42,7 @@ struct LiveActivityTests {
                         try await client.update("pass-1", number, "update")
                         try await iPad.signIn("cleo")
                         live = ["ride-1", "ride-2", "pass-2"]
-                        try await iPad.start("pass-2", of: "cleo", client)
+                        try await iPad.start("pass-2", of: "cleo")
                     default: break
                     }
                     let activity = try #require(live.randomElement(using: &random))
@@ -81,7 +81,7 @@ extension LiveActivityTests {
                 let phone = Screen(client)
                 try await phone.prepare()
                 try await phone.signIn("ada")
-                try await phone.start("ride", of: "ada", client)
+                try await phone.start("ride", of: "ada")
                 try await phone.shows("ride", 0, states: ["active"])
                 let token = try #require(try await phone.activities().first?["update_token"]?.stringValue)
                 let sent = try await client.arrivals().count { $0.token == token }
@@ -103,89 +103,6 @@ extension LiveActivityTests {
                 }
                 let arrivals = try await client.simulator.get("/v1/arrivals")["arrivals"]?.arrayValue ?? []
                 #expect(!arrivals.contains { $0["activity_result"]?.stringValue == "outdated" })
-            }
-        }
-    }
-}
-
-/// A device of the simulated APNs with the app on it.
-private struct Screen {
-    let client: Client
-    let installation = PushID.random()
-    private let token = hexText((0..<32).map { _ in UInt8.random(in: .min ... .max) })
-    private let startToken = hexText((0..<80).map { _ in UInt8.random(in: .min ... .max) })
-
-    init(_ client: Client) { self.client = client }
-
-    func prepare() async throws {
-        try await client.simulator.put("/v1/devices/\(token)") { device in
-            device.field("environment", "production")
-            device.array("start_tokens") { tokens in
-                tokens.object { start in
-                    start.field("attributes_type", "Ride")
-                    start.field("token", startToken)
-                }
-            }
-        }
-    }
-
-    func signIn(_ user: String) async throws {
-        try await client.service.put("/v1/apps/\(Client.app)/installations/\(installation)") { body in
-            body.field("user", user)
-            body.array("tokens") { tokens in
-                tokens.object { $0.field("token", token) }
-                tokens.object { start in
-                    start.field("token", startToken)
-                    start.field("purpose", "activity_start:Ride")
-                }
-            }
-        }
-    }
-
-    /// The backend starts it, the device shows it, and the app reports its update token.
-    func start(_ id: String, of user: String, _ client: Client) async throws {
-        try await client.service.post("/v1/apps/\(Client.app)/notifications") { request in
-            request.object("to") { $0.field("user", user) }
-            request.field("activity", id)
-            request.object("content") { content in
-                content.field("event", "start")
-                content.field("attributes_type", "Ride")
-                content.object("attributes") { $0.field("id", id) }
-                content.object("content_state") { $0.field("number", 0) }
-                content.field("alert", "On the way")
-            }
-        }
-        // Before the app has reported it: the update waits.
-        try await client.update(id, 0, "update")
-        let activity = try await eventually("\(id) is on the lock screen") {
-            try await activities().first { $0["id"]?.stringValue == id }
-        }
-        try await client.service.put("/v1/apps/\(Client.app)/installations/\(installation)/activities/\(id)") { body in
-            body.field("token", activity["update_token"]?.stringValue)
-        }
-    }
-
-    func activities() async throws -> [JSONValue] {
-        try await client.simulator.get("/v1/devices/\(token)/activities")["activities"]?.arrayValue ?? []
-    }
-
-    func shows(_ id: String, _ number: Int64, states: [String]) async throws {
-        _ = try await eventually("\(id) shows \(number)") {
-            let activity = try await activities().first { $0["id"]?.stringValue == id }
-            guard let activity, activity["content_state"]?["number"]?.integerValue == number else { return nil as Bool? }
-            return states.contains(activity["state"]?.stringValue ?? "") ? true : nil
-        }
-    }
-}
-
-extension Client {
-    fileprivate func update(_ activity: String, _ number: Int64, _ event: String, timestamp: String? = nil) async throws {
-        try await service.post("/v1/apps/\(Self.app)/notifications") { request in
-            request.object("to") { $0.field("activity", activity) }
-            request.object("content") { content in
-                content.field("event", event)
-                content.object("content_state") { $0.field("number", number) }
-                content.field("timestamp", timestamp)
             }
         }
     }

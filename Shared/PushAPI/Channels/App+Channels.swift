@@ -1,3 +1,4 @@
+import Foundation
 import StrictJSON
 
 /// Broadcast channels. Changes need a key with the scope `send`, reads one with `read`.
@@ -22,6 +23,19 @@ extension PushAPI.App {
             body.field("environment", environment)
             body.field("channel_id", id)
         }
+    }
+
+    /// Sends a state to every Live Activity that follows a channel, by one request to APNs. It is a notification with one delivery.
+    /// - Parameter idempotencyKey: As of ``send(_:idempotencyKey:)``.
+    /// - Throws: ``PushAPIError``: 404 `not_found` for a name without a channel, 409 `channel_not_open`.
+    @discardableResult
+    public func broadcast(
+        _ broadcast: PushAPI.NewBroadcast, to channel: String, idempotencyKey: String? = nil
+    ) async throws -> PushAPI.Receipt {
+        let key = idempotencyKey ?? UUID().uuidString
+        return try await api.call(
+            PushAPI.Call(.post, path("channels", channel, "broadcasts"), json: broadcast.json, idempotencyKey: key)
+        ).decode()
     }
 
     /// - Throws: ``PushAPIError``: 404 `not_found` for a name without a channel.

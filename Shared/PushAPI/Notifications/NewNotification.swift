@@ -16,6 +16,8 @@ extension PushAPI {
         case all
         /// The devices that have this Live Activity; only with event update and end.
         case activity(String)
+        /// The only Live Activity of this attributes type that the user has; only with event update and end.
+        case activityOfUser(String, type: String)
 
         fileprivate func write(_ to: inout JSONWriter) {
             switch self {
@@ -27,6 +29,9 @@ extension PushAPI {
             case .tags(let expression): to.field("tags", expression)
             case .all: to.field("all", true)
             case .activity(let id): to.field("activity", id)
+            case .activityOfUser(let user, let type):
+                to.field("user", user)
+                to.field("activity_type", type)
             }
         }
     }
@@ -51,7 +56,7 @@ extension PushAPI {
                     }))
         }
 
-        fileprivate func write(_ body: inout JSONWriter) {
+        func write(_ body: inout JSONWriter) {
             switch self {
             case .content(let json): body.field("content", raw: json.bytes)
             case .payload(let json): body.field("payload", raw: json.bytes)

@@ -7,6 +7,8 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
     case activityStart(type: String)
     /// Updates and ends one Live Activity. The id is the app's own.
     case activity(id: String)
+    /// Not of a token: what a broadcast goes to, by the name that the backend gave the channel.
+    case channel(name: String)
 
     /// Those without a name of their own.
     package static let plain: [Purpose] = [
@@ -17,6 +19,7 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
 
     private static let startPrefix = "activity_start:"
     private static let activityPrefix = "activity:"
+    private static let channelPrefix = "channel:"
 
     package init?(rawValue: String) {
         if let plain = Self.plain.first(where: { $0.rawValue == rawValue }) {
@@ -25,6 +28,8 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
             self = .activityStart(type: type)
         } else if let id = Self.name(in: rawValue, after: Self.activityPrefix) {
             self = .activity(id: id)
+        } else if let name = Self.name(in: rawValue, after: Self.channelPrefix) {
+            self = .channel(name: name)
         } else {
             return nil
         }
@@ -55,8 +60,12 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
         case .mdm: "mdm"
         case .activityStart(let type): Self.startPrefix + type
         case .activity(let id): Self.activityPrefix + id
+        case .channel(let name): Self.channelPrefix + name
         }
     }
+
+    /// Whether a token can have it.
+    package var isOfToken: Bool { if case .channel = self { false } else { true } }
 
     /// Whether it is one of the two of a Live Activity.
     package var isOfActivity: Bool {

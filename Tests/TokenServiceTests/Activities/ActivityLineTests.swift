@@ -124,6 +124,26 @@ struct ActivityLineTests {
         }
     }
 
+    @Test("An update names its activity by user and type, if the user has one of the type") func byType() async throws {
+        try await Self.withPhone { running, shop in
+            let body = #"{"to":{"user":"ada","activity_type":"Ride"},"content":{"event":"update","content_state":{"eta":1}}}"#
+            #expect(try await shop.post("/v1/apps/shop/notifications", body).code == "activity_not_single")
+            try await Self.send(Self.start("ride"), by: shop)
+            let key = ["idempotency-key": "one"]
+            let sent = try await shop.post("/v1/apps/shop/notifications", body, headers: key)
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) })
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("newest") == "\(id)")
+            let batch = try await shop.post("/v1/apps/shop/notifications/batch", #"{"notifications":[{"notification":\#(body)}]}"#)
+            let newer = try #require(batch.json["results"]?[0]?.text("id"))
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("newest") == newer)
+            try await Self.send(Self.start("ride-2"), by: shop)
+            let refused = try await shop.post("/v1/apps/shop/notifications", body)
+            #expect(refused.code == "activity_not_single" && refused.json.text("detail")?.contains("ride, ride-2") == true)
+            #expect(try await shop.post("/v1/apps/shop/notifications", body, headers: key).bytes == sent.bytes)
+            #expect(try await shop.post("/v1/apps/shop/notifications/validate", body).code == "activity_not_single")
+        }
+    }
+
     @Test("A replay sends the newest update again, which others then wait for, and no older one") func replays() async throws {
         try await Self.withPhone { running, shop in
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)

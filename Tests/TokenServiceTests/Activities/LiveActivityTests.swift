@@ -20,7 +20,7 @@ struct LiveActivityTests {
         _ number: UInt64, at now: Int64, event: ActivityChange.Event = .update, timestamp: Int64? = nil, priority: Int = 5,
         window: Int64 = 0, maySend: Bool = true
     ) -> LiveActivity.Admission {
-        let change = ActivityChange(id: "ride", event: event, timestamp: timestamp ?? now / 1000)
+        let change = ActivityChange(subject: .activity("ride"), event: event, timestamp: timestamp ?? now / 1000)
         return activity.accept(
             change, as: Self.id(number), priority: priority, window: window, maySend: maySend, now: now, superseded: &superseded)
     }
@@ -30,27 +30,30 @@ struct LiveActivityTests {
         #expect(isAsExpected, comment, sourceLocation: place)
     }
 
-    private static func isWaiting(_ admission: LiveActivity.Admission) -> Bool { if case .wait = admission { true } else { false } }
+    private static func isWaiting(_ admission: LiveActivity.Admission) -> Bool {
+        if case .turn(let turn) = admission { isWaiting(turn) } else { false }
+    }
+    private static func isWaiting(_ turn: UpdateLine.Turn) -> Bool { if case .wait = turn { true } else { false } }
 
     @Test("One is under way, the newest waits, and those between are superseded") mutating func newestWins() {
-        expect(accept(1, at: 1000) == .send)
+        expect(accept(1, at: 1000) == .turn(.send))
         for number in 2...4 as ClosedRange<UInt64> { expect(Self.isWaiting(accept(number, at: 1000 * Int64(number)))) }
         expect(superseded == [Self.id(2), Self.id(3)])
         expect(activity.turn(of: Self.id(3), now: 5000) == .outdated)
         expect(Self.isWaiting(activity.turn(of: Self.id(4), now: 5000)))
-        expect(activity.settled(Self.id(3)) == nil)
-        expect(activity.settled(Self.id(1)) == Self.id(4))
+        expect(activity.line.settled(Self.id(3)) == nil)
+        expect(activity.line.settled(Self.id(1)) == Self.id(4))
         expect(activity.turn(of: Self.id(4), now: 5000) == .send)
         activity.begin(Self.id(4), priority: 5, window: 0, now: 5000)
-        expect(activity.settled(Self.id(4)) == nil && activity.sending == nil)
-        expect(accept(5, at: 6000) == .send)
+        expect(activity.line.settled(Self.id(4)) == nil && activity.line.sending == nil)
+        expect(accept(5, at: 6000) == .turn(.send))
         expect(superseded == [Self.id(2), Self.id(3)])
     }
 
     @Test("A state that is older than the newest is not sent; one of the same second is") mutating func outdated() {
-        expect(accept(1, at: 1000, timestamp: 10) == .send)
-        expect(accept(2, at: 2000, timestamp: 9) == .outdated)
-        expect(activity.newest == Self.id(1) && superseded.isEmpty)
+        expect(accept(1, at: 1000, timestamp: 10) == .turn(.send))
+        expect(accept(2, at: 2000, timestamp: 9) == .turn(.outdated))
+        expect(activity.line.newest == Self.id(1) && superseded.isEmpty)
         expect(Self.isWaiting(accept(3, at: 3000, timestamp: 10)))
     }
 
@@ -59,13 +62,13 @@ struct LiveActivityTests {
         expect(Self.isWaiting(accept(1, at: 1000)))
         expect(Self.isWaiting(accept(2, at: 2000, event: .end)))
         expect(accept(3, at: 3000) == .over)
-        expect(superseded == [Self.id(1)] && activity.newest == Self.id(2))
+        expect(superseded == [Self.id(1)] && activity.line.newest == Self.id(2))
         expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: 4000))
         expect(activity.turn(of: Self.id(2), now: 4000) == .send)
     }
 
     @Test("After an end only another end counts, and after eight hours nothing but an end") mutating func ends() {
-        expect(accept(1, at: 1000, event: .end) == .send)
+        expect(accept(1, at: 1000, event: .end) == .turn(.send))
         expect(activity.endedAt == 1000)
         expect(accept(2, at: 2000) == .over)
         expect(Self.isWaiting(accept(3, at: 3000, event: .end)))
@@ -75,39 +78,39 @@ struct LiveActivityTests {
     }
 
     @Test("Two updates of priority 10 are a window apart; an end and priority 5 wait for none") mutating func window() {
-        expect(accept(1, at: 1000, priority: 10, window: 60_000) == .send)
-        _ = activity.settled(Self.id(1))
-        expect(accept(2, at: 2000, priority: 10, window: 60_000) == .wait(until: 61_000))
+        expect(accept(1, at: 1000, priority: 10, window: 60_000) == .turn(.send))
+        _ = activity.line.settled(Self.id(1))
+        expect(accept(2, at: 2000, priority: 10, window: 60_000) == .turn(.wait(until: 61_000)))
         expect(activity.turn(of: Self.id(2), now: 60_999) == .wait(until: 61_000))
         expect(activity.turn(of: Self.id(2), now: 61_000) == .send)
-        expect(accept(3, at: 3000, event: .end, window: 60_000) == .send)
+        expect(accept(3, at: 3000, event: .end, window: 60_000) == .turn(.send))
         activity.endedAt = nil
-        activity.sending = nil
-        activity.freeAt = nil
-        expect(accept(4, at: 70_000, window: 60_000) == .send)
-        _ = activity.settled(Self.id(4))
-        expect(accept(5, at: 71_000, priority: 10, window: 60_000) == .send, "priority 5 begins no window")
-        activity.freeAt = nil
+        activity.line.sending = nil
+        activity.line.freeAt = nil
+        expect(accept(4, at: 70_000, window: 60_000) == .turn(.send))
+        _ = activity.line.settled(Self.id(4))
+        expect(accept(5, at: 71_000, priority: 10, window: 60_000) == .turn(.send), "priority 5 begins no window")
+        activity.line.freeAt = nil
         activity.hasFrequentUpdates = true
-        _ = activity.settled(Self.id(5))
-        expect(accept(6, at: 72_000, priority: 10, window: 60_000) == .send)
-        _ = activity.settled(Self.id(6))
-        expect(accept(7, at: 73_000, priority: 10, window: 60_000) == .send)
+        _ = activity.line.settled(Self.id(5))
+        expect(accept(6, at: 72_000, priority: 10, window: 60_000) == .turn(.send))
+        _ = activity.line.settled(Self.id(6))
+        expect(accept(7, at: 73_000, priority: 10, window: 60_000) == .turn(.send))
     }
 
     @Test("An update whose attempt failed gives way to a newer one, which goes after the control stream has its end")
     mutating func retrying() {
-        expect(accept(1, at: 1000) == .send)
-        expect(activity.failed(Self.id(1), superseded: &superseded) == nil && activity.isRetrying)
-        expect(accept(2, at: 2000) == .wait(until: 2000), "by fan-out, after the relay has published the cancellation")
+        expect(accept(1, at: 1000) == .turn(.send))
+        expect(activity.line.failed(Self.id(1), superseded: &superseded) == nil && activity.line.isRetrying)
+        expect(accept(2, at: 2000) == .turn(.wait(until: 2000)), "by fan-out, after the relay has published the cancellation")
         expect(superseded == [Self.id(1)])
         expect(activity.turn(of: Self.id(2), now: 2000) == .send)
         // The other order: the newer one waits when the attempt fails.
         activity.begin(Self.id(2), priority: 5, window: 0, now: 2000)
         expect(Self.isWaiting(accept(3, at: 3000)))
-        expect(activity.failed(Self.id(2), superseded: &superseded) == Self.id(3))
-        expect(superseded == [Self.id(1), Self.id(2)] && activity.sending == nil)
-        expect(activity.settled(Self.id(2)) == nil)
+        expect(activity.line.failed(Self.id(2), superseded: &superseded) == Self.id(3))
+        expect(superseded == [Self.id(1), Self.id(2)] && activity.line.sending == nil)
+        expect(activity.line.settled(Self.id(2)) == nil)
         expect(activity.turn(of: Self.id(3), now: 3000) == .send)
     }
 

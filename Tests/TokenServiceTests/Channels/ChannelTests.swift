@@ -269,23 +269,6 @@ struct ChannelTests {
         }
     }
 
-    @Test("A broadcast that Apple refuses because it has no such channel shows that the channel is lost") func refusedBroadcast()
-        async throws
-    {
-        let apple = AppleChannels()
-        try await Self.run(apple) { running, shop in
-            let made = try await shop.put("\(Self.path)/game-1", Self.body)
-            let id = try #require(made.json.text("channel_id").flatMap { ChannelID($0) })
-            let app = try await running.app().id
-            for _ in 1...2 {
-                try await running.pool.transaction { session in
-                    try ChannelStore.noteAbsence(of: id, app: app, in: .production, now: UnixClock.now(), session)
-                }
-            }
-            #expect(try await Self.states(shop) == ["game-1 lost"])
-        }
-    }
-
     @Test("The metrics count channels by state, and show the one that waits") func metrics() async throws {
         let apple = AppleChannels()
         try await Self.run(apple) { running, shop in

@@ -307,7 +307,7 @@ struct FanOutTests {
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
-                return (page, audience.template(dueAt: page.jobs.first?.job.dueAt ?? 0, locale: ""))
+                return (page, page.jobs.first.map { audience.template(of: $0.job) } ?? audience.template)
             }
             #expect(page.jobs.map(\.job.dueAt) == [local])
             #expect(template.expiresAt == local + 7_200_000)

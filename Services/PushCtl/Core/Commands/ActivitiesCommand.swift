@@ -79,40 +79,16 @@ struct ActivitiesCommand: AsyncParsableCommand {
 
 /// The common options of an update and an end.
 struct ActivityChangeOptions: ParsableArguments {
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var state: NewStateOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "The activity's id.") var id: String
-    @Option(help: "The content state, a JSON object in the app's own shape.") var state: String?
-    @Option(help: "The same key again sends nothing new and gives the same answer.") var idempotencyKey: String?
 
-    /// - Parameter more: Writes further fields of `content`.
-    func send(event: String, priority: Int?, _ more: (inout JSONWriter) -> Void) async throws {
-        let state = try state.map { text in
-            let bytes = Array(text.utf8)
-            do {
-                guard try JSONValue.parse(bytes).objectValue != nil else { throw CommandFailure("--state is JSON, but not an object") }
-            } catch let error as JSONError {
-                throw CommandFailure("--state is not a JSON object: \(error)")
-            }
-            return bytes
-        }
-        guard event == "end" || state != nil else { throw CommandFailure("--state is missing: the content state to show") }
-        let request = JSONWriter.object { request in
+    /// - Parameter content: Writes further fields of `content`.
+    func send(event: String, priority: Int?, _ content: (inout JSONWriter) -> Void) async throws {
+        try await state.send(to: "/v1/apps/\(app.percentEncoded)/notifications", event: event, content) { request in
             request.object("to") { $0.field("activity", id) }
-            request.object("content") { content in
-                content.field("event", event)
-                if let state { content.field("content_state", raw: state) }
-                more(&content)
-            }
             request.field("priority", priority)
         }
-        let accepted = try await connection.withClient { client in
-            try await client.tree(
-                .init(.post, "/v1/apps/\(app.percentEncoded)/notifications", json: request, idempotencyKey: idempotencyKey))
-        }
-        try output.show(accepted, receiptLine(accepted))
-        for warning in accepted["warnings"]?.arrayValue ?? [] { StandardError.write("\(warningLine(warning))\n") }
     }
 }
 

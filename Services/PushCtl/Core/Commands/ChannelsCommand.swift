@@ -7,7 +7,7 @@ struct ChannelsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channels", abstract: "Broadcast channels: one push to a channel reaches every Live Activity that follows it.",
         discussion: "A channel has a name that the backend chooses, and an id that Apple chooses. Apple allows 10,000 in each environment.",
-        subcommands: [List.self, Get.self, Create.self, Adopt.self, Delete.self])
+        subcommands: [List.self, Get.self, Create.self, Adopt.self, Broadcast.self, Delete.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -72,6 +72,33 @@ struct ChannelsCommand: AsyncParsableCommand {
                 }
             }
             try output.show(answer, channelLines(answer))
+        }
+    }
+
+    struct Broadcast: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Update or end the Live Activities that follow a channel. The key needs the scope send.",
+            discussion: """
+                One request to APNs, however many devices follow the channel. Broadcasts of a channel go a second apart; a newer one replaces one that \
+                still waits.
+                """)
+        @OptionGroup var state: NewStateOptions
+        @Argument(help: "The app.") var app: String
+        @Argument(help: "The channel's name.") var channel: String
+        @Option(help: "update or end.") var event = "update"
+        @Option(help: "5 or 10.") var priority: Int?
+        @Flag(help: "Also update the channel's activities that have update tokens, one by one: for devices below iOS 18.")
+        var fallback = false
+
+        func validate() throws {
+            guard ["update", "end"].contains(event) else { throw ValidationError("\(event) is no --event: update or end") }
+        }
+
+        func run() async throws {
+            try await state.send(to: channelPath(app, channel) + "/broadcasts", event: event, { _ in }) { request in
+                request.field("priority", priority)
+                if fallback { request.field("fallback", "activities") }
+            }
         }
     }
 

@@ -87,6 +87,15 @@ extension APIError {
         .forbidden, "lane_not_allowed", "The lane is not for this key",
         "a faster lane than the target's own needs the scope admin; leave lane out, or choose a slower one")
 
+    /// - Parameter ids: Of the user's activities of that type.
+    static func activityNotSingle(_ ids: [String]) -> APIError {
+        APIError(
+            .conflict, "activity_not_single", "Not one Live Activity",
+            ids.isEmpty
+                ? "the user has no Live Activity of this type that is not over; nothing was accepted"
+                : "the user has several Live Activities of this type: \(ids.joined(separator: ", ")). Name one in to: {\"activity\": …}")
+    }
+
     static let channelDiffers = APIError(
         .conflict, "channel_differs", "The channel exists",
         "the name has a channel of another environment, storage or id, or the id has another name; nothing was changed")
@@ -107,6 +116,13 @@ extension APIError {
 
     static let channelLost = APIError(
         .conflict, "channel_lost", "The channel is lost", "Apple does not have it any more; delete it, then create it again")
+
+    static func channelNotOpen(_ state: BroadcastChannel.State) -> APIError {
+        var error = APIError(
+            .conflict, "channel_not_open", "The channel is not open", "it is \(state.rawValue): no push can reach it. Nothing was sent")
+        error.isRetryable = state == .creating
+        return error
+    }
 
     static let channelLimit = APIError(
         .conflict, "channel_limit", "Too many channels",

@@ -61,6 +61,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let removeQuietHours = APIRoute(.delete, "/v1/apps/{app}/users/{user}/quiet-hours", .devices)
     package static let openChannel = APIRoute(.put, "/v1/apps/{app}/channels/{channel}", .send)
     package static let readChannel = APIRoute(.get, "/v1/apps/{app}/channels/{channel}", .read)
+    package static let broadcast = APIRoute(.post, "/v1/apps/{app}/channels/{channel}/broadcasts", .send)
     package static let listChannels = APIRoute(.get, "/v1/apps/{app}/channels", .read)
     package static let deleteChannel = APIRoute(.delete, "/v1/apps/{app}/channels/{channel}", .send)
     package static let deleteForeignChannel = APIRoute(.delete, "/v1/apps/{app}/channels", .send)

@@ -42,6 +42,14 @@ struct ActivitiesController: Sendable {
         let (app, installation, activity) = (try call.app(), try call.id("id"), try call.activity())
         var report = try await call.body().object { ActivityReport(&$0, installation: installation, activity: activity, app: app) }
         report.expectedOwner = call.owner(expected: report.expectedOwner)
+        if let name = report.channel {
+            let channel = try await pool.session { session in try ChannelStore.find(name, of: app.id, in: session) }
+            guard channel?.state == .open else {
+                throw APIError.invalid([
+                    JSONProblem(pointer: "/channel", code: "unknown_channel", detail: "the app has no open channel of this name")
+                ])
+            }
+        }
         let result = try await call.byDevice { [report] in try await registration.report(report, app: app) }
         // An update may have waited for the token.
         relay.signal()
@@ -60,13 +68,16 @@ struct ActivitiesController: Sendable {
 }
 
 extension APICall {
-    fileprivate func activity() throws -> String {
-        let id = try text("activity", maximumBytes: Purpose.maximumNameBytes)
-        guard Purpose.isName(id) else {
+    fileprivate func activity() throws -> String { try name("activity") }
+
+    /// A name in the path: ``Purpose/isName(_:)``.
+    func name(_ parameter: String) throws -> String {
+        let name = try text(parameter, maximumBytes: Purpose.maximumNameBytes)
+        guard Purpose.isName(name) else {
             throw APIError.invalid(
-                "the path's {activity}", "invalid_path", "must be 1 to \(Purpose.maximumNameBytes) bytes without control characters")
+                "the path's {\(parameter)}", "invalid_path", "must be 1 to \(Purpose.maximumNameBytes) bytes without control characters")
         }
-        return id
+        return name
     }
 }
 
@@ -76,13 +87,14 @@ extension ActivityReport {
     init?(_ body: inout JSONObjectReader, installation: PushID, activity: String, app: App) {
         let token = RegisteredToken(&body, purpose: .activity(id: activity), app: app)
         let expected = body.expectedOwner()
-        let type = body.has("attributes_type") ? body.attributesType() : nil
+        let type = body.has("attributes_type") ? body.activityName("attributes_type") : nil
         let hasFrequentUpdates = body.optionalBool("frequent_updates")
+        let channel = body.has("channel") ? body.activityName("channel") : nil
         body.finish()
         guard body.problems.isEmpty, let token else { return nil }
         self.init(
             installation: installation, id: activity, token: token, expectedOwner: expected, attributesType: type,
-            hasFrequentUpdates: hasFrequentUpdates)
+            hasFrequentUpdates: hasFrequentUpdates, channel: channel)
     }
 
     static let request = JSONSchema.request(
@@ -92,15 +104,10 @@ extension ActivityReport {
             .omissible("environment", .environment.standard("production")),
             .omissible("attributes_type", .string(Purpose.maximumNameBytes).example("Ride"), "Of an activity that the app started itself."),
             .omissible("frequent_updates", .boolean, "Whether the person lets the app update its activities frequently."),
+            .omissible(
+                "channel", .string(Purpose.maximumNameBytes).example("game-17"),
+                "The broadcast channel whose states it shows, where the device cannot follow the channel (below iOS 18): broadcasts with the fallback `activities` reach it by its token."
+            ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or no user."),
         ])
-}
-
-extension JSONObjectReader {
-    fileprivate mutating func attributesType() -> String? {
-        guard let type = string("attributes_type", maximumBytes: Purpose.maximumNameBytes) else { return nil }
-        if Purpose.isName(type) { return type }
-        problem("attributes_type", "invalid_character", "1 to \(Purpose.maximumNameBytes) bytes without control characters")
-        return nil
-    }
 }

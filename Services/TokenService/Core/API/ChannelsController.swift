@@ -67,7 +67,7 @@ struct ChannelsController: Sendable {
     }
 
     private static func place(_ call: APICall) throws -> (app: App, name: String) {
-        (try call.app(), try call.text("channel", maximumBytes: BroadcastChannel.maximumNameBytes))
+        (try call.app(), try call.channelName())
     }
 
     private static func removed(_ channel: BroadcastChannel?) -> Response {
@@ -78,6 +78,11 @@ struct ChannelsController: Sendable {
     private static func answer(_ status: HTTPResponse.Status, _ channel: BroadcastChannel) -> Response {
         JSONAnswer.response(status, ShownChannel.response, ShownChannel(channel: channel))
     }
+}
+
+extension APICall {
+    /// The path's.
+    func channelName() throws -> String { try name("channel") }
 }
 
 /// A parameter of the query that is on or off.

@@ -25,7 +25,7 @@ extension NotificationsController {
             NotificationBatch(&$0, source: body.bytes, caller: call.caller, now: now)
         }
         call.charge(batch.items.count - 1)
-        let answers = await accept(batch.items, app: app, trace: Self.trace, now: now)
+        let answers = await accept(await named(batch.items, app: app), app: app, trace: Self.trace, now: now)
         return JSONAnswer.response(.accepted, NotificationBatch.response, answers.map { outcome(of: $0) })
     }
 
@@ -47,6 +47,21 @@ extension NotificationsController {
         // After the others: one of them may have been accepted with the key.
         answers.merge(await repeats(among: items, app: app)) { $1 }
         return items.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
+    }
+
+    /// The items, with the names of the activities that they give by user and type.
+    private func named(_ items: [NotificationBatch.Item], app: App) async -> [NotificationBatch.Item] {
+        var named = items
+        for (index, item) in items.enumerated() {
+            guard case .success(let request) = item.request, request.namesActivityByType else { continue }
+            do {
+                let request = try await pool.session { session in try request.namingActivity(of: app, in: session) }
+                named[index] = NotificationBatch.Item(idempotency: item.idempotency, request: .success(request))
+            } catch {
+                named[index] = NotificationBatch.Item(idempotency: item.idempotency, request: .failure(error))
+            }
+        }
+        return named
     }
 
     /// The requests, with the warnings that depend on earlier requests.

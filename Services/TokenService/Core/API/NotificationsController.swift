@@ -19,6 +19,7 @@ struct NotificationsController: Sendable {
         router.on(.send, send)
         router.on(.upload, upload)
         router.on(.sendBatch, sendBatch)
+        router.on(.broadcast, broadcast)
         router.on(.validate, validate)
         router.on(.readNotification, read)
         router.on(.cancelNotification, cancel)
@@ -27,7 +28,19 @@ struct NotificationsController: Sendable {
     @Sendable private func send(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
-        return try await send(body, of: call, app: app)
+        return try await send(body, of: call, app: app) { .stated }
+    }
+
+    /// A notification to the channel that the path names.
+    @Sendable private func broadcast(_ call: APICall) async throws -> Response {
+        let (app, name) = (try call.app(), try call.channelName())
+        let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
+        return try await send(body, of: call, app: app) {
+            let found = try await pool.session { session in try ChannelStore.find(name, of: app.id, in: session) }
+            guard let channel = found else { throw APIError.notFound }
+            guard channel.state == .open else { throw APIError.channelNotOpen(channel.state) }
+            return .channel(channel, name: name)
+        }
     }
 
     /// The same with a long list.
@@ -37,17 +50,22 @@ struct NotificationsController: Sendable {
         defer { place.end() }
         return try await offItsLoop {
             let body = try await call.body(maximumBytes: NotificationRequest.maximumUploadBytes)
-            return try await send(body, of: call, app: app, isUpload: true)
+            return try await send(body, of: call, app: app) { .upload }
         }
     }
 
     /// Parse, validate, accept, answer 202.
-    private func send(_ body: RequestBody, of call: APICall, app: App, isUpload: Bool = false) async throws -> Response {
+    private func send(
+        _ body: RequestBody, of call: APICall, app: App, to addressing: () async throws -> NotificationRequest.Addressing
+    ) async throws -> Response {
         let now = UnixTime.milliseconds()
         let idempotency = try Self.idempotency(call, body: body)
         var request: NotificationRequest
         do {
-            request = try Self.request(of: call, body, now: now, isUpload: isUpload)
+            request = try Self.request(of: call, body, now: now, try await addressing())
+            if request.namesActivityByType {
+                request = try await pool.session { [request] session in try request.namingActivity(of: app, in: session) }
+            }
         } catch let fault as APIError {
             guard let idempotency, let known = try await earlier([idempotency], app: app)[0] else { throw fault }
             return answer(try known.get())
@@ -88,7 +106,7 @@ struct NotificationsController: Sendable {
         let now = UnixTime.milliseconds()
         var request = try Self.request(of: call, body, now: now)
         let (audience, recent) = try await pool.session { [request] session in
-            let count = AudienceCount(session: session, app: app)
+            let (count, request) = (AudienceCount(session: session, app: app), try request.namingActivity(of: app, in: session))
             return (
                 try count.estimate(request),
                 request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
@@ -99,9 +117,12 @@ struct NotificationsController: Sendable {
         return JSONAnswer.response(.ok, NotificationValidation.response, validation)
     }
 
-    private static func request(of call: APICall, _ body: RequestBody, now: Int64, isUpload: Bool = false) throws -> NotificationRequest {
+    private static func request(
+        of call: APICall, _ body: RequestBody, now: Int64, _ addressing: NotificationRequest.Addressing = .stated
+    ) throws -> NotificationRequest {
+        let isUpload = if case .upload = addressing { true } else { false }
         let request = try body.object(maximumValues: isUpload ? NotificationRequest.maximumUploadValues : .max) {
-            NotificationRequest(&$0, source: body.bytes, now: now, isUpload: isUpload)
+            NotificationRequest(&$0, source: body.bytes, now: now, addressing)
         }
         try request.checkLane(of: call.caller)
         return request

@@ -85,10 +85,12 @@ extension ActivityRecord {
         .required("ends_at", .time, "When it ended, or when the system ends it.") { $0.endsAt },
         .nullable("stale_at", .time, "Of the newest state.") { $0.activity.staleAt },
         .nullable("dismissed_at", .time, "When it leaves the lock screen, if that is known.") { $0.activity.dismissedAt },
-        .nullable("newest", .uuid, "The notification with the newest state.") { $0.activity.newest },
-        .nullable("newest_timestamp", .integer(.integer(0...Int64.max)), "Of that state, UNIX seconds.") { $0.activity.newestTimestamp },
+        .nullable("newest", .uuid, "The notification with the newest state.") { $0.activity.line.newest },
+        .nullable("newest_timestamp", .integer(.integer(0...Int64.max)), "Of that state, UNIX seconds.") {
+            $0.activity.line.newestTimestamp
+        },
         .required("waiting", .boolean, "The newest state waits: for an update token, the update before it, or the app's window.") {
-            $0.activity.isWaiting
+            $0.activity.line.isWaiting
         },
         .required("frequent_updates", .boolean, "The person lets the app update its activities frequently.") {
             $0.activity.hasFrequentUpdates

@@ -17,20 +17,21 @@ struct ActivityReports {
     /// ends it.
     mutating func writes(_ reports: [(app: App, report: ActivityReport)], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
-        var (released, places, left): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
+        var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
         for (app, report) in reports {
             let key = LiveActivity.Key(app: app.id, id: report.id)
             let installation = InstallationKey(app: app.id, id: report.installation)
             guard let row = batch.installations[installation] else { continue }
             let owner = LiveActivity.Owner(user: row.owner, installation: report.installation)
             guard report.token != nil else {
-                if activities[key]?.owner == owner { left.append(Self.endWithoutDevice(key)) }
+                if activities[key]?.owner == owner { later.append(Self.endWithoutDevice(key)) }
                 continue
             }
             var activity =
                 activities[key] ?? LiveActivity(key: key, owner: owner, attributesType: report.attributesType, startedAt: batch.now)
             if activity.reported(by: owner, hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
-                if activity.isWaiting, let newest = activity.newest { released.append(newest) }
+                if activity.line.isWaiting, let newest = activity.line.newest { released.append(newest) }
+                if let channel = report.channel { later.append(Self.follow(key, channel)) }
             } else {
                 places.append(ActivityEnd.Place(installation: installation, purpose: .activity(id: report.id)))
             }
@@ -38,7 +39,18 @@ struct ActivityReports {
             changed.insert(key)
         }
         let rows = changed.sorted().compactMap { activities[$0] }
-        return ActivityStore.save(rows) + ActivityStore.release(released) + ActivityEnd.insert(places) + left
+        return ActivityStore.save(rows) + UpdateTargetStore.release(released) + ActivityEnd.insert(places) + later
+    }
+
+    /// The row lock keeps a request from deleting the channel meanwhile.
+    private static func follow(_ key: LiveActivity.Key, _ channel: String) -> PostgresQuery {
+        """
+        WITH followed AS (
+            SELECT id FROM channels WHERE app_id = \(key.app) AND name = \(channel) AND state = 'open' FOR KEY SHARE
+        )
+        UPDATE activities a SET channel = f.id FROM followed f
+        WHERE a.app_id = \(key.app) AND a.id = \(key.id) AND a.channel IS DISTINCT FROM f.id
+        """
     }
 
     /// The last device has reported that it is over. It may still show the last state.

@@ -66,9 +66,9 @@ package struct ActivityStore {
                     \(milliseconds: rows.map(\.startedAt))::timestamptz[], \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
                     \(rows.map(\.hasFrequentUpdates))::bool[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
-                    \(rows.map(\.newest))::uuid[], \(rows.map(\.newestTimestamp))::bigint[],
-                    \(rows.map(\.isWaiting))::bool[], \(rows.map(\.sending))::uuid[],
-                    \(rows.map(\.isRetrying))::bool[], \(milliseconds: rows.map(\.freeAt))::timestamptz[])
+                    \(rows.map(\.line.newest))::uuid[], \(rows.map(\.line.newestTimestamp))::bigint[],
+                    \(rows.map(\.line.isWaiting))::bool[], \(rows.map(\.line.sending))::uuid[],
+                    \(rows.map(\.line.isRetrying))::bool[], \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
                     dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
             ON CONFLICT (app_id, id) DO UPDATE SET owner = excluded.owner, installation = excluded.installation,
@@ -108,30 +108,6 @@ package struct ActivityStore {
                     """
                 ])
     }
-
-    /// These notifications may go now; fan-out asks for their turns.
-    static func release(_ notifications: [PushID]) -> [PostgresQuery] {
-        guard !notifications.isEmpty else { return [] }
-        return [
-            """
-            WITH locked AS (
-                SELECT f.notification FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN fan_outs f ON f.notification = e.id
-                WHERE f.free_from > now() ORDER BY f.notification FOR NO KEY UPDATE OF f
-            )
-            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM locked l WHERE f.notification = l.notification
-            """
-        ]
-    }
-
-    /// Fan-out takes the notification up again then, or when it expires; it is not due before.
-    static func putBack(_ notification: PushID, until moment: Int64) -> PostgresQuery {
-        """
-        UPDATE fan_outs f SET free_from = greatest(now(), least(n.expires_at, \(milliseconds: moment))),
-            due_at = greatest(now(), least(n.expires_at, \(milliseconds: moment)))
-        FROM notifications n
-        WHERE f.notification = \(notification) AND n.id = f.notification AND f.free_from IS NOT NULL
-        """
-    }
 }
 
 extension LiveActivity {
@@ -154,6 +130,14 @@ extension LiveActivity {
         endedAt = try row.milliseconds("ended_at")
         staleAt = try row.milliseconds("stale_at")
         dismissedAt = try row.milliseconds("dismissed_at")
+        line = try UpdateLine(row)
+    }
+}
+
+extension UpdateLine {
+    /// - Parameter row: Of `activities` or `channels`.
+    init(_ row: PostgresRow) throws {
+        self.init()
         newest = try row["newest"]
         newestTimestamp = try row["newest_timestamp"]
         isWaiting = try row["is_waiting"]

@@ -2,13 +2,11 @@ package import PushModel
 
 /// One Live Activity as the platform follows it. Times are UNIX milliseconds.
 ///
-/// The rules of its updates (`docs/guides/live-activities.md`): at most one is under way, the newest state waits for it, and of those that
-/// wait the newest is sent. An update also waits until a device has reported its update token.
+/// Beside the rules of its line (``UpdateLine``), its updates wait until a device has reported the update token
+/// (`docs/guides/live-activities.md`).
 package struct LiveActivity: Equatable, Sendable {
     /// The system ends an activity eight hours after its start (Apple, "Displaying live data with Live Activities").
     package static let longestLife: Int64 = 8 * 3_600_000
-    /// A waiting update is looked at again after so long, whatever it waits for.
-    static let recheck: Int64 = 5 * 60_000
 
     package let key: Key
     package var owner: Owner
@@ -20,18 +18,7 @@ package struct LiveActivity: Equatable, Sendable {
     package var endedAt: Int64?
     package var staleAt: Int64?
     package var dismissedAt: Int64?
-    /// The newest state that was accepted.
-    package var newest: PushID?
-    /// It waits for its turn.
-    package var isWaiting = false
-    /// The `timestamp` of that state, UNIX seconds.
-    package var newestTimestamp: Int64?
-    /// The notification whose pushes are under way.
-    package var sending: PushID?
-    /// It is sent again later.
-    package var isRetrying = false
-    /// The window of the last update ends then.
-    package var freeAt: Int64?
+    package var line = UpdateLine()
 
     package struct Key: Hashable, Sendable, Comparable {
         package let app: App.ID
@@ -65,11 +52,11 @@ package struct LiveActivity: Equatable, Sendable {
     }
 }
 
-/// A start, an update or an end of one Live Activity, as a request states it.
+/// A start, an update or an end, of one Live Activity or of those that follow a broadcast channel, as a request states it.
 package struct ActivityChange: Equatable, Sendable {
     package enum Event: String, Sendable { case start, update, end }
 
-    package var id: String
+    package var subject: Subject
     package var event: Event
     /// UNIX seconds: a device shows the newest state.
     package var timestamp: Int64
@@ -79,16 +66,20 @@ package struct ActivityChange: Equatable, Sendable {
     package var attributesType: String?
     /// Apple's id of the broadcast channel that the started activity follows.
     package var channelID: String?
+
+    package enum Subject: Equatable, Sendable {
+        /// By the name that the backend chose, as the next.
+        case activity(String)
+        case channel(String)
+        /// The only activity of this attributes type that the target's user has. ``NotificationRequest/namingActivity(of:in:)`` finds it.
+        case type(String)
+    }
 }
 
 extension LiveActivity {
     /// What becomes of an update when it is accepted.
     package enum Admission: Equatable, Sendable {
-        case send
-        /// Until then, UNIX milliseconds, or until what it waits for happens.
-        case wait(until: Int64)
-        /// A newer state was accepted before.
-        case outdated
+        case turn(UpdateLine.Turn)
         /// The activity is over.
         case over
     }
@@ -105,71 +96,28 @@ extension LiveActivity {
     ) -> Admission {
         // After an end only another end counts: it may move the dismissal.
         if isOver(at: now), change.event != .end { return .over }
-        if let newestTimestamp, change.timestamp < newestTimestamp { return .outdated }
-        if isWaiting, let newest { superseded.append(newest) }
-        if isRetrying, let sending {
-            superseded.append(sending)
-            self.sending = nil
-        }
-        let wasRetrying = isRetrying
-        isRetrying = false
-        newest = notification
-        isWaiting = true
-        newestTimestamp = change.timestamp
+        let wasRetrying = line.isRetrying
+        guard line.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .turn(.outdated) }
         staleAt = change.staleDate.map { $0 * 1000 }
         if change.event == .end {
             endedAt = endedAt ?? now
             dismissedAt = change.dismissalDate.map { max($0 * 1000, now) }
         }
         let turn = turn(of: notification, now: now)
-        guard case .wait = turn else {
-            // The control stream must have the end of the older one first: the relay sees to that.
-            guard maySend, !wasRetrying else { return .wait(until: now) }
-            begin(notification, priority: priority, window: window, now: now)
-            return .send
-        }
-        return turn
+        guard turn == .send else { return .turn(turn) }
+        // The control stream must have the end of the older one first: the relay sees to that.
+        guard maySend, !wasRetrying else { return .turn(.wait(until: now)) }
+        begin(notification, priority: priority, window: window, now: now)
+        return .turn(.send)
     }
 
-    /// Whether a notification may be sent now. Fan-out asks again when it takes up one that waited.
-    package func turn(of notification: PushID, now: Int64) -> Admission {
-        if sending == notification { return .send }
-        guard newest == notification else { return .outdated }
-        let later = now + Self.recheck
-        if sending != nil || reportedAt == nil { return .wait(until: later) }
-        // An end waits for no window.
-        if let freeAt, freeAt > now, endedAt == nil { return .wait(until: min(freeAt, later)) }
-        return .send
+    /// An end waits for no window.
+    package func turn(of notification: PushID, now: Int64) -> UpdateLine.Turn {
+        line.turn(of: notification, isReady: reportedAt != nil, heedsWindow: endedAt == nil, now: now)
     }
 
     package mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {
-        sending = notification
-        isRetrying = false
-        if newest == notification { isWaiting = false }
-        if priority == 10, !hasFrequentUpdates { freeAt = now + window }
-    }
-
-    /// Its notification has all its outcomes.
-    /// - Returns: the notification that may go next.
-    package mutating func settled(_ notification: PushID) -> PushID? {
-        guard sending == notification else { return nil }
-        sending = nil
-        isRetrying = false
-        return isWaiting ? newest : nil
-    }
-
-    /// An attempt failed, and another follows.
-    /// - Parameter superseded: Gets the notification, if a newer one need not wait for it.
-    /// - Returns: the notification that may go next.
-    package mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
-        guard sending == notification else { return nil }
-        guard isWaiting, let newest else {
-            isRetrying = true
-            return nil
-        }
-        superseded.append(notification)
-        sending = nil
-        return newest
+        line.begin(notification, window: priority == 10 && !hasFrequentUpdates ? window : nil, now: now)
     }
 
     /// A device has reported an update token.

@@ -8,8 +8,10 @@ package struct ChannelRefusal: Equatable, Sendable {
     /// The reason that Apple gives when an app has as many channels as it may have.
     static let limitReached = "CannotCreateChannelConfig"
 
-    /// Apple knows no such channel.
-    var isAbsence: Bool { reason == "ChannelNotRegistered" }
+    /// The reason that Apple gives when it knows no such channel.
+    static let notRegistered = "ChannelNotRegistered"
+
+    var isAbsence: Bool { reason == Self.notRegistered }
     /// The same request may succeed later.
     var isTemporary: Bool { status == 429 || status >= 500 }
     /// Apple may have carried it out all the same.
@@ -54,7 +56,7 @@ extension BroadcastChannel {
         case (.creating, .described(let storage)):
             self.storage = storage
             become(.open, now: now)
-        case (.creating, .absent): fail("ChannelNotRegistered", now: now)
+        case (.creating, .absent): fail(ChannelRefusal.notRegistered, now: now)
         case (.creating, .refused(let refusal, let retryAt)):
             guard refusal.isTemporary else {
                 fail(refusal.reason, now: now)

@@ -10,7 +10,7 @@ struct ShownChannel: Sendable {
     static let response = ResponseSchema<ShownChannel>.object(
         "Channel",
         [
-            .nullable("name", .text(.string(BroadcastChannel.maximumNameBytes).example("game-17")), "Null: no backend has named it.") {
+            .nullable("name", .text(.string(Purpose.maximumNameBytes).example("game-17")), "Null: no backend has named it.") {
                 $0.channel.name
             },
             .required("environment", .word) { $0.channel.environment },

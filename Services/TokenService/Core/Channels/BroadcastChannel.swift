@@ -19,8 +19,6 @@ package struct BroadcastChannel: Equatable, Sendable {
         case lost
     }
 
-    static let maximumNameBytes = 128
-
     package var id: ID
     package let environment: APNsEnvironment
     /// The backend's own name, unique in the app. Nil: a foreign one, or one without a use that is being deleted.

@@ -1,5 +1,5 @@
 package import Postgres
-package import PushModel
+import PushModel
 
 /// The rows of `channels` of one scope, within one transaction that has locked the scope.
 package struct ChannelStore {
@@ -33,10 +33,10 @@ package struct ChannelStore {
     }
 
     /// A broadcast was answered `ChannelNotRegistered`. Idempotent; a channel that is not open stays as it is.
-    package static func noteAbsence(
-        of id: ChannelID, app: App.ID, in environment: APNsEnvironment, now: Int64, _ session: PostgresSession
-    ) throws {
-        guard let (store, _) = try lock(app, environment, in: session), let channel = try store.find(appleID: id), channel.state == .open
+    package static func noteAbsence(of id: BroadcastChannel.ID, now: Int64, in session: PostgresSession) throws {
+        guard let row = try session.execute("SELECT app_id, environment FROM channels WHERE id = \(id)").first,
+            let (store, _) = try lock(row["app_id"], row["environment"], in: session), let channel = try store.find(id),
+            channel.state == .open
         else { return }
         try store.apply(.absent, to: channel, now: now)
     }

@@ -11,7 +11,7 @@ package struct Audience: Sendable {
     /// Each delivery's lifetime from when it is due, in milliseconds; it ends with the notification in any case.
     package var lifetime: Int64?
     package var mayTryOtherEnvironment: Bool
-    /// How many entries the target lists; nil if fan-out finds the target among the app's installations.
+    /// How many entries the target lists; nil if fan-out finds the target among the app's installations, or it is a channel.
     package var entries: Int64?
     /// Every device that is meant has one of these tags, and few enough installations have them that their index is the shorter way.
     package var rareTags: [String]?
@@ -22,13 +22,15 @@ package struct Audience: Sendable {
     package var checkpoint: Checkpoint
     /// Milliseconds.
     var activityWindow: Int64 = 0
-    /// The Live Activity that it updates or ends; nil for all else, a start included.
-    package var activity: LiveActivity.Key? {
-        if case .activity(let id) = purpose { LiveActivity.Key(app: app, id: id) } else { nil }
-    }
+    /// The Live Activity or the channel that it updates; nil for all else, a start included.
+    package var updates: UpdateTarget.Key? { UpdateTarget.Key(purpose, app: app) }
+    /// The channel that it goes to; nil for all else, and if Apple does not have it.
+    var channel: BroadcastMember?
+    /// It goes to the activities of its channel that have update tokens, too.
+    var includesActivities = false
 
     package struct Checkpoint: Equatable, Sendable {
-        /// Of a list: the last place that fan-out read. Of the app's installations: the last ordinal.
+        /// Of a list: the last place that fan-out read. Of the app's installations, or a channel's activities: the last ordinal.
         package var position: Int64
         /// Jobs that were made.
         package var jobs: Int
@@ -64,11 +66,12 @@ package struct Audience: Sendable {
         var hasMoved: Bool
     }
 
-    /// The jobs of one due moment and payload.
-    package func template(dueAt: Int64, locale: String) -> JobTemplate {
+    /// The common properties of a job's deliveries.
+    package func template(of job: Job) -> JobTemplate {
         var template = template
-        if let lifetime { template.end(dueAt + lifetime) }
-        if let variant = content.variants.first(where: { $0.locale == locale }) { template.payload = variant.payload }
+        if let lifetime { template.end(job.dueAt + lifetime) }
+        if let variant = content.variants.first(where: { $0.locale == job.locale }) { template.payload = variant.payload }
+        if job.isBroadcast, let channel { template = template.broadcast(to: channel, now: job.dueAt) }
         return template
     }
 

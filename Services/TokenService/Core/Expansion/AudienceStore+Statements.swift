@@ -7,7 +7,8 @@ extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
         SELECT n.app_id, n.purpose, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
-            f.target = 'all' AS is_everybody, a.activity_window_seconds, greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
+            f.target = 'all' AS is_everybody, f.target = 'channel_and_activities' AS includes_activities, a.activity_window_seconds,
+            greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
         FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
         WHERE f.notification = \(notification) AND f.ended_at IS NULL AND n.state <> 'cancelled'
         """
@@ -156,6 +157,40 @@ extension AudienceStore {
             """
     }
 
+    /// The end of a page of the activities that follow a channel.
+    static func endOfActivities(after ordinal: Int64, of channel: BroadcastMember) -> PostgresQuery {
+        """
+        SELECT ordinal, count(*) OVER () AS read FROM (
+            SELECT ordinal FROM activities WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(ordinal)
+            ORDER BY ordinal LIMIT \(entriesOfPage)
+        ) AS page ORDER BY ordinal DESC LIMIT 1
+        """
+    }
+
+    /// Up to an ordinal, those that devices of their owners have update tokens of, in the channel's environment. Quiet hours do not hold a
+    /// broadcast.
+    static func pageOfActivities(of audience: Audience, _ channel: BroadcastMember, through last: Int64) -> PostgresQuery {
+        let began = audience.beganAt
+        return """
+            SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven, i.locale,
+                NULL::timestamptz AS due, t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
+            FROM activities a
+            CROSS JOIN LATERAL (
+                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o WHERE o.app_id = a.app_id AND o.owner = a.owner
+                UNION ALL
+                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o
+                WHERE o.app_id = a.app_id AND o.id = a.installation AND o.owner IS NULL
+            ) AS i
+            CROSS JOIN LATERAL (
+                SELECT * FROM tokens t WHERE t.app_id = a.app_id AND t.ordinal = i.ordinal AND t.purpose = 'activity:' || a.id
+                    AND t.environment = \(channel.environment) AND t.state = 'active'
+            ) AS t
+            WHERE a.channel = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position) AND a.ordinal <= \(last)
+                AND a.started_at > now() - interval '8 hours'
+            ORDER BY a.ordinal
+            """
+    }
+
     /// The members of some of a notification's jobs, one after the other.
     static func members(of audience: Audience, from first: Int, count: Int) -> PostgresQuery {
         """
@@ -166,6 +201,7 @@ extension AudienceStore {
 
     /// Moves the checkpoint from where this fan-out has seen it. If another process has gone on, or the notification was stopped, it moves
     /// none, and the caller has to roll the transaction back.
+    /// - Returns: a row with how many deliveries are pending now, if it moved the checkpoint.
     static func advance(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) -> PostgresQuery {
         let (from, count, isLast) = (audience.checkpoint, page.count, page.isLast)
         return """
@@ -177,11 +213,12 @@ extension AudienceStore {
                         WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
                     completed_at = CASE WHEN \(isLast) AND pending + \(count)::bigint = 0 THEN now() END
                 WHERE id = \(audience.template.notification) AND state IN ('accepted', 'scheduled', 'expanding') AND jobs = \(from.jobs)
-                RETURNING id
+                RETURNING id, pending
             )
             UPDATE fan_outs f SET checkpoint = \(page.end.position), ended_at = CASE WHEN \(isLast) THEN now() END,
                 free_from = CASE WHEN NOT \(isLast) THEN now() + make_interval(secs => \(leaseSeconds)) END
             FROM counted c WHERE f.notification = c.id AND f.checkpoint = \(from.position)
+            RETURNING c.pending
             """
     }
 

@@ -27,7 +27,7 @@ package struct AudienceStore {
         let (entries, jobs, window): (Int32?, Int32, Int32) = (
             try row["entries"], try row["jobs"], try row["activity_window_seconds"]
         )
-        return Audience(
+        var audience = Audience(
             template: template, app: try row["app_id"], purpose: try row["purpose"],
             content: NotificationContent(payload: template.payload, variants: variants),
             lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
@@ -35,6 +35,11 @@ package struct AudienceStore {
             beganAt: try row.milliseconds("began_at"),
             checkpoint: Audience.Checkpoint(position: try row["checkpoint"], jobs: Int(jobs)),
             activityWindow: Int64(window) * 1000)
+        if case .channel(let key) = audience.updates {
+            audience.channel = try BroadcastMember.load(key, in: session)
+            audience.includesActivities = try row["includes_activities"]
+        }
+        return audience
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
@@ -100,6 +105,7 @@ package struct AudienceStore {
 
     /// - Returns: nil if no installation is left.
     private func part(of audience: Audience, installations: Int) throws -> Part? {
+        if case .channel = audience.updates { return try partOfChannel(audience) }
         var end = audience.checkpoint
         if let entries = audience.entries {
             end.position = min(entries, end.position + Int64(Self.entriesOfPage))
@@ -122,6 +128,21 @@ package struct AudienceStore {
             ? try everybody(audience, through: end.position)
             : try session.execute(Self.pageOfApp(audience, through: end.position)).map { try Audience.Found($0) }
         return Part(found: found, end: end, read: try last["read"])
+    }
+
+    /// The broadcast first, then the activities that have update tokens.
+    private func partOfChannel(_ audience: Audience) throws -> Part? {
+        var end = audience.checkpoint
+        guard end.jobs > 0 else {
+            guard let channel = audience.channel, channel.isOpen else { return nil }
+            return Part(found: [channel.found], end: end, isLast: !audience.includesActivities, read: 1)
+        }
+        guard let channel = audience.channel,
+            let last = try session.execute(Self.endOfActivities(after: end.position, of: channel)).first
+        else { return nil }
+        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: try last["ordinal"]))
+        end.position = try last["ordinal"]
+        return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: try last["read"])
     }
 
     /// Installations beside their tokens, both in the order of fan-out.
@@ -150,30 +171,38 @@ package struct AudienceStore {
     /// - Throws: ``FanOutTakenOver``.
     /// - Parameter now: UNIX milliseconds; the relay publishes jobs that are due later.
     package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
-        let activities = try beginning(of: audience, page)
-        let advanced = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).affected
-        guard advanced == 1 else { throw FanOutTakenOver() }
+        let target = try beginning(of: audience, page)
+        guard let progress = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).first else {
+            throw FanOutTakenOver()
+        }
         var queries: [PostgresQuery] = []
         if !page.jobs.isEmpty {
             queries.append(Self.insertJobs(page.jobs.map(\.job), of: audience, leaseSeconds: leaseSeconds, now: now))
         }
-        try session.commit(with: queries + ActivityStore.save(activities))
+        if var target {
+            // The outcomes of all pages before an empty last one may be there already.
+            if page.isLast, try progress["pending"] == 0, let next = target.line.settled(audience.template.notification) {
+                queries += UpdateTargetStore.release([next])
+            }
+            queries += UpdateTargetStore.save([target])
+        }
+        try session.commit(with: queries)
     }
 
-    /// The Live Activity whose update is under way from this page on; if no device has it, the update waits no more.
+    /// The Live Activity or the channel whose update is under way from this page on; if no device has it, the update waits no more.
     /// - Throws: ``FanOutTakenOver`` if it is not the notification's turn any more.
-    private func beginning(of audience: Audience, _ page: Audience.Page) throws -> [LiveActivity] {
-        guard let key = audience.activity,
-            var activity = try ActivityStore(session: session).lock([key])[key]
-        else { return [] }
+    private func beginning(of audience: Audience, _ page: Audience.Page) throws -> UpdateTarget? {
+        guard let key = audience.updates, var target = try UpdateTargetStore(session: session).lock([key])[key] else { return nil }
         let (notification, now) = (audience.template.notification, UnixTime.milliseconds())
-        guard page.count > 0 else {
-            if activity.newest == notification { activity.isWaiting = false }
-            return [activity]
+        if page.end.jobs == 0 {
+            target.line.drop(notification)
+        } else {
+            guard target.turn(of: notification, now: now) == .send else { throw FanOutTakenOver() }
+            if audience.checkpoint.jobs == 0 {
+                target.begin(notification, priority: audience.template.priority, window: audience.activityWindow, now: now)
+            }
         }
-        guard activity.turn(of: notification, now: now) == .send else { throw FanOutTakenOver() }
-        activity.begin(notification, priority: audience.template.priority, window: audience.activityWindow, now: now)
-        return [activity]
+        return target
     }
 }
 

@@ -52,17 +52,16 @@ package struct FanOut: Sendable {
         }
     }
 
-    /// An update of a Live Activity may have to wait: for the one before it, for the update token, or for the end of the window.
+    /// An update may have to wait: for the one before it, for the update token, or for the end of the window.
     private func isItsTurn(_ audience: Audience) async throws -> Bool {
-        guard let key = audience.activity, audience.template.expiresAt > UnixTime.milliseconds() else { return true }
+        guard let key = audience.updates, audience.template.expiresAt > UnixTime.milliseconds() else { return true }
         return try await pool.transaction { session in
-            guard let activity = try ActivityStore(session: session).lock([key])[key] else { return true }
+            guard let target = try UpdateTargetStore(session: session).lock([key])[key] else { return true }
             let notification = audience.template.notification
-            let turn = activity.turn(of: notification, now: UnixTime.milliseconds())
-            switch turn {
+            switch target.turn(of: notification, now: UnixTime.milliseconds()) {
             case .send: return true
-            case .wait(let moment): try session.execute(ActivityStore.putBack(notification, until: moment))
-            case .outdated, .over: _ = try session.pipeline(CancellationStore.supersede([notification]))
+            case .wait(let moment): try session.execute(UpdateTargetStore.putBack(notification, until: moment))
+            case .outdated: _ = try session.pipeline(CancellationStore.supersede([notification]))
             }
             return false
         }
@@ -172,7 +171,7 @@ package struct FanOut: Sendable {
         page.jobs.filter { $0.job.dueAt <= moment }.map { draft in
             PublishableJob(
                 id: JobID(notification: audience.template.notification, number: draft.job.number),
-                template: audience.template(dueAt: draft.job.dueAt, locale: draft.job.locale), deliveries: draft.deliveries,
+                template: audience.template(of: draft.job), deliveries: draft.deliveries,
                 isOfFanOut: true)
         }
     }

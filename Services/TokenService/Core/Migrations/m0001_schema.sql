@@ -411,10 +411,22 @@ CREATE TABLE channels (
     due_at timestamptz,
     created_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
+    -- Its broadcasts: as the columns of these names in activities.
+    newest uuid,
+    newest_timestamp bigint,
+    is_waiting boolean NOT NULL DEFAULT false,
+    sending uuid,
+    is_retrying boolean NOT NULL DEFAULT false,
+    free_at timestamptz,
+    -- The newest broadcast is an end.
+    is_end boolean NOT NULL DEFAULT false,
     FOREIGN KEY (app_id, environment) REFERENCES channel_scopes,
     CHECK (name IS NOT NULL OR state IN ('foreign', 'deleting')),
     CHECK (state NOT IN ('open', 'lost') OR num_nulls(apple_id, storage) = 0),
     CHECK (state IN ('creating', 'deleting') OR num_nonnulls(creation, due_at) = 0)
+) WITH (
+    -- A broadcast changes no indexed column.
+    fillfactor = 70
 );
 CREATE UNIQUE INDEX channels_by_name ON channels (app_id, name) WHERE name IS NOT NULL;
 CREATE UNIQUE INDEX channels_by_apple_id ON channels (app_id, environment, apple_id) WHERE apple_id IS NOT NULL;
@@ -434,8 +446,10 @@ CREATE TABLE activities (
     owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
     installation uuid,
     attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
-    -- The broadcast channel that it follows; its start named it.
+    -- The broadcast channel that it follows: its start named it, or the app reported it.
     channel bigint REFERENCES channels ON DELETE SET NULL,
+    -- The order in which a broadcast reaches those of its channel that have update tokens.
+    ordinal bigint GENERATED ALWAYS AS IDENTITY,
     started_at timestamptz NOT NULL,
     -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
     reported_at timestamptz,
@@ -464,7 +478,7 @@ CREATE TABLE activities (
 );
 CREATE INDEX activities_by_owner ON activities (app_id, owner, id) WHERE owner IS NOT NULL;
 CREATE INDEX activities_by_start ON activities (started_at);
-CREATE INDEX activities_by_channel ON activities (channel) WHERE ended_at IS NULL;
+CREATE INDEX activities_by_channel ON activities (channel, ordinal) WHERE ended_at IS NULL;
 
 -- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
 -- live data with Live Activities").
@@ -490,7 +504,7 @@ CREATE TABLE notifications (
     target_epoch bigint,
     lane text NOT NULL CHECK (lane IN ('now', 'soon', 'bulk')),
     push_type text NOT NULL,
-    -- Of the tokens that it goes to.
+    -- Of the tokens that it goes to; of a broadcast its channel.
     purpose text NOT NULL,
     topic text NOT NULL,
     priority smallint NOT NULL CHECK (priority IN (1, 5, 10)),
@@ -530,8 +544,9 @@ CREATE INDEX notifications_lasting ON notifications (expires_at) WHERE expires_a
 CREATE TABLE fan_outs (
     notification uuid PRIMARY KEY,
     lane text NOT NULL,
-    target text NOT NULL CHECK (target IN ('user', 'users', 'installation', 'installations', 'tokens', 'tags', 'all')),
-    -- How many entries a list has, known or not; NULL if the target is found among the app's installations.
+    target text NOT NULL CHECK (target IN ('user', 'users', 'installation', 'installations', 'tokens', 'tags', 'all', 'channel',
+        'channel_and_activities')),
+    -- How many entries a list has, known or not; NULL if the target is found among the app's installations, or is a channel.
     entries integer CHECK (entries > 0),
     -- The canonical text of a tag expression, and its query.
     tags text,
@@ -543,7 +558,7 @@ CREATE TABLE fan_outs (
     lifetime_ms bigint CHECK (lifetime_ms > 0),
     -- The first moment at which a delivery may be due.
     due_at timestamptz NOT NULL,
-    -- Of a list: the last place that was read. Of an app's installations: the last ordinal.
+    -- Of a list: the last place that was read. Of an app's installations, or of a channel's activities: the last ordinal.
     checkpoint bigint NOT NULL DEFAULT 0,
     -- From then on any process may go on with it. NULL if all jobs are made, or the notification was stopped.
     free_from timestamptz,
@@ -551,7 +566,7 @@ CREATE TABLE fan_outs (
     -- When all jobs were made. NULL for ever if the notification was stopped before.
     ended_at timestamptz,
     CHECK (num_nonnulls(not_before, local_time) <= 1),
-    CHECK ((target IN ('tags', 'all')) = (entries IS NULL) AND (target = 'tags') = (query IS NOT NULL)),
+    CHECK ((target IN ('tags', 'all', 'channel', 'channel_and_activities')) = (entries IS NULL) AND (target = 'tags') = (query IS NOT NULL)),
     CHECK (num_nonnulls(free_from, ended_at) <= 1)
 ) PARTITION BY RANGE (notification);
 CREATE INDEX fan_outs_free ON fan_outs (lane, free_from) WHERE free_from IS NOT NULL;
@@ -634,7 +649,8 @@ CREATE TABLE jobs (
     -- Of the variant; '' is the default.
     locale text NOT NULL,
     due_at timestamptz NOT NULL,
-    -- Token ids of eight bytes each, big-endian. A delivery's id names its place here.
+    -- Token ids of eight bytes each, big-endian. A delivery's id names its place here. A broadcast's job has one member: the channel's id,
+    -- negated.
     members bytea NOT NULL CHECK (octet_length(members) BETWEEN 8 AND 800),
     -- One bit for each member whose token was registered for the sandbox when the job was made; the others for production.
     sandbox bit(100) NOT NULL DEFAULT B'0'::bit(100),

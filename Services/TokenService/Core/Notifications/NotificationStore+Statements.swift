@@ -225,7 +225,7 @@ extension NotificationRequest {
         case .user, .installation: isOnePayload && timing.notBefore == nil && timing.localTime == nil && supersedeKey == nil
         // It is not known, or over: no device has it.
         case .activity: true
-        case .users, .installations, .tokens, .tags, .all: false
+        case .users, .installations, .tokens, .tags, .all, .channel: false
         }
     }
 
@@ -235,6 +235,7 @@ extension NotificationRequest {
     /// Every receipt if the sender named the addressees; counters for an audience, which is large or of unknown size.
     var keptReceipts: Receipts {
         if let receipts { return receipts }
+        if case .channel(_, nil) = target { return .all }
         return target.count == nil || target.isLong ? .failures : .all
     }
 }
@@ -255,6 +256,7 @@ extension NotificationRequest.Target {
         case .all: .all
         // A waiting update is addressed to the activity's owner.
         case .activity: .user
+        case .channel(_, let fallback): fallback == nil ? .channel : .channelAndActivities
         }
     }
 }

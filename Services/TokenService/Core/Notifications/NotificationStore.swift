@@ -17,7 +17,7 @@ package struct NotificationStore {
         package let idempotency: IdempotencyKey?
         /// How long this process alone may publish it; zero if it cannot publish now.
         package let leaseSeconds: Double
-        /// An update of a Live Activity waits until then, UNIX milliseconds; nil: it does not.
+        /// An update waits until then, UNIX milliseconds; nil: it does not.
         let waitsUntil: Int64?
 
         package init(
@@ -52,8 +52,8 @@ package struct NotificationStore {
         var resolved: [PushID: [PushJob.Delivery]] = [:]
         var fannedOut: Set<PushID> = []
         var names = DeliveryNames(.lowest)
-        let activities = try ActivityAdmission(items.filter(isFresh), in: session)
-        let newcomers = activities.items
+        let updates = try UpdateAdmission(items.filter(isFresh), in: session)
+        let newcomers = updates.items
         var queries = Self.supersessionLocks(newcomers)
         let resolvable = newcomers.filter(\.isResolvedAtOnce)
         for item in newcomers where !item.isResolvedAtOnce {
@@ -65,7 +65,7 @@ package struct NotificationStore {
         }
         let place = queries.count
         if !resolvable.isEmpty { queries.append(Self.insertResolved(resolvable)) }
-        queries += activities.writes
+        queries += updates.writes
         let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
         let answers = try session.commit(with: queries)
         if !resolvable.isEmpty {
@@ -83,7 +83,7 @@ package struct NotificationStore {
         return zip(items, replays).map { item, replay in
             let id = item.notification.id
             if let replay { return replay }
-            if activities.refused.contains(id) { return .activityExists }
+            if updates.refused.contains(id) { return .activityExists }
             return fannedOut.contains(id) ? .leftToFanOut : .resolved(resolved[id] ?? [])
         }
     }

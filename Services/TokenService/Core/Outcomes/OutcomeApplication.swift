@@ -25,8 +25,10 @@ package struct OutcomeApplication: Sendable {
         package var unbraked: [Int64] = []
         /// Tokens of the braked apps that had been retired and are in quarantine now.
         package var quarantined = 0
-        /// Updates of Live Activities whose turn it may be now.
+        /// Updates of Live Activities and channels whose turn it may be now.
         package var released = 0
+        /// Channels that Apple does not have any more, as it answered to a broadcast.
+        package var absentChannels: [BroadcastChannel.ID] = []
 
         fileprivate mutating func add(_ other: Effect) {
             finished.merge(other.finished, uniquingKeysWith: +)
@@ -40,6 +42,7 @@ package struct OutcomeApplication: Sendable {
             unbraked = other.unbraked.isEmpty ? unbraked : Set(unbraked + other.unbraked).subtracting(braked).sorted()
             quarantined += other.quarantined
             released += other.released
+            absentChannels += other.absentChannels
         }
     }
 
@@ -56,6 +59,13 @@ package struct OutcomeApplication: Sendable {
     private func applyOne(_ batch: OutcomeBatch) async throws -> Effect {
         guard !batch.isEmpty else { return Effect() }
         var effect = try await applied(batch)
+        // A channel's scope is locked before its row, which the transaction before has locked. If this process dies here, the next list of
+        // the scope shows the absence.
+        for channel in effect.absentChannels {
+            try await pool.transaction { session in
+                try ChannelStore.noteAbsence(of: channel, now: UnixTime.milliseconds(), in: session)
+            }
+        }
         var last = effect.quarantined
         while last == OutcomeStore.maximumQuarantined {
             let apps = effect.braked
@@ -77,12 +87,12 @@ package struct OutcomeApplication: Sendable {
         }
     }
 
-    /// Rows are locked in one order everywhere: the apps' brakes, Live Activities, jobs, receipts, notifications, installations, tokens; each
+    /// Rows are locked in one order everywhere: the apps' brakes, Live Activities, channels, jobs, receipts, notifications, installations, tokens; each
     /// in ascending order of its key.
     private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         let origins = try store.origins(of: batch)
-        var turns = try ActivityTurns(of: origins, in: store.session)
+        var turns = try UpdateTurns(of: origins, in: store.session)
         let attempts = OutcomeStore.known(batch.attempts, origins)
         let final = OutcomeStore.known(batch.final, origins)
         let throttled = OutcomeStore.known(batch.throttled, origins)
@@ -95,6 +105,8 @@ package struct OutcomeApplication: Sendable {
         var effect = Effect()
         effect.repeated = batch.reportedFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
+        let unregistered = Set(final.filter { $0.delivery.reason == ChannelRefusal.notRegistered }.map(\.delivery.id))
+        effect.absentChannels = finished.filter { BroadcastMember.isChannel($0.token) && unregistered.contains($0.id) }.map { -$0.token }
         let completed = try store.settleNotifications(finished, of: origins)
         effect.completedNotifications = completed.count
         effect.released = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })

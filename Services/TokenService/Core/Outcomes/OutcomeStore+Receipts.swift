@@ -24,7 +24,7 @@ extension OutcomeStore {
             """
             INSERT INTO receipts AS r (notification, number, position, token_id, installation, owner_epoch, environment, attempts,
                 last_class, last_status, last_reason, last_at, retry_at, apns_unique_id, updated_at)
-            SELECT e.notification, e.number, e.position, t.id, e.installation, coalesce(e.owner_epoch, 0),
+            SELECT e.notification, e.number, e.position, member_at(j.members, e.position::int), e.installation, coalesce(e.owner_epoch, 0),
                 CASE get_bit(j.sandbox, e.position::int) WHEN 1 THEN 'sandbox' ELSE 'production' END, e.attempt,
                 e.class, e.status, e.reason, e.at, e.retry_at, e.apns_unique_id, now()
             FROM unnest(\(deliveries.map(\.notification))::uuid[], \(places.map(\.job))::bigint[], \(places.map(\.position))::bigint[],
@@ -34,10 +34,11 @@ extension OutcomeStore {
                     \(milliseconds: deliveries.map(\.retryAt))::timestamptz[], \(deliveries.map(\.apnsUniqueID))::text[])
                 AS e (notification, number, position, installation, owner_epoch, class, status, reason, attempt, at, retry_at, apns_unique_id)
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
-            JOIN tokens t ON t.id = member_at(j.members, e.position::int)
-            WHERE get_bit(j.settled, e.position::int) = 0 OR EXISTS (
-                SELECT FROM receipts x
-                WHERE x.notification = e.notification AND x.number = e.number AND x.position = e.position AND x.is_replayed)
+            WHERE (member_at(j.members, e.position::int) < 0 OR EXISTS (
+                    SELECT FROM tokens t WHERE t.id = member_at(j.members, e.position::int)))
+                AND (get_bit(j.settled, e.position::int) = 0 OR EXISTS (
+                    SELECT FROM receipts x
+                    WHERE x.notification = e.notification AND x.number = e.number AND x.position = e.position AND x.is_replayed))
             ORDER BY e.notification, e.number, e.position
             ON CONFLICT (notification, number, position) DO UPDATE SET attempts = excluded.attempts, last_class = excluded.last_class,
                 last_status = excluded.last_status, last_reason = excluded.last_reason, last_at = excluded.last_at,
@@ -109,7 +110,8 @@ extension OutcomeStore {
             "SELECT id, true AS is_unproven FROM tokens WHERE id = ANY (\(accepted)) AND proven_at IS NULL",
         ])
         var facts: [Int64: TokenFacts] = [:]
-        for token in needed { facts[token] = .erased }
+        // A channel is no token: nothing is proven, and nothing erased.
+        for token in needed { facts[token] = BroadcastMember.isChannel(token) ? .proven : .erased }
         for row in answers.joined() {
             facts[try row["id"]] = try row["is_unproven"] ? .unproven : .proven
         }

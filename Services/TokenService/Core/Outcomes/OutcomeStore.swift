@@ -29,8 +29,8 @@ package struct OutcomeStore {
         package let app: Int64
         /// A receipt for every delivery, or counters and receipts of all but plain acceptances.
         package let keepsAll: Bool
-        /// The Live Activity that it updates or ends.
-        package let activity: LiveActivity.Key?
+        /// The Live Activity or the channel that it updates.
+        package let updates: UpdateTarget.Key?
     }
 
     /// The notifications of a batch that still exist.
@@ -46,9 +46,7 @@ package struct OutcomeStore {
             """)
         for row in rows {
             let (app, purpose): (Int64, Purpose) = (try row["app_id"], try row["purpose"])
-            var activity: LiveActivity.Key?
-            if case .activity(let id) = purpose { activity = LiveActivity.Key(app: app, id: id) }
-            origins[try row["id"]] = Origin(app: app, keepsAll: try row["keeps_all"], activity: activity)
+            origins[try row["id"]] = Origin(app: app, keepsAll: try row["keeps_all"], updates: UpdateTarget.Key(purpose, app: app))
         }
         return origins
     }

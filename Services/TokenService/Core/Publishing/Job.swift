@@ -7,7 +7,7 @@ package struct Job: Equatable, Sendable {
     package var locale: String
     /// UNIX milliseconds.
     package var dueAt: Int64
-    /// Token ids; a delivery's position is its place here.
+    /// Token ids; a delivery's position is its place here. Of a broadcast: its channel (``BroadcastMember/memberID``).
     package var members: [Int64]
     /// The positions of members whose tokens are registered for the sandbox.
     package var sandbox: [Int]
@@ -19,6 +19,8 @@ package struct Job: Equatable, Sendable {
         self.members = members
         self.sandbox = sandbox
     }
+
+    var isBroadcast: Bool { members.first.map(BroadcastMember.isChannel) ?? false }
 
     /// As PostgreSQL writes `bit(100)`: the first position first.
     static func mask(of positions: [Int]) -> String {

@@ -98,7 +98,9 @@ package struct JobStore {
         var publishable: [PublishableJob] = []
         for template in try JobTemplate.load(notifications, in: session) {
             guard let own = jobsOf[template.notification], let terms = terms[template.notification] else { continue }
-            let members = try members(own.flatMap(\.job.members), of: template.notification)
+            let ids = own.flatMap(\.job.members)
+            let members = try members(ids, of: template.notification)
+            let channels = try BroadcastMember.load(ids, in: session)
             let names = DeliveryNames(template.notification)
             for claimed in own {
                 var template = template
@@ -107,7 +109,10 @@ package struct JobStore {
                 // A job that is due after its expiry is taken at its expiry.
                 let isOver = template.expiresAt <= max(now, claimed.job.dueAt)
                 let stop: Stop? = terms.isCancelled ? .cancelled : isOver ? .expired : nil
-                publishable.append(publishableJob(claimed, template, terms, members, names: names, stop: stop, now: now))
+                publishable.append(
+                    claimed.job.isBroadcast
+                        ? broadcast(claimed, template, channels[claimed.job.members[0]], names: names, stop: stop, now: now)
+                        : publishableJob(claimed, template, terms, members, names: names, stop: stop, now: now))
             }
         }
         return publishable
@@ -118,7 +123,7 @@ package struct JobStore {
         let rows = try session.execute(
             """
             SELECT n.id, f.lifetime_ms, n.state = 'cancelled' AS is_cancelled, f.notification IS NOT NULL AS is_fanned_out,
-                f.notification IS NOT NULL AND f.entries IS NULL AS is_audience
+                coalesce(f.target IN ('tags', 'all'), false) AS is_audience
             FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id LEFT JOIN fan_outs f ON f.notification = n.id
             """)
         for row in rows { terms[try row["id"]] = try Terms(row) }
@@ -145,12 +150,13 @@ package struct JobStore {
         case ownerChanged = "owner_changed"
         case leftAudience = "left_audience"
         case tokenRetired = "token_retired"
+        case channelClosed = "channel_closed"
 
         var outcome: OutcomeClass {
             switch self {
             case .cancelled: .cancelled
             case .expired: .expired
-            case .ownerChanged, .leftAudience, .tokenRetired: .fenced
+            case .ownerChanged, .leftAudience, .tokenRetired, .channelClosed: .fenced
             }
         }
     }
@@ -175,6 +181,25 @@ package struct JobStore {
             id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries), isOfFanOut: terms.isFannedOut)
         if !stopped.isEmpty { job.stopped = [.stopped(stopped, as: (stop ?? terms.gone).outcome, of: template.app, at: now)] }
         return job
+    }
+
+    /// - Parameter channel: Nil if the platform does not have it any more.
+    private func broadcast(
+        _ claimed: Claimed, _ template: JobTemplate, _ channel: BroadcastMember?, names: DeliveryNames, stop: Stop?, now: Int64
+    ) -> PublishableJob {
+        let id = names.id(job: claimed.id.number, position: 0)
+        guard stop == nil, let channel, channel.isOpen else {
+            let reason = stop ?? .channelClosed
+            let delivery = OutcomeEvent.Delivery(
+                id: id, notification: template.notification, installation: .lowest, attempt: 1, reason: reason.rawValue)
+            return PublishableJob(
+                id: claimed.id, template: template, deliveries: EncodedDeliveries([PushJob.Delivery]()),
+                stopped: claimed.settled.isEmpty ? [.stopped([delivery], as: reason.outcome, of: template.app, at: now)] : [],
+                isOfFanOut: true)
+        }
+        return PublishableJob(
+            id: claimed.id, template: template.broadcast(to: channel, now: now),
+            deliveries: EncodedDeliveries(claimed.settled.isEmpty ? [channel.delivery(id)] : []), isOfFanOut: true)
     }
 
     /// Names the installation and the owner's epoch that the delivery was for, or none if the registry does not know: never another user's.
@@ -209,7 +234,10 @@ package struct JobStore {
                             SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.owner = i.owner)
                         OR EXISTS (
                             SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.installation = i.id
-                                AND x.owner_epoch = i.owner_epoch AND (x.token IS NULL OR x.token = t.token)))) IS TRUE AS is_meant
+                                AND x.owner_epoch = i.owner_epoch AND (x.token IS NULL OR x.token = t.token))
+                        OR f.target = 'channel_and_activities' AND EXISTS (
+                            SELECT FROM activities x WHERE x.app_id = n.app_id AND x.id = substr(t.purpose, 10)
+                                AND (x.owner = i.owner OR x.installation = i.id)))) IS TRUE AS is_meant
                 FROM notifications n JOIN apps a ON a.id = n.app_id LEFT JOIN fan_outs f ON f.notification = n.id
                 CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY (\(tokens)) ORDER BY t.id) AS t
                 JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation

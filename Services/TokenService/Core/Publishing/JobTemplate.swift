@@ -17,6 +17,8 @@ package struct JobTemplate: Equatable, Sendable {
     package var traceparent: String
     /// Whether each payload names its job.
     package var namesJob: Bool = false
+    /// Its job is a request to a broadcast channel.
+    package private(set) var isBroadcast = false
 
     /// The payload's key that names its job.
     static let jobNameKey = "push-receipt"
@@ -43,13 +45,25 @@ package struct JobTemplate: Equatable, Sendable {
         expiresAt = end
     }
 
+    /// The same for a request to a channel. APNs keeps none, or the newest for eight hours at most (docs/apns.md, Broadcasts).
+    package func broadcast(to channel: BroadcastMember, now: Int64) -> JobTemplate {
+        var template = self
+        template.isBroadcast = true
+        template.topic = channel.bundleID
+        switch channel.storage {
+        case .none: template.apnsExpiration = 0
+        case .latest: template.apnsExpiration = min(apnsExpiration, now / 1000 + BroadcastMember.longestStorage)
+        }
+        return template
+    }
+
     /// The job's message, without its deliveries' place in the database.
     /// - Parameter number: The job's.
     package func encodedJob(_ number: Int, _ deliveries: EncodedDeliveries) -> [UInt8] {
         PushJob(
             notification: notification, app: app, lane: lane, pushType: pushType, topic: topic, priority: priority,
             collapseID: collapseID, apnsExpiration: apnsExpiration, expiresAt: expiresAt, acceptedAt: acceptedAt, onUnknown: onUnknown,
-            payload: payload(ofJob: number), deliveries: []
+            payload: payload(ofJob: number), deliveries: [], isBroadcast: isBroadcast
         ).encoded(with: deliveries)
     }
 

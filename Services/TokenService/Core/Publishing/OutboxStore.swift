@@ -38,12 +38,12 @@ package struct OutboxStore {
             """)
     }
 
-    /// Of claimed fan-outs, those that supersede older notifications: by a key, or as the newest state of a Live Activity.
+    /// Of claimed fan-outs, those that supersede older notifications: by a key, or as the newest state of a Live Activity or a channel.
     package func superseding(_ ids: [PushID]) throws -> Set<PushID> {
         let found: [PushID] = try session.execute(
             """
-            SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id 
-            WHERE n.supersede_key IS NOT NULL OR n.purpose LIKE 'activity:%'
+            SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            WHERE n.supersede_key IS NOT NULL OR n.purpose LIKE 'activity:%' OR n.purpose LIKE 'channel:%'
             """
         ).column("id")
         return Set(found)

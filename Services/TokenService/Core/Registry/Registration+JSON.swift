@@ -79,7 +79,7 @@ extension JSONObjectReader {
     /// `alert` where it is left out.
     fileprivate mutating func purpose() -> Purpose? {
         guard let text = optionalString("purpose", maximumBytes: 2 * Purpose.maximumNameBytes) else { return .alert }
-        let purpose = Purpose(rawValue: text)
+        let purpose = Purpose(rawValue: text).flatMap { $0.isOfToken ? $0 : nil }
         if purpose == nil {
             let plain = Purpose.plain.map(\.rawValue).joined(separator: ", ")
             problem("purpose", "unsupported_value", "one of \(plain), activity_start:<attributes type>, activity:<the activity's id>")

@@ -56,6 +56,8 @@ package struct ActivityReport: Sendable {
     package var attributesType: String?
     /// Whether the person lets the app update its activities frequently; nil: not said.
     package var hasFrequentUpdates: Bool?
+    /// The name of the broadcast channel whose states it shows, though the device cannot follow the channel itself; nil: not said.
+    package var channel: String?
 }
 
 /// One token of a registration. No two of a registration have the same environment and purpose.

@@ -87,7 +87,7 @@ package struct Parameter: Sendable {
             case "activity": (.string(Purpose.maximumNameBytes).example("ride-4711"), "The app's id of the Live Activity, percent-encoded.")
             case "channel":
                 (
-                    .string(BroadcastChannel.maximumNameBytes).example("game-17"),
+                    .string(Purpose.maximumNameBytes).example("game-17"),
                     "The backend's own name of the channel, percent-encoded. At most 128 bytes of UTF-8."
                 )
             case "file": (.string(64).example("main.js"), "The file's name.")

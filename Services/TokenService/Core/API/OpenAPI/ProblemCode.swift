@@ -36,10 +36,12 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case deadLettersBusy = "dead_letters_busy"
     case tooManyWebhooks = "too_many_webhooks"
     case webhookDisabled = "webhook_disabled"
+    case activityNotSingle = "activity_not_single"
     case channelDiffers = "channel_differs"
     case channelInUse = "channel_in_use"
     case channelDeleting = "channel_deleting"
     case channelLost = "channel_lost"
+    case channelNotOpen = "channel_not_open"
     case channelLimit = "channel_limit"
     case channelRefused = "channel_refused"
     case preconditionFailed = "precondition_failed"
@@ -158,6 +160,10 @@ extension ProblemCode {
             ProblemKind(
                 409, "The Live Activity exists",
                 "A start names an activity that exists and is not over; nothing was accepted. Update or end it, or start another id.")
+        case .activityNotSingle:
+            ProblemKind(
+                409, "Not one Live Activity",
+                "The user has none of this `activity_type`, or several, which the detail names; nothing was accepted.")
         case .appDiffers: ProblemKind(409, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
         case .ownerMismatch:
             ProblemKind(409, "Another user is signed in", "The installation's user is not `expected_user`; nothing was changed.")
@@ -172,6 +178,9 @@ extension ProblemCode {
             ProblemKind(
                 409, "The channel is being deleted", "Apple has not deleted the channel of this name yet; then the name is free.",
                 isRetryable: true, saysWhen: true)
+        case .channelNotOpen:
+            ProblemKind(
+                409, "The channel is not open", "Apple has no such channel now; the detail says its state. Nothing was sent.")
         case .channelLost:
             ProblemKind(409, "The channel is lost", "Apple does not have the channel any more. Delete it, then create it again.")
         case .channelLimit:

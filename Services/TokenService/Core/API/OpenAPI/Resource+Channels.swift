@@ -7,7 +7,7 @@ extension Resource {
         Broadcast channels: one push to a channel reaches every Live Activity that follows it. A channel has a name that the backend chooses, and an id \
         that Apple chooses. Dispatchers make the requests to Apple, so a change may take longer than its call: the answer is 202 then.
         """,
-        [open, read, list, delete, deleteForeign])
+        [open, broadcast, read, list, delete, deleteForeign])
 
     private static let open = Operation(
         .openChannel, "openChannel", "Create a channel, or take over one that exists at Apple",
@@ -22,6 +22,16 @@ extension Resource {
             Answer(202, "Apple has not answered yet; repeat the request, or read the channel.", .json(ShownChannel.response)),
         ],
         problems: [.channelDiffers, .channelDeleting, .channelLost, .channelLimit, .channelRefused])
+
+    private static let broadcast = Operation(
+        .broadcast, "broadcast", "Update or end the Live Activities that follow a channel",
+        """
+        One request to APNs, however many devices follow the channel. It is a notification with one delivery, whose installation is the nil UUID: read, \
+        cancel and follow it as any other. Broadcasts of a channel go one after another, a second apart; of those that wait the newest is sent, and \
+        the others end as `cancelled`.
+        """,
+        parameters: Resource.sendParameters, request: .json(NotificationRequest.broadcastSchema), answers: [Resource.accepted],
+        problems: Resource.sendProblems.filter { ![.activityExists, .activityNotSingle].contains($0) } + [.channelNotOpen])
 
     private static let read = Operation(
         .readChannel, "readChannel", "One channel, and how many Live Activities follow it",

@@ -20,22 +20,23 @@ extension Resource {
             mediaTypes: ["application/json"], schema: NotificationRequest.uploadSchema, description: "At most 32 MiB."),
         answers: [accepted], problems: sendProblems)
 
-    private static let sendParameters: [Parameter] = [
+    static let sendParameters: [Parameter] = [
         .header(
             "Idempotency-Key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),
             "The same key with the same body answers the same again, for at least 24 hours per app and API key."),
         .header("traceparent", .string(), "W3C trace context; travels with the notification."),
     ]
 
-    private static let accepted = Answer(
+    static let accepted = Answer(
         202, "Accepted.", .json(NotificationReceipt.response),
         headers: [
             .always("Location", .string(), "Where its state can be read."),
             .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),
         ])
 
-    private static let sendProblems: [ProblemCode] = [
-        .activityExists, .idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull,
+    static let sendProblems: [ProblemCode] = [
+        .activityExists, .activityNotSingle, .idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed,
+        .backlogFull,
     ]
 
     private static let sendBatch = Operation(
@@ -59,7 +60,7 @@ extension Resource {
         audience of more than 10,000 devices only so many are looked at.
         """,
         request: .json(NotificationRequest.schema), answers: [Answer(200, "It would be accepted.", .json(NotificationValidation.response))],
-        problems: [.laneNotAllowed])
+        problems: [.activityNotSingle, .laneNotAllowed])
 
     private static let read = Operation(
         .readNotification, "readNotification", "What became of a notification, delivery by delivery",

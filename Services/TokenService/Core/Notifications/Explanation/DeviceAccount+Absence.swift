@@ -26,7 +26,7 @@ extension DeviceAccount {
                     "The installation's tags do not match the expression as they are now; what they were then is not recorded."),
                 .notAddressed
             )
-        case .user, .users, .all, .activity: return nil
+        case .user, .users, .all, .activity, .channel: return nil
         }
     }
 
@@ -107,7 +107,7 @@ extension DeviceAccount {
         switch notification.target {
         case .tags, .all:
             guard installation.isAhead else { return nil }
-        case .user, .users, .installation, .installations, .tokens, .activity: break
+        case .user, .users, .installation, .installations, .tokens, .activity, .channel: break
         }
         return (
             step(nil, .notReachedYet, "Its deliveries are still to be made, and this device would get one as things are now."), .waiting

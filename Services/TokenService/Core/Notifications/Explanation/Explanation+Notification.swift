@@ -31,6 +31,7 @@ extension ExplanationFacts.Notification {
         case .user, .users: !namesUser
         case .installation, .installations, .tokens, .tags, .all: false
         case .activity: true
+        case .channel(_, let fallback): fallback == nil
         }
     }
 
@@ -39,6 +40,7 @@ extension ExplanationFacts.Notification {
             switch target {
             case .users(let count): "a list of \(count) users without \(user)"
             case .activity(let id): "the Live Activity \(id), which was not known or over"
+            case .channel(let name, _): "the channel \(name): Apple does not say which devices follow it"
             default: "another user"
             }
         return Explanation.Step(at: acceptedAt, what: .notAddressed, why: "It is addressed to \(others).")
@@ -80,8 +82,8 @@ extension ExplanationFacts.Notification {
                 Explanation.Step(
                     at: cancelledAt, what: isSuperseded ? .superseded : .cancelled,
                     why: isSuperseded
-                        ? isOfActivity
-                            ? "A newer state of the same Live Activity took its place: nothing more of it is sent."
+                        ? isUpdate
+                            ? "A newer state took its place: nothing more of it is sent."
                             : "A newer notification with the same supersede key stopped it: nothing more of it is sent."
                         : "It was cancelled: nothing more of it is sent."))
         } else if state == .expired || expiresAt <= now && completedAt == nil {
@@ -96,7 +98,12 @@ extension ExplanationFacts.Notification {
         return steps
     }
 
-    private var isOfActivity: Bool { if case .activity = purpose { true } else { false } }
+    private var isUpdate: Bool {
+        switch purpose {
+        case .activity, .channel: true
+        default: false
+        }
+    }
 
     private var audience: String {
         switch target {
@@ -108,6 +115,8 @@ extension ExplanationFacts.Notification {
         case .tags(let expression): "installations with tags \(expression)"
         case .all: "every installation of the app"
         case .activity(let id): "the Live Activity \(id)"
+        case .channel(let name, nil): "the channel \(name)"
+        case .channel(let name, .activities): "the channel \(name) and its Live Activities that have update tokens"
         }
     }
 }

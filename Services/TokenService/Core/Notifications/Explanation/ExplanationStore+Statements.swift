@@ -57,7 +57,8 @@ extension ExplanationStore {
     func tokens(of installations: [PushID], for purpose: Purpose) -> PostgresQuery {
         """
         SELECT * FROM tokens
-        WHERE app_id = \(app.id) AND installation = ANY (\(installations)) AND (purpose = \(purpose)) IS TRUE ORDER BY id
+        WHERE app_id = \(app.id) AND installation = ANY (\(installations))
+            AND (purpose = \(purpose) OR purpose LIKE 'activity:%' AND \(purpose) LIKE 'channel:%') IS TRUE ORDER BY id
         """
     }
 

@@ -77,17 +77,22 @@ extension NotificationAddress {
             self = .user(user)
         } else if let installation: PushID = try row["target_installation"] {
             self = .installation(installation)
-        } else if case .activity(let id) = try row["purpose"] as Purpose {
-            self = .activity(id)
         } else {
-            let kind: Kind = try row["target"]
-            switch kind {
+            let (kind, purpose): (Kind?, Purpose) = (try row["target"], try row["purpose"])
+            switch kind ?? .activity {
             case .users: self = .users(try row["entries"])
             case .installations: self = .installations(try row["entries"])
             case .tokens: self = .tokens(try row["entries"])
             case .tags: self = .tags(try row["tags"])
             case .all: self = .all
-            case .user, .installation, .activity: throw CorruptRow(table: "fan_outs")
+            case .channel, .channelAndActivities:
+                guard case .channel(let name) = purpose else { throw CorruptRow(table: "notifications") }
+                self = .channel(name, kind == .channel ? nil : .activities)
+            // The acceptance of an update whose activity is not known, or over, leaves nothing to fan-out.
+            case .activity:
+                guard case .activity(let id) = purpose else { throw CorruptRow(table: "notifications") }
+                self = .activity(id)
+            case .user, .installation: throw CorruptRow(table: "fan_outs")
             }
         }
     }

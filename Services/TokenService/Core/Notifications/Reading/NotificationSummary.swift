@@ -57,9 +57,11 @@ package enum NotificationAddress: Equatable, Sendable {
     case all
     /// A Live Activity that was not known, or was over.
     case activity(String)
+    case channel(String, NotificationRequest.Fallback?)
 
     package enum Kind: String, CaseIterable, Sendable {
-        case user, users, installation, installations, tokens, tags, all, activity
+        case user, users, installation, installations, tokens, tags, all, activity, channel
+        case channelAndActivities = "channel_and_activities"
     }
 
     package var kind: Kind {
@@ -72,6 +74,7 @@ package enum NotificationAddress: Equatable, Sendable {
         case .tags: .tags
         case .all: .all
         case .activity: .activity
+        case .channel(_, let fallback): fallback == nil ? .channel : .channelAndActivities
         }
     }
 
@@ -88,12 +91,15 @@ package enum NotificationAddress: Equatable, Sendable {
             .optional("activity", .text(.string(Purpose.maximumNameBytes)), "A Live Activity that was not known, or was over.") {
                 if case .activity(let id) = $0 { id } else { nil }
             },
+            .optional("channel", .text(.string(Purpose.maximumNameBytes)), "The broadcast channel.") {
+                if case .channel(let name, _) = $0 { name } else { nil }
+            },
         ])
 
     private var count: Int? {
         switch self {
         case .users(let count), .installations(let count), .tokens(let count): count
-        case .user, .installation, .tags, .all, .activity: nil
+        case .user, .installation, .tags, .all, .activity, .channel: nil
         }
     }
 }

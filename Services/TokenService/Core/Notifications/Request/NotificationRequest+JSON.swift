@@ -9,26 +9,32 @@ extension NotificationRequest {
     /// The values of an upload's list, and any other body beside it.
     package static let maximumUploadValues = Target.maximumUploaded + maximumBodyBytes / 2
 
-    /// Reads the body of `POST /v1/apps/{app}/notifications`; every fault goes to `body.problems`.
+    /// Reads the body of `POST /v1/apps/{app}/notifications` or of a broadcast; every fault goes to `body.problems`.
     /// - Parameters:
     ///   - source: the bytes that the body was parsed from; payloads are cut out of them.
     ///   - now: UNIX milliseconds.
-    ///   - isUpload: It is the body of `…/notifications/upload`, whose lists may be longer.
     /// - Returns: nil if a field is missing or wrong.
-    package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64, isUpload: Bool = false) {
-        let target = body.target(isUpload: isUpload)
+    package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64, _ addressing: Addressing = .stated) {
+        let target = body.target(addressing)
         let due = body.dueTime(now: now)
         // A local time may have passed in some zones before the request is made; their deliveries are sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
-        let activity = body.activityChange(of: pushType, to: target, drafts)
+        let activity =
+            if case .channel(let name, let fallback) = target {
+                body.broadcastChange(of: pushType, channel: name, fallback, drafts)
+            } else {
+                body.activityChange(of: pushType, to: target, drafts)
+            }
         let purpose = body.purpose(of: pushType, activity: activity, drafts)
         let deviceReceipts = body.deviceReceipts(with: pushType)
-        if let pushType { drafts.forEach { $0.check(as: pushType, namesJob: deviceReceipts, body.problems) } }
+        if let pushType, let target {
+            drafts.forEach { $0.check(as: pushType, of: target.maximumPayloadBytes(of: pushType), namesJob: deviceReceipts, body.problems) }
+        }
         let priority = body.priority(for: pushType)
         let collapseID = body.collapseID()
         let expiry = body.expiry(due: due, now: now)
-        let apnsExpiration = body.apnsExpiration(due: due)
+        let apnsExpiration = body.apnsExpiration(due: due, addressing, target)
         let isUrgent = body.optionalBool("urgent") ?? false
         let lane = body.lane(for: target, pushType)
         let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self)
@@ -96,7 +102,14 @@ extension JSONObjectReader {
     fileprivate mutating func purpose(of type: PushType?, activity: ActivityChange?, _ drafts: [ContentDraft]) -> Purpose? {
         guard let type else { return nil }
         guard type == .liveactivity else { return type.purpose }
-        if let activity, activity.event != .start { return .activity(id: activity.id) }
+        if let activity, activity.event != .start {
+            return switch activity.subject {
+            case .activity(let id): .activity(id: id)
+            case .channel(let name): .channel(name: name)
+            // The name follows.
+            case .type(let type): .activityStart(type: type)
+            }
+        }
         let types = Set(drafts.map(\.startedType))
         if types.count > 1 { problem("locales", "conflict", "every locale starts the same attributes type") }
         return (types.first ?? nil).map { .activityStart(type: $0) }
@@ -106,11 +119,13 @@ extension JSONObjectReader {
     fileprivate mutating func activityChange(
         of type: PushType?, to target: NotificationRequest.Target?, _ drafts: [ContentDraft]
     ) -> ActivityChange? {
-        let named = has("activity") ? activityID("activity") : nil
+        let named = has("activity") ? activityName("activity") : nil
+        let ofUser = activityTypeOfTarget()
         guard let type, let target else { return nil }
         guard type == .liveactivity else {
             if has("activity") { problem("activity", "not_allowed", "only with push type liveactivity") }
             if case .activity = target { problem("to", step: "/activity", "not_allowed", "only with push type liveactivity") }
+            if ofUser != nil { problem("to", step: "/activity_type", "not_allowed", "only with push type liveactivity") }
             return nil
         }
         let events = Set(drafts.compactMap(\.event))
@@ -119,7 +134,19 @@ extension JSONObjectReader {
             return nil
         }
         guard let event = events.first, let draft = drafts.first else { return nil }
-        if case .activity(let id) = target {
+        var subject: ActivityChange.Subject?
+        if case .activity(let id) = target { subject = .activity(id) }
+        if let ofUser {
+            if event == .start {
+                guard drafts.allSatisfy({ $0.startedType == ofUser }) else {
+                    problem("to", step: "/activity_type", "conflict", "the start has another attributes type")
+                    return nil
+                }
+            } else {
+                subject = .type(ofUser)
+            }
+        }
+        if let subject {
             if event == .start {
                 problem("to", step: "/activity", "not_allowed", "a start goes to a user, and names its activity beside that")
             }
@@ -127,19 +154,39 @@ extension JSONObjectReader {
             for key in ["not_before", "local_time", "supersede_key"] where has(key) {
                 problem(key, "not_allowed", "an activity's states go at once, and a newer one supersedes an older one")
             }
-            return ActivityChange(draft, id: id, event: event)
+            return ActivityChange(draft, of: subject, event: event)
         }
         guard event == .start else {
-            problem("to", "not_allowed", "an update and an end go to an activity: {\"activity\": \"its id\"}")
+            problem(
+                "to", "not_allowed", "an update and an end go to an activity: {\"activity\": its id} or {\"user\": …, \"activity_type\": …}"
+            )
             return nil
         }
         guard let named else { return nil }
         switch target {
-        case .user, .installation: return ActivityChange(draft, id: named, event: event)
-        case .users, .installations, .tokens, .tags, .all, .activity:
+        case .user, .installation: return ActivityChange(draft, of: .activity(named), event: event)
+        case .users, .installations, .tokens, .tags, .all, .activity, .channel:
             problem("activity", "not_allowed", "only with a start to one user or one installation, whose activity it is")
             return nil
         }
+    }
+
+    /// One state for all devices, at once.
+    fileprivate mutating func broadcastChange(
+        of type: PushType?, channel: String, _ fallback: NotificationRequest.Fallback?, _ drafts: [ContentDraft]
+    ) -> ActivityChange? {
+        for key in ["activity", "locales", "not_before", "local_time", "urgent", "collapse_id", "supersede_key"] where has(key) {
+            problem(key, "not_allowed", "a broadcast has one state for all devices, goes at once, and supersedes an older one")
+        }
+        guard let type, let draft = drafts.first else { return nil }
+        guard type == .liveactivity, let event = draft.event, event != .start else {
+            problems.add(
+                JSONProblem(
+                    pointer: draft.place.aps("event"), code: "unsupported_value",
+                    detail: "update or end: a broadcast is to Live Activities that were started"))
+            return nil
+        }
+        return ActivityChange(draft, of: .channel(channel), event: event)
     }
 
     /// Other pushes show nothing that a device could report.
@@ -155,7 +202,7 @@ extension JSONObjectReader {
         switch target {
         case .user, .installation: break
         // The field is refused there with the others that make no sense.
-        case .activity: break
+        case .activity, .channel: break
         case .users, .installations, .tokens, .tags, .all:
             problem("supersede_key", "not_allowed", "only with a notification to one user or one installation")
         }
@@ -164,8 +211,8 @@ extension JSONObjectReader {
 }
 
 extension JSONObjectReader {
-    /// An activity's id: ``Purpose/isName(_:)``.
-    mutating func activityID(_ key: String) -> String? {
+    /// An activity's id, an attributes type or a channel's name: ``Purpose/isName(_:)``.
+    mutating func activityName(_ key: String) -> String? {
         guard let id = string(key, maximumBytes: Purpose.maximumNameBytes) else { return nil }
         if Purpose.isName(id) { return id }
         problem(key, "invalid_character", "1 to \(Purpose.maximumNameBytes) bytes without control characters")
@@ -174,11 +221,11 @@ extension JSONObjectReader {
 }
 
 extension ActivityChange {
-    fileprivate init(_ draft: ContentDraft, id: String, event: Event) {
+    fileprivate init(_ draft: ContentDraft, of subject: Subject, event: Event) {
         let aps = draft.aps
         func seconds(_ key: String) -> Int64? { aps?[key]?.numberValue.flatMap { Int64(exactly: $0.rounded(.down)) } }
         self.init(
-            id: id, event: event, timestamp: seconds("timestamp") ?? 0, staleDate: seconds("stale-date"),
+            subject: subject, event: event, timestamp: seconds("timestamp") ?? 0, staleDate: seconds("stale-date"),
             dismissalDate: seconds("dismissal-date"), attributesType: draft.startedType,
             channelID: aps?["input-push-channel"]?.stringValue)
     }

@@ -7,6 +7,21 @@ extension NotificationRequest {
     static let uploadSchema = JSONSchema.named(
         "NotificationUpload", body(to: uploadTargetSchema).example(example(to: .map(["users": .texts(["ada", "grace"])]))))
 
+    /// Its fields have the same meaning as in any notification.
+    static let broadcastSchema = JSONSchema.named(
+        "NewBroadcast",
+        .request(
+            [
+                .omissible(
+                    "fallback", .words(Fallback.self),
+                    "`activities`: those of the channel that have update tokens are updated one by one, too. For devices below iOS 18.")
+            ]
+                + fieldsBesideTarget.filter {
+                    ["content", "payload", "priority", "expires_at", "ttl_seconds", "apns_expiration", "lane", "receipts", "on_unknown"]
+                        .contains($0.name)
+                }
+        ).example(.map(["content": .map(["event": "update", "content_state": .map(["home": 1, "guest": 0])])])))
+
     private static func body(to target: JSONSchema) -> JSONSchema { .request([.required("to", target)] + fieldsBesideTarget) }
 
     private static let fieldsBesideTarget: [JSONSchema.Field] = [
@@ -72,7 +87,15 @@ extension NotificationRequest {
     private static let targetSchema = JSONSchema.named(
         "Target",
         .oneOf(
-            .request("UserTarget", [.required("user", .user, "Every device that this user is signed in on.")]),
+            .request(
+                "UserTarget",
+                [
+                    .required("user", .user, "Every device that this user is signed in on."),
+                    .omissible(
+                        "activity_type", .string(Purpose.maximumNameBytes).example("Ride"),
+                        "With event update and end: the user's only Live Activity of this attributes type. With a start: its attributes type, once more."
+                    ),
+                ]),
             .request(
                 "UsersTarget",
                 [.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "A user named twice counts once.")]

@@ -7,28 +7,44 @@ extension NotificationRequest.Target {
     /// How many users or installations an upload may name.
     package static let maximumUploaded = 100_000
 
-    /// Nil for tags and for the whole app: fan-out finds these targets among the app's installations.
+    /// Nil for tags, for the whole app and for a channel: fan-out finds how many there are.
     var count: Int? {
         switch self {
         case .user, .installation, .activity: 1
         case .users(let users): users.count
         case .installations(let installations): installations.count
         case .tokens(let tokens): tokens.count
-        case .tags, .all: nil
+        case .tags, .all, .channel: nil
         }
     }
+
+    /// A broadcast may be larger than the same push to a device (Apple, "Sending broadcast push notification requests to APNs").
+    func maximumPayloadBytes(of type: PushType) -> Int {
+        if case .channel(_, nil) = self { return Self.maximumBroadcastBytes }
+        return type.maximumPayloadBytes
+    }
+    private static let maximumBroadcastBytes = 5120
 
     /// More than an ordinary request may name: wherever the size matters, it is treated as an audience.
     var isLong: Bool { count.map { $0 > Self.maximumListed } ?? false }
 }
 
 extension JSONObjectReader {
+    mutating func target(_ addressing: NotificationRequest.Addressing) -> NotificationRequest.Target? {
+        switch addressing {
+        case .stated: target(isUpload: false)
+        case .upload: target(isUpload: true)
+        case .channel(_, let name): .channel(name, optionalChoice("fallback", of: NotificationRequest.Fallback.self))
+        }
+    }
+
     /// Exactly one kind of target. A name that a list repeats counts once: lists come out of joins.
     /// - Parameter isUpload: Only users and installations, and more of them.
-    mutating func target(isUpload: Bool) -> NotificationRequest.Target? {
+    private mutating func target(isUpload: Bool) -> NotificationRequest.Target? {
         guard var to = object("to") else { return nil }
         let kinds = ["user", "users", "installation", "installations", "tokens", "tags", "all", "activity"]
         let stated = kinds.filter { to.optionalValue($0) != nil }
+        if to.has("activity_type"), stated != ["user"] { to.problem("activity_type", "not_allowed", "only beside user") }
         to.finish()
         guard stated.count == 1 else {
             problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags, all and activity")
@@ -46,9 +62,15 @@ extension JSONObjectReader {
         case "installations": return to.installations(maximum).map { .installations($0) }
         case "tokens": return to.deviceTokens().map { .tokens($0) }
         case "tags": return to.tagExpression().map { .tags($0) }
-        case "activity": return to.activityID("activity").map { .activity($0) }
+        case "activity": return to.activityName("activity").map { .activity($0) }
         default: return to.everybody()
         }
+    }
+
+    /// What `to` says beside a user.
+    mutating func activityTypeOfTarget() -> String? {
+        guard optionalValue("to")?["activity_type"] != nil, var to = object("to") else { return nil }
+        return to.activityName("activity_type")
     }
 
     private mutating func everybody() -> NotificationRequest.Target? {

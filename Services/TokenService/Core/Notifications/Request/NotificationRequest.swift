@@ -38,6 +38,24 @@ package struct NotificationRequest: Equatable, Sendable {
         case all
         /// Every device that has this Live Activity of one user.
         case activity(String)
+        /// Every device whose Live Activity follows this channel, by one request to APNs.
+        case channel(String, Fallback?)
+    }
+
+    /// How devices that cannot follow a channel get its broadcasts.
+    package enum Fallback: String, Sendable, CaseIterable {
+        /// The activities of the channel that have update tokens are updated one by one.
+        case activities
+    }
+
+    /// Where a request states its addressees.
+    package enum Addressing: Sendable {
+        /// In `to`.
+        case stated
+        /// In `to`, as a list that may be longer.
+        case upload
+        /// The path names this channel.
+        case channel(BroadcastChannel, name: String)
     }
 
     /// When.

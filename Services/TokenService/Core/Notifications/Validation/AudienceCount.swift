@@ -49,6 +49,8 @@ package struct AudienceCount {
             case .installation(let id): installations([id], for: request)
             case nil: users([], for: request)
             }
+        // The platform does not know who follows it.
+        case .channel: users([], for: request)
         case .tags(let expression):
             if let needed = expression.neededTags {
                 tagged(needed, matching: expression.searchText, for: request)
@@ -173,7 +175,7 @@ package struct AudienceCount {
                     WHERE app_id = \(app.id) AND target_installation = \(id) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
                 """
             ).only()["recent"]
-        case .users, .installations, .tokens, .tags, .all, .activity: 0
+        case .users, .installations, .tokens, .tags, .all, .activity, .channel: 0
         }
     }
 }

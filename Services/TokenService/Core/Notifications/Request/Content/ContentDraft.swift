@@ -9,9 +9,12 @@ struct ContentDraft {
     let bytes: [UInt8]
     let value: JSONValue
 
-    /// - Parameter namesJob: See ``JobTemplate/payload(ofJob:)``.
-    func check(as type: PushType, namesJob: Bool, _ problems: JSONProblems) {
-        PayloadRules(type: type, place: place, problems: problems).check(value, bytes: bytes.count, namesJob: namesJob)
+    /// - Parameters:
+    ///   - maximum: The most bytes that APNs takes.
+    ///   - namesJob: See ``JobTemplate/payload(ofJob:)``.
+    func check(as type: PushType, of maximum: Int, namesJob: Bool, _ problems: JSONProblems) {
+        let rules = PayloadRules(type: type, maximumBytes: maximum, place: place, problems: problems)
+        rules.check(value, bytes: bytes.count, namesJob: namesJob)
     }
 
     var aps: JSONValue? { value["aps"] }

@@ -5,6 +5,7 @@ import StrictJSON
 /// pass: Apple adds some.
 struct PayloadRules {
     let type: PushType
+    let maximumBytes: Int
     let place: ContentPlace
     let problems: JSONProblems
 
@@ -13,9 +14,9 @@ struct PayloadRules {
     ///   - namesJob: See ``JobTemplate/payload(ofJob:)``.
     func check(_ payload: JSONValue, bytes: Int, namesJob: Bool) {
         let added = namesJob ? JobTemplate.maximumJobNameBytes : 0
-        if bytes + added > type.maximumPayloadBytes {
+        if bytes + added > maximumBytes {
             let together = namesJob ? "\(bytes) bytes, and \(added) for device_receipts" : "\(bytes) bytes"
-            problem(place.pointer, "too_large", "\(together); APNs takes \(type.maximumPayloadBytes) for push type \(type.rawValue)")
+            problem(place.pointer, "too_large", "\(together); APNs takes \(maximumBytes) for push type \(type.rawValue)")
         }
         if namesJob, payload[JobTemplate.jobNameKey] != nil {
             problem(place.custom(JobTemplate.jobNameKey), "not_allowed", "the platform's own key, with device_receipts")

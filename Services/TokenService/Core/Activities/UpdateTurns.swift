@@ -1,16 +1,16 @@
 import Postgres
 import PushModel
 
-/// The Live Activities whose updates a batch of outcomes is about. When an update has its outcomes, the next one's turn comes.
-struct ActivityTurns {
-    private var activities: [LiveActivity.Key: LiveActivity]
-    private let keys: [PushID: LiveActivity.Key]
+/// The Live Activities and channels whose updates a batch of outcomes is about. When an update has its outcomes, the next one's turn comes.
+struct UpdateTurns {
+    private var targets: [UpdateTarget.Key: UpdateTarget]
+    private let keys: [PushID: UpdateTarget.Key]
     private let session: PostgresSession
 
     /// Locks them, before any job or notification.
     init(of origins: [PushID: OutcomeStore.Origin], in session: PostgresSession) throws {
-        keys = origins.compactMapValues(\.activity)
-        activities = keys.isEmpty ? [:] : try ActivityStore(session: session).lock(keys.values)
+        keys = origins.compactMapValues(\.updates)
+        targets = keys.isEmpty ? [:] : try UpdateTargetStore(session: session).lock(keys.values)
         self.session = session
     }
 
@@ -19,9 +19,9 @@ struct ActivityTurns {
     ///   - retried: Deliveries that are sent again later.
     /// - Returns: how many updates may go next.
     mutating func note(completed: [PushID], retried: [OutcomeBatch.Entry]) throws -> Int {
-        guard !activities.isEmpty else { return 0 }
+        guard !targets.isEmpty else { return 0 }
         var (released, superseded): ([PushID], [PushID]) = ([], [])
-        var changed: Set<LiveActivity.Key> = []
+        var changed: Set<UpdateTarget.Key> = []
         for notification in completed {
             guard let key = keys[notification], let next = change(key, &changed, { $0.settled(notification) }) else { continue }
             released.append(next)
@@ -32,19 +32,19 @@ struct ActivityTurns {
             else { continue }
             released.append(next)
         }
-        let rows = changed.sorted().compactMap { activities[$0] }
-        let queries = CancellationStore.supersede(superseded) + ActivityStore.release(released) + ActivityStore.save(rows)
+        let rows = changed.sorted().compactMap { targets[$0] }
+        let queries = CancellationStore.supersede(superseded) + UpdateTargetStore.release(released) + UpdateTargetStore.save(rows)
         if !queries.isEmpty { _ = try session.pipeline(queries) }
         return released.count
     }
 
     private mutating func change(
-        _ key: LiveActivity.Key, _ changed: inout Set<LiveActivity.Key>, _ change: (inout LiveActivity) -> PushID?
+        _ key: UpdateTarget.Key, _ changed: inout Set<UpdateTarget.Key>, _ change: (inout UpdateLine) -> PushID?
     ) -> PushID? {
-        guard var activity = activities[key] else { return nil }
-        let next = change(&activity)
-        if activity != activities[key] {
-            activities[key] = activity
+        guard var target = targets[key] else { return nil }
+        let next = change(&target.line)
+        if target != targets[key] {
+            targets[key] = target
             changed.insert(key)
         }
         return next

@@ -1,0 +1,130 @@
+import Postgres
+import PushModel
+
+/// Decides about the notifications of Live Activities and channels among those that are accepted together, one after another, on rows that
+/// are locked.
+struct UpdateAdmission {
+    /// With their addressees, in the order of the items; without ``refused``.
+    private(set) var items: [NotificationStore.Item] = []
+    /// Starts of activities that exist and are not over.
+    private(set) var refused: Set<PushID> = []
+    private var targets: [UpdateTarget.Key: UpdateTarget] = [:]
+    private var changed: Set<UpdateTarget.Key> = []
+    /// The notifications that start an activity.
+    private var starts: [LiveActivity.Key: (notification: PushID, channelID: String?)] = [:]
+    /// Notifications that a newer state replaces before they are sent.
+    private(set) var superseded: [PushID] = []
+
+    init(_ items: [NotificationStore.Item], in session: PostgresSession) throws {
+        let keys = items.compactMap(\.updateKey)
+        if !keys.isEmpty {
+            let store = UpdateTargetStore(session: session)
+            let hasStart = items.contains { $0.notification.request.activity?.event == .start }
+            targets = try hasStart ? store.lockOrReserve(keys) : store.lock(keys)
+        }
+        self.items.reserveCapacity(items.count)
+        for item in items { admit(item) }
+    }
+
+    private mutating func admit(_ item: NotificationStore.Item) {
+        guard let key = item.updateKey, let change = item.notification.request.activity else { return items.append(item) }
+        let notification = item.notification
+        switch (targets[key], key) {
+        case (_, .activity(let key)) where change.event == .start: start(item, key, change)
+        // One that is not known has no device, so no delivery is made.
+        case (nil, _): items.append(item)
+        case (.activity(var activity), _):
+            let admission = activity.accept(
+                change, as: notification.id, priority: notification.request.priority, window: item.app.activityWindow,
+                maySend: notification.request.isOnePayload, now: notification.acceptedAt, superseded: &superseded)
+            guard case .turn(let turn) = admission else { return items.append(item) }
+            admit(item.addressed(to: activity.owner), turn, of: .activity(activity))
+        case (.channel(var channel), _):
+            let turn = channel.accept(change, as: notification.id, now: notification.acceptedAt, superseded: &superseded)
+            admit(item, turn, of: .channel(channel))
+        }
+    }
+
+    private mutating func admit(_ item: NotificationStore.Item, _ turn: UpdateLine.Turn, of target: UpdateTarget) {
+        let expiry = item.notification.request.expiresAt
+        switch turn {
+        case .outdated:
+            superseded.append(item.notification.id)
+            items.append(item.waiting(until: expiry))
+        case .send:
+            store(target)
+            items.append(item)
+        case .wait(let moment):
+            store(target)
+            items.append(item.waiting(until: min(moment, expiry)))
+        }
+    }
+
+    private mutating func start(_ item: NotificationStore.Item, _ key: LiveActivity.Key, _ change: ActivityChange) {
+        let (notification, owner) = (item.notification, LiveActivity.Owner(item.notification.request.target))
+        guard let owner else { return items.append(item) }
+        if case .activity(let earlier) = targets[.activity(key)] {
+            guard earlier.isOver(at: notification.acceptedAt) else {
+                refused.insert(notification.id)
+                return
+            }
+            if earlier.line.isWaiting, let newest = earlier.line.newest { superseded.append(newest) }
+        }
+        var activity = LiveActivity(
+            key: key, owner: owner, attributesType: change.attributesType,
+            startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
+        activity.line.newestTimestamp = change.timestamp
+        activity.staleAt = change.staleDate.map { $0 * 1000 }
+        starts[key] = (notification.id, change.channelID)
+        store(.activity(activity))
+        items.append(item)
+    }
+
+    private mutating func store(_ target: UpdateTarget) {
+        targets[target.key] = target
+        changed.insert(target.key)
+    }
+
+    /// To run in the same transaction, once the notifications are written.
+    var writes: [PostgresQuery] {
+        let rows = changed.sorted().compactMap { targets[$0] }
+        return CancellationStore.supersede(superseded) + UpdateTargetStore.save(rows)
+            + ActivityStore.settleStarts(starts)
+            + NotificationStore.forgetKeys(of: refused)
+    }
+}
+
+extension NotificationStore.Item {
+    fileprivate var updateKey: UpdateTarget.Key? {
+        notification.request.activity.flatMap { UpdateTarget.Key($0.subject, app: app.id) }
+    }
+
+    fileprivate func addressed(to owner: LiveActivity.Owner) -> NotificationStore.Item {
+        var notification = notification
+        switch owner {
+        case .user(let name): notification.request.target = .user(name)
+        case .installation(let id): notification.request.target = .installation(id)
+        }
+        return NotificationStore.Item(notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds)
+    }
+
+    fileprivate func waiting(until moment: Int64) -> NotificationStore.Item {
+        NotificationStore.Item(
+            notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds, waitsUntil: moment)
+    }
+}
+
+extension LiveActivity.Owner {
+    fileprivate init?(_ target: NotificationRequest.Target) {
+        switch target {
+        case .user(let name): self = .user(name)
+        case .installation(let id): self = .installation(id)
+        case .users, .installations, .tokens, .tags, .all, .activity, .channel: return nil
+        }
+    }
+}
+
+extension App {
+    /// Milliseconds.
+    var activityWindow: Int64 { Int64(activityWindowSeconds) * 1000 }
+}

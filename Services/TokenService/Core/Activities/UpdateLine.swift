@@ -1,0 +1,98 @@
+package import PushModel
+
+/// The states of one Live Activity, or of one broadcast channel, on their way to the devices. At most one notification is under way. The
+/// newest one waits for it, and takes the place of those that were waiting. Times are UNIX milliseconds.
+package struct UpdateLine: Equatable, Sendable {
+    /// A waiting notification is looked at again after so long, whatever it waits for.
+    static let recheck: Int64 = 5 * 60_000
+
+    /// The notification with the newest state that was accepted.
+    package var newest: PushID?
+    /// The `timestamp` of that state, UNIX seconds.
+    package var newestTimestamp: Int64?
+    /// It waits for its turn.
+    package var isWaiting = false
+    /// The notification whose pushes are under way.
+    package var sending: PushID?
+    /// It is sent again later.
+    package var isRetrying = false
+    /// The window of the last notification ends then.
+    package var freeAt: Int64?
+
+    package init() {}
+
+    /// What becomes of a notification.
+    package enum Turn: Equatable, Sendable {
+        case send
+        /// Until then, or until what it waits for happens.
+        case wait(until: Int64)
+        /// A newer state was accepted before.
+        case outdated
+    }
+
+    /// Takes a state into the line.
+    /// - Parameter superseded: Gets the notifications that it replaces.
+    /// - Returns: false if a newer state was accepted before.
+    mutating func accept(_ notification: PushID, timestamp: Int64, superseded: inout [PushID]) -> Bool {
+        if let newestTimestamp, timestamp < newestTimestamp { return false }
+        if isWaiting, let newest { superseded.append(newest) }
+        if isRetrying, let sending {
+            superseded.append(sending)
+            self.sending = nil
+        }
+        isRetrying = false
+        newest = notification
+        isWaiting = true
+        newestTimestamp = timestamp
+        return true
+    }
+
+    /// Whether a notification may be sent now. Fan-out asks again when it takes up one that waited.
+    /// - Parameters:
+    ///   - isReady: There is a device to send to.
+    ///   - heedsWindow: It waits until the window of the one before it ends.
+    func turn(of notification: PushID, isReady: Bool, heedsWindow: Bool, now: Int64) -> Turn {
+        if sending == notification { return .send }
+        guard newest == notification else { return .outdated }
+        let later = now + Self.recheck
+        if sending != nil || !isReady { return .wait(until: later) }
+        if heedsWindow, let freeAt, freeAt > now { return .wait(until: min(freeAt, later)) }
+        return .send
+    }
+
+    /// - Parameter window: Nil: it opens none.
+    mutating func begin(_ notification: PushID, window: Int64?, now: Int64) {
+        sending = notification
+        isRetrying = false
+        if newest == notification { isWaiting = false }
+        if let window { freeAt = now + window }
+    }
+
+    /// There is no device to send it to.
+    mutating func drop(_ notification: PushID) {
+        if newest == notification { isWaiting = false }
+    }
+
+    /// Its notification has all its outcomes.
+    /// - Returns: the notification that may go next.
+    package mutating func settled(_ notification: PushID) -> PushID? {
+        guard sending == notification else { return nil }
+        sending = nil
+        isRetrying = false
+        return isWaiting ? newest : nil
+    }
+
+    /// An attempt failed, and another follows.
+    /// - Parameter superseded: Gets the notification, if a newer one need not wait for it.
+    /// - Returns: the notification that may go next.
+    package mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
+        guard sending == notification else { return nil }
+        guard isWaiting, let newest else {
+            isRetrying = true
+            return nil
+        }
+        superseded.append(notification)
+        sending = nil
+        return newest
+    }
+}

@@ -1,0 +1,76 @@
+package import PushModel
+
+/// What updates go to, one after another: a Live Activity, or a broadcast channel.
+package enum UpdateTarget: Equatable, Sendable {
+    case activity(LiveActivity)
+    case channel(ChannelLine)
+
+    /// Activities come before channels.
+    package enum Key: Hashable, Sendable, Comparable {
+        case activity(LiveActivity.Key)
+        case channel(ChannelLine.Key)
+
+        /// Nil for a notification that starts an activity, or is of no activity.
+        init?(_ purpose: Purpose, app: App.ID) {
+            switch purpose {
+            case .activity(let id): self = .activity(LiveActivity.Key(app: app, id: id))
+            case .channel(let name): self = .channel(ChannelLine.Key(app: app, name: name))
+            default: return nil
+            }
+        }
+
+        /// Nil for an activity that is not named yet.
+        init?(_ subject: ActivityChange.Subject, app: App.ID) {
+            switch subject {
+            case .activity(let id): self = .activity(LiveActivity.Key(app: app, id: id))
+            case .channel(let name): self = .channel(ChannelLine.Key(app: app, name: name))
+            case .type: return nil
+            }
+        }
+    }
+
+    package var key: Key {
+        switch self {
+        case .activity(let activity): .activity(activity.key)
+        case .channel(let channel): .channel(channel.key)
+        }
+    }
+
+    package var line: UpdateLine {
+        get {
+            switch self {
+            case .activity(let activity): activity.line
+            case .channel(let channel): channel.line
+            }
+        }
+        set {
+            switch self {
+            case .activity(var activity):
+                activity.line = newValue
+                self = .activity(activity)
+            case .channel(var channel):
+                channel.line = newValue
+                self = .channel(channel)
+            }
+        }
+    }
+
+    package func turn(of notification: PushID, now: Int64) -> UpdateLine.Turn {
+        switch self {
+        case .activity(let activity): activity.turn(of: notification, now: now)
+        case .channel(let channel): channel.turn(of: notification, now: now)
+        }
+    }
+
+    /// - Parameter window: That of the app, for an activity.
+    mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {
+        switch self {
+        case .activity(var activity):
+            activity.begin(notification, priority: priority, window: window, now: now)
+            self = .activity(activity)
+        case .channel(var channel):
+            channel.begin(notification, now: now)
+            self = .channel(channel)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Postgres
+import PushModel
+
+/// The SQL of Live Activities and channels as updates see them. Their rows are locked before those of jobs and notifications, activities
+/// before channels, each in ascending order of app and name.
+struct UpdateTargetStore {
+    let session: PostgresSession
+
+    /// Those of these that exist.
+    func lock(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
+        let (activities, channels) = Self.split(keys)
+        return Self.merged(
+            activities.isEmpty ? [:] : try ActivityStore(session: session).lock(activities),
+            channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
+    }
+
+    /// The same for a transaction that may make the other activities.
+    func lockOrReserve(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
+        let (activities, channels) = Self.split(keys)
+        return Self.merged(
+            try ActivityStore(session: session).lockOrReserve(activities),
+            channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
+    }
+
+    /// Writes rows that are locked or new. A notification that has no delivery without an outcome is not ``UpdateLine/sending``.
+    /// - Parameter targets: In ascending order of key.
+    static func save(_ targets: [UpdateTarget]) -> [PostgresQuery] {
+        ActivityStore.save(targets.compactMap { if case .activity(let activity) = $0 { activity } else { nil } })
+            + ChannelLineStore.save(targets.compactMap { if case .channel(let channel) = $0 { channel } else { nil } })
+    }
+
+    private static func split(_ keys: some Sequence<UpdateTarget.Key>) -> (activities: [LiveActivity.Key], channels: [ChannelLine.Key]) {
+        (
+            keys.compactMap { if case .activity(let key) = $0 { key } else { nil } },
+            keys.compactMap { if case .channel(let key) = $0 { key } else { nil } }
+        )
+    }
+
+    private static func merged(
+        _ activities: [LiveActivity.Key: LiveActivity], _ channels: [ChannelLine.Key: ChannelLine]
+    ) -> [UpdateTarget.Key: UpdateTarget] {
+        var targets: [UpdateTarget.Key: UpdateTarget] = [:]
+        for (key, activity) in activities { targets[.activity(key)] = .activity(activity) }
+        for (key, channel) in channels { targets[.channel(key)] = .channel(channel) }
+        return targets
+    }
+
+    // MARK: Waiting notifications
+
+    /// These notifications may go now; fan-out asks for their turns.
+    static func release(_ notifications: [PushID]) -> [PostgresQuery] {
+        guard !notifications.isEmpty else { return [] }
+        return [
+            """
+            WITH locked AS (
+                SELECT f.notification FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN fan_outs f ON f.notification = e.id
+                WHERE f.free_from > now() ORDER BY f.notification FOR NO KEY UPDATE OF f
+            )
+            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM locked l WHERE f.notification = l.notification
+            """
+        ]
+    }
+
+    /// Fan-out takes the notification up again then, or when it expires; it is not due before.
+    static func putBack(_ notification: PushID, until moment: Int64) -> PostgresQuery {
+        """
+        UPDATE fan_outs f SET free_from = greatest(now(), least(n.expires_at, \(milliseconds: moment))),
+            due_at = greatest(now(), least(n.expires_at, \(milliseconds: moment)))
+        FROM notifications n
+        WHERE f.notification = \(notification) AND n.id = f.notification AND f.free_from IS NOT NULL
+        """
+    }
+}

@@ -1,0 +1,42 @@
+package import PushModel
+
+/// The broadcasts of one channel on their way (``UpdateLine``). Times are UNIX milliseconds.
+package struct ChannelLine: Equatable, Sendable {
+    /// Broadcasts of a channel are as far apart. Apple publishes no limit; beyond about one a second it answers `TooManyRequests`
+    /// (docs/apns.md, Broadcasts).
+    static let window: Int64 = 1000
+
+    package let key: Key
+    let channel: BroadcastChannel.ID
+    package var line = UpdateLine()
+    /// The newest state is an end.
+    package var isEnd = false
+
+    package struct Key: Hashable, Sendable, Comparable {
+        package let app: App.ID
+        package let name: String
+
+        package static func < (left: Key, right: Key) -> Bool {
+            left.app == right.app ? left.name.utf8.lexicographicallyPrecedes(right.name.utf8) : left.app < right.app
+        }
+    }
+
+    /// Fan-out makes the broadcast when it may go.
+    /// - Parameter superseded: Gets the notifications that it replaces.
+    package mutating func accept(_ change: ActivityChange, as notification: PushID, now: Int64, superseded: inout [PushID])
+        -> UpdateLine.Turn
+    {
+        // No update replaces an end that waits. A channel outlives its activities: after the end, new ones may follow it.
+        if isEnd, line.isWaiting, change.event != .end { return .outdated }
+        guard line.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .outdated }
+        isEnd = change.event == .end
+        let turn = turn(of: notification, now: now)
+        return turn == .send ? .wait(until: now) : turn
+    }
+
+    package func turn(of notification: PushID, now: Int64) -> UpdateLine.Turn {
+        line.turn(of: notification, isReady: true, heedsWindow: true, now: now)
+    }
+
+    package mutating func begin(_ notification: PushID, now: Int64) { line.begin(notification, window: Self.window, now: now) }
+}

@@ -1,0 +1,51 @@
+import Postgres
+import PushModel
+
+/// The SQL of a channel's broadcasts: some columns of `channels`, which the registry of channels does not touch. It takes no lock on the
+/// channel's scope.
+struct ChannelLineStore {
+    let session: PostgresSession
+
+    /// Those of these that exist.
+    func lock(_ keys: some Sequence<ChannelLine.Key>) throws -> [ChannelLine.Key: ChannelLine] {
+        let keys = Set(keys).sorted()
+        let rows = try session.execute(
+            """
+            SELECT c.* FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.name))::text[]) AS e (app_id, name)
+            JOIN channels c ON c.app_id = e.app_id AND c.name = e.name ORDER BY c.app_id, c.name FOR NO KEY UPDATE OF c
+            """)
+        var channels: [ChannelLine.Key: ChannelLine] = [:]
+        for row in rows {
+            let channel = try ChannelLine(row)
+            channels[channel.key] = channel
+        }
+        return channels
+    }
+
+    /// Writes rows that are locked.
+    static func save(_ rows: [ChannelLine]) -> [PostgresQuery] {
+        guard !rows.isEmpty else { return [] }
+        return [
+            """
+            UPDATE channels c SET newest = e.newest, newest_timestamp = e.newest_timestamp, is_end = e.is_end, is_waiting = e.is_waiting,
+                sending = CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN e.sending END,
+                is_retrying = e.is_retrying, free_at = e.free_at
+            FROM unnest(\(rows.map(\.channel))::bigint[], \(rows.map(\.line.newest))::uuid[],
+                    \(rows.map(\.line.newestTimestamp))::bigint[], \(rows.map(\.isEnd))::bool[], \(rows.map(\.line.isWaiting))::bool[],
+                    \(rows.map(\.line.sending))::uuid[], \(rows.map(\.line.isRetrying))::bool[],
+                    \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
+                AS e (id, newest, newest_timestamp, is_end, is_waiting, sending, is_retrying, free_at)
+            WHERE c.id = e.id
+            """
+        ]
+    }
+}
+
+extension ChannelLine {
+    /// - Parameter row: Of `channels`.
+    init(_ row: PostgresRow) throws {
+        guard let name: String = try row["name"] else { throw CorruptRow(table: "channels") }
+        self.init(
+            key: Key(app: try row["app_id"], name: name), channel: try row["id"], line: try UpdateLine(row), isEnd: try row["is_end"])
+    }
+}

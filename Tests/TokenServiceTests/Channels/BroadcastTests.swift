@@ -1,0 +1,208 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+/// Over HTTP, with the database and the broker; dispatchers and Apple are played.
+@Suite("Broadcasts to a channel", .serialized, .timeLimit(.minutes(2)))
+struct BroadcastTests {
+    private static let path = "/v1/apps/shop/channels/game/broadcasts"
+
+    private static func state(_ home: Int, event: String = "update", more: String = "") -> String {
+        #"{"content":{"event":"\#(event)","content_state":{"home":\#(home)}}\#(more)}"#
+    }
+
+    /// With the channel `game`.
+    private static func run(
+        storage: String = "none",
+        _ body: @escaping @Sendable (RunningService, APITestClient, ChannelID, Signal<ReceivedMessage>) async throws -> Void
+    ) async throws {
+        let apple = AppleChannels()
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await apple.serve(running) {
+                let made = try await shop.put("/v1/apps/shop/channels/game", #"{"environment":"production","storage":"\#(storage)"}"#)
+                let id = try #require(made.json.text("channel_id").flatMap { ChannelID($0) })
+                try await running.jobs { signal in try await body(running, shop, id, signal) }
+            }
+        }
+    }
+
+    @discardableResult
+    private static func send(_ body: String, by shop: APITestClient) async throws -> PushID {
+        let answer = try await shop.post(path, body)
+        #expect(answer.status == 202, "\(answer.json)")
+        return try #require(answer.json.text("id").flatMap { PushID($0) })
+    }
+
+    private static func next(_ signal: Signal<ReceivedMessage>) async throws -> PushJob {
+        try PushJob(decoding: try await signal.next().body)
+    }
+
+    private static func home(_ job: PushJob) throws -> Int64? {
+        try JSONValue.parse(job.payload)["aps"]?["content-state"]?["home"]?.integerValue
+    }
+
+    @Test("A broadcast is one delivery to the channel, with an outcome and a receipt of its own", arguments: ["none", "latest"])
+    func oneBroadcast(storage: String) async throws {
+        try await Self.run(storage: storage) { running, shop, channel, signal in
+            let id = try await Self.send(Self.state(1), by: shop)
+            let job = try await Self.next(signal)
+            #expect(job.isBroadcast && job.topic == "com.example.shop" && job.notification == id && job.priority == 5)
+            #expect(job.deliveries.map(\.token) == [channel.asToken] && job.deliveries.map(\.environment) == [.production])
+            let hours = Double((job.apnsExpiration ?? -1) - UnixClock.now() / 1000) / 3600
+            #expect(storage == "none" ? job.apnsExpiration == 0 : (7.9...8).contains(hours))
+            try await running.report(.accepted, of: job, status: 200)
+            let read = try await running.completed(id, shop).json
+            #expect(read["to"]?.text("kind") == "channel" && read["to"]?.text("channel") == "game")
+            #expect(read["counts"]?.number("accepted") == 1 && read["counts"]?.number("total") == 1)
+            let delivery = try #require(read["deliveries"]?[0])
+            #expect(delivery.text("installation") == "\(PushID.lowest)" && delivery.text("state") == "accepted")
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NOT NULL") == 0)
+            let why = try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada").json
+            #expect(why.text("conclusion") == "not_addressed")
+        }
+    }
+
+    @Test("Of broadcasts that come while one is under way the newest goes, and the others are superseded") func coalescing() async throws {
+        try await Self.run { running, shop, _, signal in
+            try await Self.send(Self.state(1), by: shop)
+            let first = try await Self.next(signal)
+            let between = try await Self.send(Self.state(2), by: shop)
+            let newest = try await Self.send(Self.state(3), by: shop)
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(between)").json.text("cancel_reason") == "superseded")
+            try await running.report(.accepted, of: first, status: 200)
+            let second = try await Self.next(signal)
+            #expect(second.notification == newest)
+            #expect(try Self.home(second) == 3)
+            // The first took its turn when its page was committed.
+            let gap = try await running.count(
+                """
+                SELECT (extract(epoch FROM max(j.due_at) - min(j.due_at)) * 1000)::bigint AS count FROM jobs j
+                """)
+            #expect(gap >= ChannelLine.window - 50, "\(gap) ms apart")
+        }
+    }
+
+    @Test("An attempt that failed has a receipt, and a newer broadcast takes its place") func retry() async throws {
+        try await Self.run { running, shop, _, signal in
+            let old = try await Self.send(Self.state(1), by: shop)
+            let first = try await Self.next(signal)
+            try await running.report(
+                .throttled, of: first, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
+            _ = try await eventually { () -> Bool? in
+                try await running.count("SELECT count(*) FROM channels WHERE is_retrying") == 1 ? true : nil
+            }
+            let tried = try await shop.get("/v1/apps/shop/notifications/\(old)").json["deliveries"]?[0]?["last_attempt"]
+            #expect(tried?.number("status") == 429)
+            let new = try await Self.send(Self.state(2), by: shop)
+            let second = try await Self.next(signal)
+            #expect(second.notification == new)
+            try await running.report(.cancelled, of: first, attempt: 2)
+            try await running.report(.accepted, of: second, status: 200)
+            _ = try await running.completed(new, shop)
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(old)").json.text("state") == "cancelled")
+        }
+    }
+
+    @Test("If Apple does not have the channel any more, it is lost, and takes no broadcast") func lostChannel() async throws {
+        try await Self.run { running, shop, _, signal in
+            let key = ["idempotency-key": "one"]
+            let sent = try await shop.post(Self.path, Self.state(1), headers: key)
+            let job = try await Self.next(signal)
+            try await running.report(.rejected, of: job, status: 400, reason: "ChannelNotRegistered")
+            _ = try await running.completed(job.notification, shop)
+            _ = try await eventually { () -> Bool? in
+                try await shop.get("/v1/apps/shop/channels/game").json.text("state") == "lost" ? true : nil
+            }
+            #expect(try await shop.post(Self.path, Self.state(2)).code == "channel_not_open")
+            #expect(try await shop.post(Self.path, Self.state(1), headers: key).bytes == sent.bytes, "a repeat has the first answer")
+            #expect(try await shop.post("/v1/apps/shop/channels/other/broadcasts", Self.state(2)).status == 404)
+        }
+    }
+
+    /// The relay finds the channel anew: the process that made the job has died.
+    @Test("A job that is left over goes to the channel, or ends if the channel is not open any more", arguments: [true, false])
+    func leftOver(isOpen: Bool) async throws {
+        try await Self.run(storage: "latest") { running, shop, channel, signal in
+            let id = try await Self.send(Self.state(1), by: shop)
+            let first = try await Self.next(signal)
+            _ = try await eventually { () -> Bool? in
+                try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NOT NULL") == 1 ? true : nil
+            }
+            if !isOpen { try await running.execute("UPDATE channels SET state = 'lost'") }
+            try await running.execute("UPDATE jobs SET published_at = NULL, free_from = now()")
+            if isOpen {
+                let again = try await Self.next(signal)
+                #expect(again.isBroadcast && again.deliveries == first.deliveries && again.topic == first.topic)
+                #expect((again.apnsExpiration ?? 0) - (first.apnsExpiration ?? 0) <= 60)
+            } else {
+                let read = try await running.completed(id, shop).json
+                #expect(read["reasons"]?[0]?.text("reason") == "channel_closed")
+            }
+        }
+    }
+
+    @Test("With the fallback, activities of the channel that have update tokens are updated one by one") func fallback() async throws {
+        try await Self.run { running, shop, channel, signal in
+            for number in 1...4 {
+                try await shop.register(installation(number), user: "user\(number)", token: token(number))
+                let follows = number < 4 ? #","channel":"game""# : ""
+                let reported = try await shop.put(
+                    "/v1/apps/shop/installations/\(installation(number))/activities/watch-\(number)",
+                    #"{"token":"\#(token(100 + number))"\#(follows)}"#)
+                #expect(reported.status == 200, "\(reported.json)")
+            }
+            #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == 3)
+            // Another user is signed in there now: the activity is over on that device.
+            try await shop.register(installation(3), user: "eve", token: token(3))
+            try await running.jobs(.soon) { soon in
+                let id = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+                let jobs = [try await Self.next(soon), try await Self.next(soon)]
+                #expect(jobs.map(\.isBroadcast) == [true, false] && jobs.allSatisfy { $0.notification == id })
+                #expect(jobs[0].deliveries.map(\.token) == [channel.asToken])
+                #expect(Set(jobs[1].deliveries.map(\.token.hex)) == [token(101), token(102)])
+                #expect(jobs[1].topic == "com.example.shop.push-type.liveactivity")
+                #expect(jobs[0].apnsExpiration == 0 && (jobs[1].apnsExpiration ?? 0) > 0)
+                for job in jobs { try await running.report(.accepted, of: job, status: 200) }
+                let read = try await running.completed(id, shop).json
+                #expect(read["counts"]?.number("accepted") == 3 && read["to"]?.text("kind") == "channel_and_activities")
+                let why = try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=user1").json
+                #expect(why.text("conclusion") == "sent", "\(why)")
+                #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NOT NULL") == 0)
+            }
+            let unknown = try await shop.put(
+                "/v1/apps/shop/installations/\(installation(1))/activities/watch-1", #"{"token":"\#(token(101))","channel":"other"}"#)
+            #expect(unknown.problems == ["/channel unknown_channel"])
+        }
+    }
+
+    @Test("A body that a channel cannot take is refused with the place of the fault") func badInput() async throws {
+        try await Self.run { running, shop, _, _ in
+            let large = String(repeating: "x", count: 4500)
+            for (body, problems) in [
+                (#"{"content":{"alert":"Goal"}}"#, ["/content/event unsupported_value"]),
+                (#"{"payload":{"aps":{"event":"start","timestamp":1,"content-state":{}}},"push_type":"liveactivity"}"#, nil),
+                (Self.state(1, more: #","to":{"user":"ada"}"#), ["/to unknown_field"]),
+                (Self.state(1, more: #","collapse_id":"a","not_before":"2099-01-01T00:00:00Z""#), nil),
+                (Self.state(1, more: #","apns_expiration":4102444800"#), nil),
+                (Self.state(1, more: #","priority":1"#), ["/priority unsupported_value"]),
+                (Self.state(1, more: #","fallback":"devices""#), nil),
+                (#"{"content":{"event":"update","content_state":{"a":"\#(large)"}},"fallback":"activities"}"#, ["/content too_large"]),
+            ] as [(String, [String]?)] {
+                let refused = try await shop.post(Self.path, body)
+                #expect(refused.status == 400, "\(body)")
+                if let problems { #expect(refused.problems == problems) }
+            }
+            #expect(try await shop.post(Self.path, #"{"content":{"event":"update","content_state":{"a":"\#(large)"}}}"#).status == 202)
+            let asToken = try await shop.put(
+                "/v1/apps/shop/installations/\(installation(1))",
+                #"{"user":"ada","tokens":[{"token":"\#(token(1))","purpose":"channel:game"}]}"#)
+            #expect(asToken.status == 400)
+        }
+    }
+}
