@@ -202,11 +202,21 @@ def logout(world):
     world.shop.call("POST", f"/v1/apps/shop/installations/{installation}/logout", {})
 
 
+def channel(world):
+    world.shop.call("PUT", "/v1/apps/shop/channels/match-17", {"environment": "production", "storage": "latest"})
+
+
+def live_activity(world):
+    path = f"/v1/apps/shop/installations/{world.device('rider')}/activities/ride-4711"
+    world.shop.call("PUT", path, {"token": uuid.uuid4().hex})
+    world.shop.call("DELETE", path)
+
+
 def cause_everything(world):
     for user in ("ada", "grace"):
         world.device(user)
         world.device(user, "sandbox")
     traffic(world)
     for cause in (answers_of_apns, no_credential, wrong_environment, dead_letters, webhooks, hold, too_many_requests, overload, logout,
-                  stale_installation, goaway, wrong_clock):
+                  channel, live_activity, stale_installation, goaway, wrong_clock):
         cause(world)

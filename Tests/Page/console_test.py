@@ -9,13 +9,16 @@ import json
 import pathlib
 import sys
 import time
+import urllib.parse
 
 from chromium import Chromium, Failure
 from legibility import CONTRASTS
-from platform_world import HOSTILE, PlatformWorld
+from platform_world import HOSTILE, PlatformWorld, Refused
 
 DESKTOP, PHONE = (1280, 860), (390, 844)
 EVE = "eve " + HOSTILE
+RIDE, MATCH = "ride/4711 " + HOSTILE, "match/17 " + HOSTILE
+AHEAD = "2099-01-01T00:00:00Z"
 
 console, push, simulator, key_file, work, pictures = sys.argv[1:]
 world, page = None, None
@@ -66,6 +69,46 @@ def populate():
     hook = lambda name: world.service.call("GET", f"/v1/apps/shop/webhooks/{made[name + ' hook']}")
     world.until(lambda: not hook("gone")["enabled"] and "last_failure" in hook("failing"), "the webhooks have had no message")
     made["user"] = "/apps/shop/users/" + page.evaluate(f"encodeURIComponent({json.dumps(EVE)})")
+    populate_channels()
+    populate_live_activities()
+
+
+def populate_channels():
+    """Channels in every state that lasts."""
+    world.channel("match lost")
+    broadcast = lambda enabled: world.simulator.call("PUT", "/v1/apps/com.example.shop/broadcast", {"enabled": enabled})
+    broadcast(False)
+    try:
+        world.channel("match refused")
+        raise Failure("Apple refuses the channel, and the platform does not")
+    except Refused as refused:
+        expect(refused.status == 409, f"a refused channel is answered {refused}")
+    broadcast(True)
+    made["match"], made["match 18"] = world.channel(MATCH), world.channel("match 18")
+    made["foreign"] = world.channel("of the kiosk", app="kiosk")
+    states = lambda: {each["state"] for each in world.service.call("GET", "/v1/apps/shop/channels")["channels"]}
+    world.until(lambda: states() == {"open", "failed", "lost", "foreign"}, "the platform does not compare its channels with Apple's")
+
+
+def populate_live_activities():
+    liv, lou = world.phone("liv"), world.phone("lou")
+    made["liv"], made["liv token"] = liv
+    guest = world.phone(None)
+    for activity, to, phone in (
+            (RIDE, {"user": "liv"}, liv), ("ride-2", {"user": "liv"}, liv), ("ride-3", {"installation": guest[0]}, guest)):
+        world.start(to, activity)
+        world.report_activity(phone, activity)
+    # The backend's clock is wrong.
+    made["newest"] = world.update(RIDE, timestamp=AHEAD)
+    world.settled(made["newest"], world.update("ride-2", stale_date="2026-01-01T00:00:00Z"))
+    # The app never reports its token, so its newest state waits.
+    world.start({"user": "lou"}, "ride-4")
+    made["waits"] = world.update("ride-4")
+    world.start({"user": "lou"}, "watch-17", input_push_channel=made["match"])
+
+
+def quoted(text):
+    return urllib.parse.quote(text, safe="")
 
 
 def places():
@@ -73,6 +116,8 @@ def places():
     shop = "/apps/shop"
     return [
         "/", shop, shop + "/notifications", f"{shop}/notifications/{made['to gus']}", f"{shop}/notifications/{made['to ada']}/why?user=ada",
+        shop + "/activities", f"{shop}/activities/{quoted(RIDE)}", shop + "/activities/ride-4", shop + "/channels",
+        f"{shop}/channels/{quoted(MATCH)}",
         shop + "/installations", f"{shop}/installations/{made['gone']}", made["user"], shop + "/holds", "/apps/cafe/quarantine",
         shop + "/webhooks", f"{shop}/webhooks/{made['failing hook']}", "/holds", "/dead-letters", f"/dead-letters/{made['last letter']}",
     ]
@@ -184,7 +229,7 @@ def signing_in():
 
 
 def apps():
-    page.wait("document.querySelectorAll('.card').length === 2 && document.querySelector('.card .chart rect')",
+    page.wait("document.querySelectorAll('.card').length === 3 && document.querySelector('.card .chart rect')",
               "the apps are not listed with a chart")
     go("/apps/shop")
     expect(page.evaluate("document.title") == "shop · Push console", "the title does not follow")
@@ -241,6 +286,80 @@ def notifications():
         "Cancelled. 0 deliveries were still stoppable. More would have followed.")
     page.wait(f"!{button('Cancel the notification…')}", "a cancelled notification can be cancelled")
     expect(world.status(made["later"])["state"] == "cancelled", "it is not cancelled")
+
+
+def row(words):
+    """The row of a table that begins with these words, as the texts of its cells by their headings."""
+    found = f"[...document.querySelectorAll('tbody tr')].find(each => each.cells[0].textContent === {json.dumps(words)})"
+    page.wait(found, f"{words} is not listed")
+    return page.evaluate(f"Object.fromEntries([...{found}.cells].map(each => [each.dataset.heading, each.textContent]))")
+
+
+def live_activities():
+    go("/apps/shop/activities")
+    states = {name: row(name)["State"] for name in (RIDE, "ride-2", "ride-3", "ride-4")}
+    expect(states == {RIDE: "active", "ride-2": "stale", "ride-3": "active", "ride-4": "starting"}, f"the states are {states}")
+    expect(row(RIDE)["Owner"] == "liv" and row("ride-3")["Owner"].startswith("no user, "), "an owner is missing")
+    expect(row("ride-4")["Newest state"] == made["waits"] and row("ride-4")["Waits"] == "waits", "a state that waits is not shown")
+    expect(row(RIDE)["Waits"] == "–", "a state that was sent waits")
+    picture("live-activities-light")
+    enter("User", "lou")
+    choose("State", "starting")
+    page.click(button("Show"))
+    page.wait("location.hash.includes('user=lou') && document.querySelectorAll('tbody tr').length === 1", "the filters do not filter")
+    go("/apps/shop/activities")
+    enter("Id", "ride-4")
+    page.press("Enter")
+    page.wait("document.title.startsWith('Live Activity ride-4') && view.innerText.includes('for an update token')",
+              "the page does not say what a state waits for")
+    go(f"/apps/shop/installations/{made['liv']}")
+    page.click("[...document.querySelectorAll('td a')].find(each => each.textContent === 'ride-2')")
+    page.wait("document.title.startsWith('Live Activity ride-2')", "a token does not lead to its Live Activity")
+    go(f"/apps/shop/activities/{quoted(RIDE)}")
+    page.wait(f"[...document.querySelectorAll('#view a')].some(each => each.textContent === '{made['newest']}')",
+              "the newest state is no link")
+    picture("live-activity-light")
+    act("End…", [RIDE, "shop", "liv", "four hours"], "Accepted as notification ")
+    end = page.text("#said").split()[-1].rstrip(".")
+    world.settled(end)
+    expect(world.on_screen(made["liv token"], RIDE)["state"] == "ended", "the device does not show the end")
+    page.wait(f"view.innerText.includes('{end}') && !{button('End…')} && !{button('Remove from the lock screen…')}",
+              "a Live Activity that has ended can be ended")
+    go(f"/apps/shop/notifications/{world.update(RIDE)}")
+    page.wait(f"view.innerText.includes('no targets') && view.innerText.includes({json.dumps(RIDE)})",
+              "a notification does not name the Live Activity that is over")
+    go("/apps/shop/activities/ride-2")
+    act("Remove from the lock screen…", ["ride-2", "shop", "liv", "at once"], "Accepted as notification ")
+    world.settled(page.text("#said").split()[-1].rstrip("."))
+    expect(world.on_screen(made["liv token"], "ride-2")["state"] == "dismissed", "it stays on the lock screen")
+    page.wait("view.innerText.includes('dismissed')", "the page does not show that it is off the lock screen")
+
+
+def channels():
+    go("/apps/shop/channels")
+    names = {MATCH: "open", "match 18": "open", "match lost": "lost", "match refused": "failed", "no name": "foreign"}
+    states = {name: row(name)["State"] for name in names}
+    expect(states == names, f"the states are {states}")
+    expect(row("match refused")["Reason"] != "–", "Apple's reason is not shown")
+    expect(row("no name")["Apple's id"] == made["foreign"], "a foreign channel has no id")
+    picture("channels-light")
+    choose("State", "foreign")
+    choose("Environment", "production")
+    page.click(button("Show"))
+    page.wait("location.hash.includes('environment=production') && document.querySelectorAll('tbody tr').length === 1",
+              "the filters do not filter")
+    act("Delete…", ["the channel " + made["foreign"], "shop", "production", "cannot be undone"], "Deleted.", "tbody tr:first-child")
+    page.wait("view.innerText.includes('No channel matches.')", "a deleted channel stays")
+    expect(made["foreign"] not in world.channels_at_apple(), "Apple has the foreign channel still")
+    go("/apps/shop/channels/match%20lost")
+    page.wait("view.innerText.includes('Apple does not have it any more')", "the page does not say what became of the channel")
+    go("/apps/shop/channels/match%2018")
+    world.start({"user": "lou"}, "watch-18", input_push_channel=made["match 18"])
+    page.wait("[...document.querySelectorAll('dd')].some(each => each.textContent === '1')", "the page does not count who follows")
+    picture("channel-light")
+    act("Delete…", ["match 18", "1 Live Activity follows it", "cannot be undone"], "Deleted.")
+    page.wait("view.innerText.includes('no channel of this name')", "a deleted channel stays")
+    expect(world.channels_at_apple() == {made["match"]}, "Apple has other channels than the platform")
 
 
 def installations():
@@ -408,8 +527,8 @@ def refreshing():
 
 
 def keyboard():
-    for place in (f"/apps/shop/notifications/{made['held']}", "/apps/shop/holds"):
-        go(place)
+    for place in (f"/notifications/{made['held']}", "/activities/ride-4", "/channels", f"/channels/{quoted(MATCH)}", "/holds"):
+        go("/apps/shop" + place)
         page.evaluate("document.activeElement.blur(); document.querySelector('#skip').focus()")
         page.wait("document.activeElement.getBoundingClientRect().top >= 0", "the skip link stays out of sight")
         page.press("Enter")
@@ -483,7 +602,8 @@ def readers():
     go("/apps/shop/webhooks")
     expect("needs the scope admin" in page.text("#view"), "the page does not say which scope is missing")
     menu = page.evaluate("[...document.querySelectorAll('#sections a')].map(each => each.textContent)")
-    expect(menu == ["Activity", "Notifications", "Installations", "Holds", "Quarantine"], f"a key that may only read is offered {menu}")
+    expect(menu == ["Activity", "Notifications", "Live Activities", "Channels", "Installations", "Holds", "Quarantine"],
+           f"a key that may only read is offered {menu}")
     page.evaluate("location.hash = '#/apps/cafe'")
     page.wait("document.querySelector('#trouble').innerText.startsWith('Not found')", "a key of one app sees another app")
     sign_in(world.everywhere)
@@ -535,8 +655,8 @@ def main():
         "event => window.violations.push(event.effectiveDirective + ' ' + event.blockedURI))")
     world = PlatformWorld(push, simulator, key_file)
     try:
-        for check in (populate, signing_in, apps, notifications, installations, holds, dead_letters, webhooks, quarantine, routes, hostile,
-                      refreshing, keyboard, sights, unreachable, readers, fenced):
+        for check in (populate, signing_in, apps, notifications, live_activities, channels, installations, holds, dead_letters, webhooks,
+                      quarantine, routes, hostile, refreshing, keyboard, sights, unreachable, readers, fenced):
             run(check)
     finally:
         page.close()

@@ -54,9 +54,10 @@ class PlatformWorld:
     def __init__(self, push, simulator, key_file):
         admin = Server(push, pathlib.Path(key_file).read_text().strip())
         self.admin, self.push, self.simulator, self.tokens = admin, push, Server(simulator), 0
-        for slug in ("shop", "cafe"):
+        # The kiosk is the same app at Apple as the shop: each finds the other's channels in Apple's list.
+        for slug, bundle in (("shop", "shop"), ("cafe", "cafe"), ("kiosk", "shop")):
             admin.call("POST", "/v1/admin/apps", {
-                "slug": slug, "bundle_id": f"com.example.{slug}", "device_policy": "multi", "environments": ["production"]})
+                "slug": slug, "bundle_id": f"com.example.{bundle}", "device_policy": "multi", "environments": ["production"]})
         self.operator = self.key("operator of the night", ["devices", "send", "read", "admin"])
         self.viewer = self.key("viewer " + HOSTILE, ["read"], "shop")
         self.everywhere = self.key("reader of every app", ["read"])
@@ -83,9 +84,48 @@ class PlatformWorld:
             self.simulator.call("PUT", f"/v1/devices/{token}", {"environment": "production", "state": state})
         return id, token
 
-    def register(self, id, token, user, app="shop"):
+    def register(self, id, token, user, app="shop", more=()):
         self.service.call("PUT", f"/v1/apps/{app}/installations/{id}", {
-            "user": user, "tokens": [{"token": token, "environment": "production"}], "device_model": "iPhone17,1", "tags": ["beta"]})
+            "user": user, "tokens": [{"token": token, "environment": "production"}, *more], "device_model": "iPhone17,1", "tags": ["beta"]})
+
+    def phone(self, user):
+        """An installation whose device can start Live Activities."""
+        id, token = self.device(user)
+        start_token = f"57{self.tokens:02x}" * 20
+        self.simulator.call("PUT", f"/v1/devices/{token}", {
+            "environment": "production", "state": "installed", "start_tokens": [{"attributes_type": "Ride", "token": start_token}]})
+        self.register(id, token, user, more=[{"token": start_token, "purpose": "activity_start:Ride"}])
+        return id, token
+
+    def start(self, to, activity, **content):
+        self.service.call("POST", "/v1/apps/shop/notifications", {"to": to, "activity": activity, "content": {
+            "event": "start", "attributes_type": "Ride", "attributes": {"id": activity}, "content_state": {"eta": 12},
+            "alert": "On the way", **content}})
+
+    def update(self, activity, **content):
+        return self.service.call("POST", "/v1/apps/shop/notifications", {
+            "to": {"activity": activity}, "content": {"event": "update", "content_state": {"eta": 9}, **content}})["id"]
+
+    def on_screen(self, token, activity):
+        """The Live Activity as the device has it; None: not yet."""
+        found = self.simulator.call("GET", f"/v1/devices/{token}/activities")["activities"]
+        return next((each for each in found if each["id"] == activity), None)
+
+    def report_activity(self, phone, activity):
+        id, token = phone
+        self.until(lambda: self.on_screen(token, activity), f"{activity} does not start on the device")
+        self.service.call("PUT", f"/v1/apps/shop/installations/{id}/activities/{urllib.parse.quote(activity, safe='')}", {
+            "token": self.on_screen(token, activity)["update_token"]})
+
+    def channel(self, name, app="shop"):
+        """A channel that is open, by Apple's id."""
+        opened = self.service.call("PUT", f"/v1/apps/{app}/channels/{urllib.parse.quote(name, safe='')}", {
+            "environment": "production", "storage": "latest"})
+        assert opened["state"] == "open", opened
+        return opened["channel_id"]
+
+    def channels_at_apple(self):
+        return {each["channel_id"] for each in self.simulator.call("GET", "/v1/channels")["channels"]}
 
     def send(self, to, app="shop", **fields):
         return self.service.call("POST", f"/v1/apps/{app}/notifications", {

@@ -43,9 +43,9 @@ finish_rabbitmq
 # The simulator refuses unknown tokens, a delivery gets one try, a webhook two, and webhooks may lead to this machine.
 simulator_options=(UNKNOWN_DEVICES=reject)
 start_simulator
-# The test has a second app. The key of the demonstration may send for both.
-sed -i 's/"apps":\["shop"\]/"apps":["shop","cafe"]/' "$work/credentials/credentials.json"
-export WEBHOOK_INSECURE=true WEBHOOK_RETRY_SECONDS=0
+# The test has more apps. The key of the demonstration may send for all of them.
+sed -i 's/"apps":\["shop"\]/"apps":["shop","cafe","kiosk"]/' "$work/credentials/credentials.json"
+export WEBHOOK_INSECURE=true WEBHOOK_RETRY_SECONDS=0 CHANNELS_LIST_INTERVAL_SECONDS=1
 start_token_service
 dispatcher_options=(MAXIMUM_ATTEMPTS=1)
 start_dispatcher 1

@@ -120,7 +120,7 @@ OVERVIEW = Dashboard(
             alert_panel("Stale installations removed", "Installations that the housekeeping deregistered within three hours.", "none",
                         "PushStaleInstallationsRemoved", "installations", width=6),
         ]),
-        ("Broadcast channels", [
+        ("Live Activities and channels", [
             Panel("Channels", "Broadcast channels of all apps by state.", "none",
                   [("max by (state) (sum by (instance, state) (push_token_service_channels))", "{{state}}")], is_stacked=True,
                   width=6),
@@ -130,6 +130,18 @@ OVERVIEW = Dashboard(
                         "{{environment}}", width=6),
             alert_panel("Largest share of Apple's limit", "The largest share of Apple's 10,000 channels that one app has.", "percentunit",
                         "PushChannelsNearLimit", "share", width=6),
+            Panel("Commands for channels", "Requests of the token services to create, read and delete channels, by what became of them.",
+                  "ops", [(rate("push_dispatcher_channel_commands_total", "operation, result"), "{{operation}}: {{result}}")],
+                  ("PushChannelsPending",), width=6, has_threshold=False),
+            Panel("Pools for broadcasts and channels", "Number of pools by API and state. A dispatcher makes one when it first needs it.",
+                  "none", [('sum by (api, state) (push_dispatcher_apns_pool_state{api!="device"})', "{{api}}: {{state}}")],
+                  ("PushCredentialRefused", "PushAPNsUnavailable"), width=6, has_threshold=False),
+            Panel("Answers to broadcasts and channels", "Answers of APNs by API, status and reason.", "reqps",
+                  [(rate("push_dispatcher_apns_answers_total", "api, answer", '{api!="device"}'), "{{api}}: {{answer}}")], width=6),
+            Panel("Reports of Live Activities", "Requests in which apps report an update token (PUT), or that a Live Activity is over "
+                  "(DELETE).", "reqps",
+                  [(rate("push_token_service_http_requests_total", "method, status", '{route=~".+/installations/.+/activities/.+"}'),
+                    "{{method}} {{status}}")], width=6),
         ]),
         ("Processes", [
             Panel("Memory", "Resident memory of each process.", "bytes",

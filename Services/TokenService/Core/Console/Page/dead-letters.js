@@ -3,6 +3,7 @@
 import { administration, untilDone } from "./ask.js";
 import { code, element, facts, section } from "./dom.js";
 import { choice, form, labelled, text } from "./forms.js";
+import { notificationLink } from "./notifications.js";
 import { go, hash, path } from "./paths.js";
 import { table } from "./table.js";
 import { moment, number, plural } from "./words.js";
@@ -65,8 +66,7 @@ export const deadLetter = {
       ["Id", code(letter.id)], ["Reason", code(letter.reason)], ["Detail", letter.detail],
       ["Came from", letter.source && code(letter.source)], ["Given up", moment(letter.at)],
       ["App", letter.app && element("a", { href: hash(path`/apps/${letter.app}`) }, letter.app)], ["Lane", letter.lane],
-      ["Notification", letter.notification && element(
-        "a", { href: hash(path`/apps/${letter.app}/notifications/${letter.notification}`) }, code(letter.notification))],
+      ["Notification", letter.notification && notificationLink(letter.app, letter.notification)],
       ["Push type", letter.push_type], ["Deliveries", letter.deliveries], ["Attempts", letter.attempts],
       ["Expires", moment(letter.expires_at)],
       ["Bytes", number(letter.bytes)],

@@ -3,6 +3,7 @@
 import { action, lacking, pendingFence } from "./ask.js";
 import { badge, code, element, facts, section } from "./dom.js";
 import { link, userLink } from "./installations.js";
+import { activityLink } from "./live-activities.js";
 import { path } from "./paths.js";
 import { pages, table } from "./table.js";
 import { moment } from "./words.js";
@@ -30,8 +31,9 @@ export const installation = {
       "Tokens, the active ones first",
       [
         ["Token", each => code(each.hint)], ["State", each => badge(each.state, each.state === "active" ? "good" : "poor")],
-        ["Environment", each => each.environment], ["Purpose", each => each.purpose], ["Registered", each => moment(each.registered_at)],
-        ["Retired", each => moment(each.retired_at)], ["Because", each => each.retired_reason],
+        ["Environment", each => each.environment], ["Purpose", each => purpose(app, each)],
+        ["Registered", each => moment(each.registered_at)], ["Retired", each => moment(each.retired_at)],
+        ["Because", each => each.retired_reason],
       ], record.tokens, { empty: "It has no token." })),
     section(
       "History", table(
@@ -43,6 +45,12 @@ export const installation = {
         ], history.entries, { empty: "Nothing is recorded." }),
       pages(path`/apps/${app}/installations/${id}`, query, history.next_cursor)),
   ].filter(Boolean),
+};
+
+// The purpose of an update token names its Live Activity.
+const purpose = (app, { purpose: words }) => {
+  const [, id] = words.split(/^activity:/);
+  return id === undefined ? words : ["activity ", activityLink(app, id)];
 };
 
 const logOut = (app, { id, user }) => action("devices", "Log out", {

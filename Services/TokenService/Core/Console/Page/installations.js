@@ -6,6 +6,7 @@ import { badge, byId, code, element, note, section } from "./dom.js";
 import { problemLines } from "./follow.js";
 import { anyOf, choice, form, labelled, text } from "./forms.js";
 import { go, hash, path } from "./paths.js";
+import { may } from "./session.js";
 import { pages, table } from "./table.js";
 import { moment, plural } from "./words.js";
 
@@ -96,6 +97,7 @@ export const user = {
     element(
       "div", { class: "actions" },
       element("a", { href: hash(path`/apps/${app}/notifications`, { user: name }) }, "Notifications of this user"),
+      may("read") && element("a", { href: hash(path`/apps/${app}/activities`, { user: name }) }, "Live Activities of this user"),
       rows.length > 0 && logOutEverywhere(app, name), rows.length > 0 && lacking("devices", "To log the user out")),
     rows.length === 0 && note("The user is signed in nowhere."),
     installationTable(app, "Where the user is signed in", rows),

@@ -10,6 +10,7 @@ const states = ["accepted", "scheduled", "expanding", "sending", "completed", "c
 const kinds = { completed: "good", cancelled: "plain", expired: "poor", no_targets: "poor" };
 
 export const stateBadge = state => badge(state, kinds[state] ?? "busy");
+export const notificationLink = (app, id) => element("a", { href: hash(path`/apps/${app}/notifications/${id}`) }, code(id));
 
 export const notifications = {
   section: "Notifications",
@@ -31,7 +32,7 @@ export const notifications = {
       table(
         "Notifications of " + app + ", the newest first",
         [
-          ["Id", each => element("a", { href: hash(path`/apps/${app}/notifications/${each.id}`) }, code(each.id)), "wide"],
+          ["Id", each => notificationLink(app, each.id), "wide"],
           ["Accepted", each => moment(each.accepted_at)],
           ["To", each => audience(each.to)],
           ["State", each => stateBadge(each.state)],

@@ -1,11 +1,15 @@
 // The places of this page. They are behind the hash, so that back, forward and bookmarks work.
 
 import { activity } from "./activity.js";
+import { channel } from "./channel.js";
+import { channels } from "./channels.js";
 import { deadLetter, deadLetters } from "./dead-letters.js";
 import { everyHold, holds } from "./holds.js";
 import { home } from "./home.js";
 import { installation } from "./installation.js";
 import { installations, user } from "./installations.js";
+import { liveActivities } from "./live-activities.js";
+import { liveActivity } from "./live-activity.js";
 import { notification } from "./notification.js";
 import { notifications } from "./notifications.js";
 import { quarantine } from "./quarantine.js";
@@ -19,6 +23,10 @@ const routes = [
   ["/apps/:app/notifications", notifications],
   ["/apps/:app/notifications/:id", notification],
   ["/apps/:app/notifications/:id/why", why],
+  ["/apps/:app/activities", liveActivities],
+  ["/apps/:app/activities/:id", liveActivity],
+  ["/apps/:app/channels", channels],
+  ["/apps/:app/channels/:name", channel],
   ["/apps/:app/installations", installations],
   ["/apps/:app/installations/:id", installation],
   ["/apps/:app/users/:user", user],

@@ -35,4 +35,5 @@ export const audience = to => ({
   tokens: () => plural(to.count, "token"),
   tags: () => code(to.tags),
   all: () => "every installation",
+  activity: () => code(to.activity),
 }[to.kind]?.() ?? to.kind);
