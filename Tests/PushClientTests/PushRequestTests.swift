@@ -20,12 +20,12 @@ import Testing
     }
 
     @Test func anActivityHasAPathOfItsOwn() throws {
-        let token = ActivityToken(Data([0xab, 1]), environment: .sandbox, attributesType: "Ride", frequentUpdates: true)
+        let token = ActivityToken(Data([0xab, 1]), environment: .sandbox, attributesType: "Ride", frequentUpdates: true, channel: "game")
         let report = try PushRequest(
             .reportActivity("ride 1/2", token, .exactly("ada")), app: "shop", installation: UUID(), credential: nil)
         #expect(report.method == "PUT" && report.path.hasSuffix("/activities/ride%201%2F2"))
         let expected = #"""
-            {"attributes_type":"Ride","environment":"sandbox","expected_user":"ada","frequent_updates":true,"token":"ab01"}
+            {"attributes_type":"Ride","channel":"game","environment":"sandbox","expected_user":"ada","frequent_updates":true,"token":"ab01"}
             """#
         #expect(text(report) == expected)
         let end = try PushRequest(.endActivity("é"), app: "shop", installation: UUID(), credential: nil)

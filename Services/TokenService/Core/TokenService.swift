@@ -164,7 +164,7 @@ package struct TokenService: Sendable {
                 pool: pool,
                 intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache,
-                    traces: traces),
+                    traces: traces, metrics: metrics),
                 cancellation: outbox.cancellation, uploads: StreamLimit(limits.concurrentUploads, reason: .uploads, metrics: metrics),
                 metrics: metrics,
                 logger: logger),

@@ -150,8 +150,12 @@ package struct TokenServiceMetrics: Sendable {
         count(.throttled, by: effect.throttledInstallations)
         count(.braked, by: effect.braked.count)
         count(.corrected, by: effect.corrected)
+        superseded(effect.superseded)
         count(.quarantined, by: effect.quarantined)
     }
+
+    /// Updates of Live Activities and channels.
+    func superseded(_ number: Int) { count(.superseded, by: number) }
 
     func restored(_ number: Int) { count(.restored, by: number) }
     func deadLetters(replayed number: Int) { count(.deadLettersReplayed, by: number) }

@@ -63,6 +63,7 @@ package enum MetricName: String, CaseIterable {
     case retired = "push_token_service_tokens_retired_total"
     case braked = "push_token_service_brake_engaged_total"
     case brakesEngaged = "push_token_service_brakes_engaged"
+    case superseded = "push_token_service_updates_superseded_total"
     case corrected = "push_token_service_environments_corrected_total"
     case quarantined = "push_token_service_tokens_quarantined_total"
     case restored = "push_token_service_tokens_restored_total"

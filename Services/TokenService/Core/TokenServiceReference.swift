@@ -238,6 +238,9 @@ package enum TokenServiceReference {
             MetricName.restored.rawValue, .counter,
             "Tokens that came back out of quarantine."),
         DocumentedMetric(
+            MetricName.superseded.rawValue, .counter,
+            "Updates of Live Activities and broadcasts that a newer state replaced before they were sent."),
+        DocumentedMetric(
             MetricName.corrected.rawValue, .counter,
             "Tokens that APNs took in another environment than they were registered for; many: an app's build names the wrong one."),
         DocumentedMetric(

@@ -17,20 +17,22 @@
         }
 
         /// With the activity's type, and whether the person lets the app update its activities frequently.
-        /// - Parameter id: The app's own id of the activity, by which the server names it; ActivityKit's if nil.
-        public static func forwardUpdateTokens<Attributes: ActivityAttributes>(of activity: Activity<Attributes>, as id: String? = nil)
-            async
-        {
+        /// - Parameters:
+        ///   - id: The app's own id of the activity, by which the server names it; ActivityKit's if nil.
+        ///   - channel: The backend's name of the channel whose states it shows, if the device cannot follow the channel (below iOS 18).
+        public static func forwardUpdateTokens<Attributes: ActivityAttributes>(
+            of activity: Activity<Attributes>, as id: String? = nil, channel: String? = nil
+        ) async {
             for await token in activity.pushTokenUpdates {
                 PushInbox.shared.put(
                     .activityToken(
                         token, activity: id ?? activity.id, type: String(describing: Attributes.self),
-                        frequentUpdates: ActivityAuthorizationInfo().frequentPushesEnabled))
+                        frequentUpdates: ActivityAuthorizationInfo().frequentPushesEnabled, channel: channel))
             }
         }
 
         /// The person, the app or the server ends the activity.
-        /// - Parameter id: As in ``forwardUpdateTokens(of:as:)``.
+        /// - Parameter id: As in ``forwardUpdateTokens(of:as:channel:)``.
         public static func forwardEnd<Attributes: ActivityAttributes>(of activity: Activity<Attributes>, as id: String? = nil) async {
             for await state in activity.activityStateUpdates where state == .ended || state == .dismissed {
                 PushInbox.shared.put(.activityEnded(id ?? activity.id))

@@ -134,9 +134,10 @@ public final class PushClient: Sendable {
         case .tokenFailed(let purpose, let message):
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
-        case .activityToken(let bytes, let activity, let type, let frequentUpdates):
+        case .activityToken(let bytes, let activity, let type, let frequentUpdates, let channel):
             let token = ActivityToken(
-                bytes, environment: configuration.environment, attributesType: type, frequentUpdates: frequentUpdates)
+                bytes, environment: configuration.environment, attributesType: type, frequentUpdates: frequentUpdates,
+                channel: channel)
             handle(.activity(activity, token))
         case .activityEnded(let activity): handle(.activityEnded(activity))
         case .goodMoment: retryNow()

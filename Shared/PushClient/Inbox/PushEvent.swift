@@ -7,8 +7,9 @@ public enum PushEvent: Sendable, Equatable {
     /// The system gave no token, or says that the one it gave is over.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
     /// The update token of a Live Activity, by the app's own id of it, with the name of its attributes type, and whether the person lets
-    /// the app update its activities frequently.
-    case activityToken(Data, activity: String, type: String? = nil, frequentUpdates: Bool? = nil)
+    /// the app update its activities frequently. The channel is the backend's name of the one whose states it shows, if the device cannot
+    /// follow the channel itself (below iOS 18).
+    case activityToken(Data, activity: String, type: String? = nil, frequentUpdates: Bool? = nil, channel: String? = nil)
     /// A Live Activity is over on this device.
     case activityEnded(String)
     /// A notification arrived while the app runs.

@@ -6,11 +6,14 @@ struct ActivityToken: Hashable, Sendable {
     let environment: PushEnvironment
     let attributesType: String?
     let frequentUpdates: Bool?
+    let channel: String?
 
-    init(_ bytes: Data, environment: PushEnvironment, attributesType: String? = nil, frequentUpdates: Bool? = nil) {
+    init(
+        _ bytes: Data, environment: PushEnvironment, attributesType: String? = nil, frequentUpdates: Bool? = nil, channel: String? = nil
+    ) {
         let token = PushToken(bytes, purpose: .alert, environment: environment)
         (hex, self.environment) = (token.hex, environment)
-        (self.attributesType, self.frequentUpdates) = (attributesType, frequentUpdates)
+        (self.attributesType, self.frequentUpdates, self.channel) = (attributesType, frequentUpdates, channel)
     }
 }
 

@@ -112,7 +112,7 @@ private struct SignOutBody: Encodable {
 
 private struct ActivityBody: Encodable {
     enum Key: String, CodingKey {
-        case token, environment
+        case token, environment, channel
         case attributesType = "attributes_type"
         case frequentUpdates = "frequent_updates"
         case expectedUser = "expected_user"
@@ -127,6 +127,7 @@ private struct ActivityBody: Encodable {
         try body.encode(token.environment, forKey: .environment)
         try body.encodeIfPresent(token.attributesType, forKey: .attributesType)
         try body.encodeIfPresent(token.frequentUpdates, forKey: .frequentUpdates)
+        try body.encodeIfPresent(token.channel, forKey: .channel)
         if case .exactly(let user) = expected { try body.encode(user, forKey: .expectedUser) }
     }
 }

@@ -75,6 +75,7 @@ struct BroadcastTests {
             let between = try await Self.send(Self.state(2), by: shop)
             let newest = try await Self.send(Self.state(3), by: shop)
             #expect(try await shop.get("/v1/apps/shop/notifications/\(between)").json.text("cancel_reason") == "superseded")
+            try await running.counted("updates_superseded_total", 1)
             try await running.report(.accepted, of: first, status: 200)
             let second = try await Self.next(signal)
             #expect(second.notification == newest)
@@ -158,6 +159,7 @@ struct BroadcastTests {
                 #expect(reported.status == 200, "\(reported.json)")
             }
             #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == 3)
+            #expect(try await shop.get("/v1/apps/shop/activities/watch-1").json.text("channel") == "game")
             // Another user is signed in there now: the activity is over on that device.
             try await shop.register(installation(3), user: "eve", token: token(3))
             try await running.jobs(.soon) { soon in
@@ -178,6 +180,41 @@ struct BroadcastTests {
             let unknown = try await shop.put(
                 "/v1/apps/shop/installations/\(installation(1))/activities/watch-1", #"{"token":"\#(token(101))","channel":"other"}"#)
             #expect(unknown.problems == ["/channel unknown_channel"])
+        }
+    }
+
+    @Test("The end of a channel's activities ends those that had started before, and a channel is kept while its broadcast is on its way")
+    func end() async throws {
+        try await Self.run { running, shop, _, signal in
+            for number in 1...2 {
+                try await shop.register(installation(number), user: "user\(number)", token: token(number))
+            }
+            func report(_ number: Int) async throws {
+                let reported = try await shop.put(
+                    "/v1/apps/shop/installations/\(installation(number))/activities/watch-\(number)",
+                    #"{"token":"\#(token(100 + number))","channel":"game"}"#)
+                #expect(reported.status == 200)
+            }
+            func state(_ number: Int) async throws -> String? {
+                try await shop.get("/v1/apps/shop/activities/watch-\(number)").json.text("state")
+            }
+            try await report(1)
+            let later = #","stale_date":"2001-01-01T00:00:00Z""#
+            let stale = try await shop.post(Self.path, #"{"content":{"event":"update","content_state":{}\#(later)}}"#)
+            #expect(stale.status == 202)
+            #expect(try await state(1) == "stale")
+            try await running.report(.accepted, of: try await Self.next(signal), status: 200)
+            try await Self.send(Self.state(2, event: "end"), by: shop)
+            let end = try await Self.next(signal)
+            #expect(try await state(1) == "ended")
+            try await report(2)
+            #expect(try await state(2) == "active")
+            #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == 1)
+            try await running.execute("UPDATE activities SET ended_at = now() WHERE id = 'watch-2'")
+            #expect(try await shop.delete("/v1/apps/shop/channels/game").code == "channel_in_use")
+            try await running.report(.accepted, of: end, status: 200)
+            _ = try await running.completed(end.notification, shop)
+            #expect(try await shop.delete("/v1/apps/shop/channels/game").status == 204)
         }
     }
 

@@ -39,7 +39,9 @@ struct ChannelLineTests {
         _ = accept(4, at: 10_300, event: .end)
         expect(superseded == [Self.id(2)])
         _ = channel.line.settled(Self.id(1))
+        expect(channel.endedAt == nil)
         channel.begin(Self.id(4), now: 11_000)
+        expect(channel.endedAt == 11_000)
         expect(accept(5, at: 11_100) == .wait(until: 11_100 + UpdateLine.recheck))
         expect(superseded == [Self.id(2)])
     }

@@ -142,6 +142,8 @@ OVERVIEW = Dashboard(
                   "(DELETE).", "reqps",
                   [(rate("push_token_service_http_requests_total", "method, status", '{route=~".+/installations/.+/activities/.+"}'),
                     "{{method}} {{status}}")], width=6),
+            Panel("Replaced states", "Updates and broadcasts that a newer one replaced before they were sent.", "ops",
+                  [("sum(rate(push_token_service_updates_superseded_total[$__rate_interval]))", "replaced")], width=6),
         ]),
         ("Processes", [
             Panel("Memory", "Resident memory of each process.", "bytes",

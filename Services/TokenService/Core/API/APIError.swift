@@ -103,7 +103,8 @@ extension APIError {
     static func channelInUse(_ followers: Int) -> APIError {
         APIError(
             .conflict, "channel_in_use", "The channel is in use",
-            "\(followers) Live Activities follow it; force=true deletes it all the same. Nothing was changed")
+            "\(followers == 0 ? "a broadcast is on its way" : "\(followers) Live Activities follow it"); "
+                + "force=true deletes it all the same. Nothing was changed")
     }
 
     static var channelDeleting: APIError {

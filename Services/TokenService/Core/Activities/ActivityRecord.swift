@@ -18,6 +18,10 @@ package struct ActivityRecord: Sendable {
     package var state: State
     /// When the system ends it, if nothing ends it before.
     package var endsAt: Int64
+    /// When it leaves the lock screen, if a state said so.
+    package var leavesAt: Int64?
+    /// The name of the broadcast channel whose states it shows.
+    package var channel: String?
 }
 
 /// A list of an app's Live Activities, by id.
@@ -65,7 +69,9 @@ extension ActivityRecord {
     /// - Parameter row: Of `activity_records`.
     fileprivate init(_ row: PostgresRow) throws {
         guard let state = State(rawValue: try row["state"]) else { throw CorruptRow(table: "activities") }
-        self.init(activity: try LiveActivity(row), state: state, endsAt: try row.milliseconds("ends_at"))
+        self.init(
+            activity: try LiveActivity(row), state: state, endsAt: try row.milliseconds("ends_at"),
+            leavesAt: try row.milliseconds("leaves_at"), channel: try row["channel_name"])
     }
 
     static let response = ResponseSchema<ActivityRecord>.object("LiveActivity", fields)
@@ -84,7 +90,10 @@ extension ActivityRecord {
         .nullable("reported_at", .time, "When a device first reported its update token.") { $0.activity.reportedAt },
         .required("ends_at", .time, "When it ended, or when the system ends it.") { $0.endsAt },
         .nullable("stale_at", .time, "Of the newest state.") { $0.activity.staleAt },
-        .nullable("dismissed_at", .time, "When it leaves the lock screen, if that is known.") { $0.activity.dismissedAt },
+        .nullable("dismissed_at", .time, "When it leaves the lock screen, if that is known.") { $0.leavesAt },
+        .nullable("channel", .text(.string(Purpose.maximumNameBytes).example("game-17")), "The broadcast channel whose states it shows.") {
+            $0.channel
+        },
         .nullable("newest", .uuid, "The notification with the newest state.") { $0.activity.line.newest },
         .nullable("newest_timestamp", .integer(.integer(0...Int64.max)), "Of that state, UNIX seconds.") {
             $0.activity.line.newestTimestamp

@@ -24,9 +24,8 @@ extension ActivityStore {
     fileprivate func running(of user: String, type: String, app: App) throws -> [String] {
         try session.execute(
             """
-            SELECT id FROM activities
-            WHERE app_id = \(app.id) AND owner = \(user) AND attributes_type = \(type) AND ended_at IS NULL
-                AND started_at > now() - interval '8 hours'
+            SELECT id FROM activity_records
+            WHERE app_id = \(app.id) AND owner = \(user) AND attributes_type = \(type) AND ends_at > now()
             ORDER BY id LIMIT 10
             """
         ).column("id")

@@ -17,9 +17,9 @@ struct UpdateTurns {
     /// - Parameters:
     ///   - completed: Notifications that have all their outcomes now.
     ///   - retried: Deliveries that are sent again later.
-    /// - Returns: how many updates may go next.
-    mutating func note(completed: [PushID], retried: [OutcomeBatch.Entry]) throws -> Int {
-        guard !targets.isEmpty else { return 0 }
+    /// - Returns: how many updates may go next, and how many a newer one replaced.
+    mutating func note(completed: [PushID], retried: [OutcomeBatch.Entry]) throws -> (released: Int, superseded: Int) {
+        guard !targets.isEmpty else { return (0, 0) }
         var (released, superseded): ([PushID], [PushID]) = ([], [])
         var changed: Set<UpdateTarget.Key> = []
         for notification in completed {
@@ -35,7 +35,7 @@ struct UpdateTurns {
         let rows = changed.sorted().compactMap { targets[$0] }
         let queries = CancellationStore.supersede(superseded) + UpdateTargetStore.release(released) + UpdateTargetStore.save(rows)
         if !queries.isEmpty { _ = try session.pipeline(queries) }
-        return released.count
+        return (released.count, superseded.count)
     }
 
     private mutating func change(

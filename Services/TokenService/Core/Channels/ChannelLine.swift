@@ -11,6 +11,11 @@ package struct ChannelLine: Equatable, Sendable {
     package var line = UpdateLine()
     /// The newest state is an end.
     package var isEnd = false
+    /// When the last end was sent: activities that had started before are over.
+    package var endedAt: Int64?
+    /// Of the newest state.
+    package var staleAt: Int64?
+    package var dismissedAt: Int64?
 
     package struct Key: Hashable, Sendable, Comparable {
         package let app: App.ID
@@ -30,6 +35,8 @@ package struct ChannelLine: Equatable, Sendable {
         if isEnd, line.isWaiting, change.event != .end { return .outdated }
         guard line.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .outdated }
         isEnd = change.event == .end
+        staleAt = change.staleDate.map { $0 * 1000 }
+        dismissedAt = isEnd ? change.dismissalDate.map { max($0 * 1000, now) } : dismissedAt
         let turn = turn(of: notification, now: now)
         return turn == .send ? .wait(until: now) : turn
     }
@@ -38,5 +45,8 @@ package struct ChannelLine: Equatable, Sendable {
         line.turn(of: notification, isReady: true, heedsWindow: true, now: now)
     }
 
-    package mutating func begin(_ notification: PushID, now: Int64) { line.begin(notification, window: Self.window, now: now) }
+    package mutating func begin(_ notification: PushID, now: Int64) {
+        line.begin(notification, window: Self.window, now: now)
+        if isEnd, line.newest == notification { endedAt = now }
+    }
 }

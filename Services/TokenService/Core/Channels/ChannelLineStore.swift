@@ -29,12 +29,13 @@ struct ChannelLineStore {
             """
             UPDATE channels c SET newest = e.newest, newest_timestamp = e.newest_timestamp, is_end = e.is_end, is_waiting = e.is_waiting,
                 sending = CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN e.sending END,
-                is_retrying = e.is_retrying, free_at = e.free_at
+                is_retrying = e.is_retrying, free_at = e.free_at, ended_at = e.ended_at, stale_at = e.stale_at, dismissed_at = e.dismissed_at
             FROM unnest(\(rows.map(\.channel))::bigint[], \(rows.map(\.line.newest))::uuid[],
                     \(rows.map(\.line.newestTimestamp))::bigint[], \(rows.map(\.isEnd))::bool[], \(rows.map(\.line.isWaiting))::bool[],
                     \(rows.map(\.line.sending))::uuid[], \(rows.map(\.line.isRetrying))::bool[],
-                    \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
-                AS e (id, newest, newest_timestamp, is_end, is_waiting, sending, is_retrying, free_at)
+                    \(milliseconds: rows.map(\.line.freeAt))::timestamptz[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
+                    \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[])
+                AS e (id, newest, newest_timestamp, is_end, is_waiting, sending, is_retrying, free_at, ended_at, stale_at, dismissed_at)
             WHERE c.id = e.id
             """
         ]
@@ -46,6 +47,8 @@ extension ChannelLine {
     init(_ row: PostgresRow) throws {
         guard let name: String = try row["name"] else { throw CorruptRow(table: "channels") }
         self.init(
-            key: Key(app: try row["app_id"], name: name), channel: try row["id"], line: try UpdateLine(row), isEnd: try row["is_end"])
+            key: Key(app: try row["app_id"], name: name), channel: try row["id"], line: try UpdateLine(row), isEnd: try row["is_end"],
+            endedAt: try row.milliseconds("ended_at"), staleAt: try row.milliseconds("stale_at"),
+            dismissedAt: try row.milliseconds("dismissed_at"))
     }
 }

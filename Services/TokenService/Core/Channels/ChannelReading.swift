@@ -34,13 +34,18 @@ struct ChannelReading {
 }
 
 extension ChannelStore {
-    /// Live Activities that follow the channel. The system ends each eight hours after its start.
+    /// Live Activities that follow the channel. The system ends each eight hours after its start, and a broadcast may end all of them.
     func followers(of channel: BroadcastChannel) throws -> Int {
         try session.execute(
             """
-            SELECT count(*) AS count FROM activities
-            WHERE channel = \(channel.id) AND ended_at IS NULL AND started_at > now() - interval '8 hours'
+            SELECT count(*) AS count FROM channels c JOIN activities a ON a.channel = c.id
+            WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
             """
         ).only()["count"]
+    }
+
+    /// A broadcast waits for its turn, or for Apple's answer.
+    func isBroadcasting(_ channel: BroadcastChannel) throws -> Bool {
+        try session.execute("SELECT is_waiting OR sending IS NOT NULL AS is_busy FROM channels WHERE id = \(channel.id)").only()["is_busy"]
     }
 }

@@ -59,8 +59,10 @@ package struct ChannelRegistry: Sendable {
             guard let environment, let (store, scope) = try ChannelStore.lock(app.id, environment, in: session),
                 let channel = try store.lock(name)
             else { return nil }
-            let followers = channel.state == .deleting ? 0 : try store.followers(of: channel)
-            guard force || followers == 0 else { throw APIError.channelInUse(followers) }
+            if !force, channel.state != .deleting {
+                let (followers, isBusy) = (try store.followers(of: channel), try store.isBroadcasting(channel))
+                guard followers == 0, !isBusy else { throw APIError.channelInUse(followers) }
+            }
             return (store, scope, channel)
         }
     }

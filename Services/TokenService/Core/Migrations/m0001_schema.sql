@@ -420,6 +420,11 @@ CREATE TABLE channels (
     free_at timestamptz,
     -- The newest broadcast is an end.
     is_end boolean NOT NULL DEFAULT false,
+    -- When the last end was sent: activities that had started before are over.
+    ended_at timestamptz,
+    -- Of the newest broadcast: when its state becomes stale, and when the activities that it ends leave the lock screen.
+    stale_at timestamptz,
+    dismissed_at timestamptz,
     FOREIGN KEY (app_id, environment) REFERENCES channel_scopes,
     CHECK (name IS NOT NULL OR state IN ('foreign', 'deleting')),
     CHECK (state NOT IN ('open', 'lost') OR num_nulls(apple_id, storage) = 0),
@@ -483,13 +488,19 @@ CREATE INDEX activities_by_channel ON activities (channel, ordinal) WHERE ended_
 -- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
 -- live data with Live Activities").
 CREATE VIEW activity_records AS
-SELECT a.*, least(a.ended_at, a.started_at + interval '8 hours') AS ends_at,
-    CASE WHEN coalesce(a.dismissed_at, least(a.ended_at, a.started_at + interval '8 hours') + interval '4 hours') <= now() THEN 'dismissed'
-        WHEN least(a.ended_at, a.started_at + interval '8 hours') <= now() THEN 'ended'
+SELECT a.*, c.name AS channel_name, e.ends_at, e.leaves_at,
+    CASE WHEN coalesce(e.leaves_at, e.ends_at + interval '4 hours') <= now() THEN 'dismissed'
+        WHEN e.ends_at <= now() THEN 'ended'
         WHEN a.reported_at IS NULL AND a.channel IS NULL THEN 'starting'
-        WHEN a.stale_at <= now() THEN 'stale'
+        WHEN greatest(a.stale_at, c.stale_at) <= now() THEN 'stale'
         ELSE 'active' END AS state
-FROM activities a;
+FROM activities a LEFT JOIN channels c ON c.id = a.channel
+-- A broadcast has ended it, if it had started before.
+CROSS JOIN LATERAL (SELECT c.ended_at >= a.started_at IS TRUE AS by_channel) AS o
+CROSS JOIN LATERAL (
+    SELECT least(a.ended_at, CASE WHEN o.by_channel THEN c.ended_at END, a.started_at + interval '8 hours') AS ends_at,
+        coalesce(a.dismissed_at, CASE WHEN o.by_channel THEN c.dismissed_at END) AS leaves_at
+) AS e;
 
 -- MARK: Notifications
 

@@ -20,10 +20,12 @@ package struct NotificationIntake: Sendable {
     private let relay: WakeUp
     private let holds: HoldCache
     private let traces: Traces
+    private let metrics: TokenServiceMetrics
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Insertion>
 
     package init(
-        pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache, traces: Traces
+        pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache, traces: Traces,
+        metrics: TokenServiceMetrics
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -31,10 +33,13 @@ package struct NotificationIntake: Sendable {
         self.relay = relay
         self.holds = holds
         self.traces = traces
+        self.metrics = metrics
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             commit: { items, onward in
-                await pool.commitSeries(items, onward: onward) { items, session in Transactions(session: session).commit(items) }
+                await pool.commitSeries(items, onward: onward) { items, session in
+                    Transactions(session: session, metrics: metrics).commit(items)
+                }
             },
             afterwards: { items, insertions in publisher.publish(Self.jobs(of: items, insertions)) })
     }
@@ -182,6 +187,7 @@ extension NotificationIntake {
 
     private struct Transactions {
         let session: PostgresSession
+        let metrics: TokenServiceMetrics
 
         /// One answer per item, in their order. If the database refuses one item, the others must not fail.
         func commit(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Insertion, any Error>] {
@@ -205,7 +211,9 @@ extension NotificationIntake {
         }
 
         private func attempt(_ items: [NotificationStore.Item]) throws -> [Result<NotificationStore.Insertion, any Error>] {
-            try session.retryingTransaction { session in try NotificationStore(session: session).insert(items) }.map { .success($0) }
+            try session.retryingTransaction { session in
+                try NotificationStore(session: session, onSuperseded: metrics.superseded).insert(items)
+            }.map { .success($0) }
         }
     }
 }

@@ -7,8 +7,13 @@ package struct NotificationStore {
     package static let maximumResolved = 500
 
     private let session: PostgresSession
+    /// Called after the commit with how many updates newer ones replaced.
+    private let onSuperseded: @Sendable (Int) -> Void
 
-    package init(session: PostgresSession) { self.session = session }
+    package init(session: PostgresSession, onSuperseded: @escaping @Sendable (Int) -> Void = { _ in }) {
+        self.session = session
+        self.onSuperseded = onSuperseded
+    }
 
     /// An object, because it has many parts and is passed on many times.
     package final class Item: Sendable {
@@ -68,6 +73,7 @@ package struct NotificationStore {
         queries += updates.writes
         let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
         let answers = try session.commit(with: queries)
+        onSuperseded(updates.superseded.count)
         if !resolvable.isEmpty {
             for row in answers[place] {
                 let (id, place): (PushID, Int) = (try row["notification"], try row["place"])

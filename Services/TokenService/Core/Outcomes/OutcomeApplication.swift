@@ -27,6 +27,8 @@ package struct OutcomeApplication: Sendable {
         package var quarantined = 0
         /// Updates of Live Activities and channels whose turn it may be now.
         package var released = 0
+        /// Updates that a newer one replaced before they were sent again.
+        package var superseded = 0
         /// Channels that Apple does not have any more, as it answered to a broadcast.
         package var absentChannels: [BroadcastChannel.ID] = []
 
@@ -42,6 +44,7 @@ package struct OutcomeApplication: Sendable {
             unbraked = other.unbraked.isEmpty ? unbraked : Set(unbraked + other.unbraked).subtracting(braked).sorted()
             quarantined += other.quarantined
             released += other.released
+            superseded += other.superseded
             absentChannels += other.absentChannels
         }
     }
@@ -109,7 +112,7 @@ package struct OutcomeApplication: Sendable {
         effect.absentChannels = finished.filter { BroadcastMember.isChannel($0.token) && unregistered.contains($0.id) }.map { -$0.token }
         let completed = try store.settleNotifications(finished, of: origins)
         effect.completedNotifications = completed.count
-        effect.released = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
+        (effect.released, effect.superseded) = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)
         effect.throttledInstallations = try store.throttle(throttled)
         try store.count(finished)

@@ -173,7 +173,8 @@ extension ProblemCode {
                 "A channel of this name exists with another environment, storage or id, or the id has another name; nothing was changed.")
         case .channelInUse:
             ProblemKind(
-                409, "The channel is in use", "Live Activities follow it; nothing was changed. `force=true` deletes it all the same.")
+                409, "The channel is in use",
+                "Live Activities follow it, or a broadcast is on its way; nothing was changed. `force=true` deletes it all the same.")
         case .channelDeleting:
             ProblemKind(
                 409, "The channel is being deleted", "Apple has not deleted the channel of this name yet; then the name is free.",

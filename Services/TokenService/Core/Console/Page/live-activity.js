@@ -17,7 +17,8 @@ export const liveActivity = {
   show: (activity, { app }) => [
     facts([
       ["Id", code(activity.id)], ["State", activityBadge(activity.state)], ["Owner", owner(app, activity)],
-      ["Type", activity.attributes_type], ["Started", moment(activity.started_at)],
+      ["Type", activity.attributes_type],
+      ["Channel", activity.channel && element("a", { href: hash(path`/apps/${app}/channels/${activity.channel}`) }, activity.channel)], ["Started", moment(activity.started_at)],
       ["Update token reported", moment(activity.reported_at) ?? (activity.state === "starting" && "not yet")],
       [isOver(activity) ? "Ended" : "Ends by itself", moment(activity.ends_at)], ["Stale from", moment(activity.stale_at)],
       ["Off the lock screen from", moment(activity.dismissed_at)],

@@ -36,4 +36,6 @@ export const audience = to => ({
   tags: () => code(to.tags),
   all: () => "every installation",
   activity: () => code(to.activity),
+  channel: () => ["channel ", code(to.channel)],
+  channel_and_activities: () => ["channel ", code(to.channel), " and its update tokens"],
 }[to.kind]?.() ?? to.kind);
