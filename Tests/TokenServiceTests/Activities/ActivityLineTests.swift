@@ -241,6 +241,47 @@ struct ActivityLineTests {
         }
     }
 
+    @Test("The newest state goes again when a second device, or another update token, comes after it") func renewal() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await shop.register(installation(2), user: "ada", token: token(11))
+            try await running.jobs { signal in
+                func next(eta: Int64, to tokens: Int...) async throws {
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    #expect(try Self.eta(job) == eta)
+                    #expect(Set(job.deliveries.map(\.token.hex)) == Set(tokens.map { token($0) }))
+                    try await running.report(.accepted, of: job, status: 200)
+                    _ = try await running.completed(job.notification, shop)
+                }
+                try await Self.send(Self.change("ride", 1), by: shop)
+                try await next(eta: 1, to: 3)
+                let other = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
+                for _ in 1...2 { #expect(try await shop.put(other, #"{"token":"\#(token(5))"}"#).status == 200) }
+                try await next(eta: 1, to: 3, 5)
+                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
+                try await next(eta: 1, to: 6, 5)
+                try await Self.send(Self.change("ride", 2), by: shop)
+                try await next(eta: 2, to: 6, 5)
+                #expect(try await running.count("SELECT count(*) FROM notifications") == 4, "a report of the same token sends nothing")
+            }
+        }
+    }
+
+    @Test("The end at a sign-out is newer than the newest state, or the device ignores it") func endIsNewest() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                try await Self.send(
+                    #"{"to":{"activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}"#, by: shop)
+                _ = try await signal.next()
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+                let aps = try JSONValue.parse(try PushJob(decoding: try await signal.next().body).payload)["aps"]
+                #expect(aps?["event"]?.stringValue == "end" && aps?["timestamp"]?.integerValue ?? 0 > 4_070_908_800)
+                #expect(aps?["dismissal-date"]?.integerValue ?? .max <= UnixClock.now() / 1000)
+            }
+        }
+    }
+
     @Test("The window of the app lets the newest update of priority 10 through") func window() async throws {
         try await Self.withPhone { running, shop in
             #expect(try await running.client.call("PATCH", "/v1/admin/apps/shop", #"{"activity_window_seconds":1}"#).status == 200)

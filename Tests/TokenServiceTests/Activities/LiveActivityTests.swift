@@ -15,6 +15,7 @@ struct LiveActivityTests {
     private var superseded: [PushID] = []
 
     private static func id(_ number: UInt64) -> PushID { PushID(high: 7, low: number) }
+    private static let sendable = Set((1...9).map { id($0) })
 
     private mutating func accept(
         _ number: UInt64, at now: Int64, event: ActivityChange.Event = .update, timestamp: Int64? = nil, priority: Int = 5,
@@ -112,6 +113,23 @@ struct LiveActivityTests {
         expect(superseded == [Self.id(1), Self.id(2)] && activity.line.sending == nil)
         expect(activity.line.settled(Self.id(2)) == nil)
         expect(activity.turn(of: Self.id(3), now: 3000) == .send)
+    }
+
+    @Test("A device that comes after the newest state gets a copy of it, unless the state still waits or the activity is over")
+    mutating func renewal() {
+        expect(activity.renew(as: Self.id(9), ofThese: Self.sendable, now: 5) == nil, "there is no state")
+        expect(accept(1, at: 1000) == .turn(.send))
+        expect(activity.renew(as: Self.id(9), ofThese: [], now: 2000) == nil, "it was cancelled, or has expired")
+        expect(activity.renew(as: Self.id(9), ofThese: Self.sendable, now: 2000) == Self.id(1))
+        expect(activity.line.newest == Self.id(9) && Self.isWaiting(activity.turn(of: Self.id(9), now: 2000)))
+        expect(activity.renew(as: Self.id(8), ofThese: Self.sendable, now: 2000) == nil, "the copy goes to all")
+        expect(activity.line.settled(Self.id(1)) == Self.id(9))
+        activity.begin(Self.id(9), priority: 5, window: 0, now: 3000)
+        expect(Self.isWaiting(accept(2, at: 4000)))
+        expect(superseded.isEmpty && activity.line.newest == Self.id(2))
+        activity.line.isWaiting = false
+        activity.endedAt = 5000
+        expect(activity.renew(as: Self.id(7), ofThese: Self.sendable, now: 6000) == nil)
     }
 
     @Test("Another user's device, and one that reports after the end, end the activity there") mutating func reports() {

@@ -19,13 +19,17 @@ enum ActivityEnd {
             """
             WITH over AS (
                 SELECT t.id AS token, t.app_id, t.installation, t.environment, t.purpose, i.owner_epoch, p.bundle_id, p.reports_notifications,
-                    new_id() AS id, extract(epoch FROM now())::bigint AS second
+                    new_id() AS id, extract(epoch FROM now())::bigint AS second,
+                    -- A device ignores a state that is older than its own. A later update may be accepted and arrive at this moment,
+                    -- so the end is a minute ahead.
+                    greatest(extract(epoch FROM now())::bigint, a.newest_timestamp) + 60 AS timestamp
                 FROM unnest(\(places.map(\.installation.app))::bigint[], \(places.map(\.installation.id))::uuid[],
                         \(places.map { $0.purpose?.rawValue })::text[]) AS e (app_id, installation, purpose)
                 JOIN installations i ON i.app_id = e.app_id AND i.id = e.installation JOIN apps p ON p.id = e.app_id
                 CROSS JOIN LATERAL (
                     SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id
                 ) AS t
+                LEFT JOIN activities a ON a.app_id = t.app_id AND a.id = substr(t.purpose, 10)
                 -- IS TRUE: by the installation, not by the index on the update tokens of all.
                 WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
             ), jobs_made AS (
@@ -43,7 +47,8 @@ enum ActivityEnd {
                 apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at, state, total, pending, jobs, is_reported)
             SELECT id, app_id, installation, owner_epoch, 'now', 'liveactivity', purpose, bundle_id || '.push-type.liveactivity', 10,
                 second + 43200, 'resend',
-                convert_to(format('{"aps":{"timestamp":%s,"event":"end","dismissal-date":%s}}', second, second - 1), 'UTF8'),
+                convert_to(json_build_object('aps', json_build_object(
+                    'timestamp', timestamp, 'event', 'end', 'dismissal-date', second - 1))::text, 'UTF8'),
                 format('00-%s-%s-00', replace(gen_random_uuid()::text, '-', ''), left(md5(random()::text), 16)), true, now(),
                 now() + interval '12 hours', 'sending', 1, 1, 1, reports_notifications
             FROM over

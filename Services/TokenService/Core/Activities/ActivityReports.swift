@@ -4,6 +4,8 @@ import PushModel
 /// The Live Activities that devices report in one transaction of the registry.
 struct ActivityReports {
     private var activities: [LiveActivity.Key: LiveActivity]
+    /// Of their newest notifications, those that were not cancelled and have not expired.
+    private let sendable: Set<PushID>
 
     /// Locks them, before any installation.
     init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
@@ -11,13 +13,22 @@ struct ActivityReports {
             request.change.activityReport.map { LiveActivity.Key(app: request.app.id, id: $0.id) }
         }
         activities = keys.isEmpty ? [:] : try ActivityStore(session: session).lockOrReserve(keys)
+        let newest = activities.values.compactMap(\.line.newest)
+        let found: [PushID] =
+            newest.isEmpty
+            ? []
+            : try session.execute(
+                "SELECT id FROM notifications WHERE id = ANY (\(newest)) AND state <> 'cancelled' AND expires_at > now()"
+            ).column("id")
+        sendable = Set(found)
     }
 
-    /// To run after the registry's own writes: an update that waited for the token goes, and a device of another user than the activity's
-    /// ends it.
+    /// To run after the registry's own writes: an update that waited for the token goes, the newest one goes again if the token came after
+    /// it, and a device of another user than the activity's ends it.
     mutating func writes(_ reports: [(app: App, report: ActivityReport)], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
+        var copies: [(original: PushID, copy: PushID)] = []
         for (app, report) in reports {
             let key = LiveActivity.Key(app: app.id, id: report.id)
             let installation = InstallationKey(app: app.id, id: report.installation)
@@ -29,9 +40,15 @@ struct ActivityReports {
             }
             var activity =
                 activities[key] ?? LiveActivity(key: key, owner: owner, attributesType: report.attributesType, startedAt: batch.now)
+            let (isFirst, copy) = (activity.reportedAt == nil, PushID.timeOrdered(milliseconds: batch.now))
             if activity.reported(by: owner, hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
                 if activity.line.isWaiting, let newest = activity.line.newest { released.append(newest) }
                 if let channel = report.channel { later.append(Self.follow(key, channel)) }
+                if !isFirst, batch.hasAddedToken(of: .activity(id: report.id), to: installation),
+                    let original = activity.renew(as: copy, ofThese: sendable, now: batch.now)
+                {
+                    copies.append((original, copy))
+                }
             } else {
                 places.append(ActivityEnd.Place(installation: installation, purpose: .activity(id: report.id)))
             }
@@ -39,7 +56,8 @@ struct ActivityReports {
             changed.insert(key)
         }
         let rows = changed.sorted().compactMap { activities[$0] }
-        return ActivityStore.save(rows) + UpdateTargetStore.release(released) + ActivityEnd.insert(places) + later
+        return ActivityStore.copy(copies) + ActivityStore.save(rows) + UpdateTargetStore.release(released) + ActivityEnd.insert(places)
+            + later
     }
 
     /// The row lock keeps a request from deleting the channel meanwhile.
@@ -62,6 +80,15 @@ struct ActivityReports {
             WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation)
                 AND t.purpose = 'activity:' || a.id AND t.state = 'active')
         """
+    }
+}
+
+extension RegistryBatch {
+    fileprivate func hasAddedToken(of purpose: Purpose, to installation: InstallationKey) -> Bool {
+        history.contains { entry in
+            (entry.event == .tokenAdded || entry.event == .tokenMovedHere) && entry.installation == installation.id
+                && entry.app == installation.app && entry.token?.purpose == purpose.rawValue
+        }
     }
 }
 

@@ -108,6 +108,32 @@ package struct ActivityStore {
                     """
                 ])
     }
+
+    /// Makes notifications with the content, the addressee and the expiry of others. Fan-out asks for their turns.
+    static func copy(_ copies: [(original: PushID, copy: PushID)]) -> [PostgresQuery] {
+        guard !copies.isEmpty else { return [] }
+        return [
+            """
+            WITH item AS (
+                SELECT e.id AS copy, n.*
+                FROM unnest(\(copies.map(\.original))::uuid[], \(copies.map(\.copy))::uuid[]) AS e (original, id)
+                JOIN notifications n ON n.id = e.original
+            ), variants AS (
+                INSERT INTO notification_variants (notification, locale, payload)
+                SELECT item.copy, v.locale, v.payload FROM item JOIN notification_variants v ON v.notification = item.id
+            ), left_to_fan_out AS (
+                INSERT INTO fan_outs (notification, lane, target, entries, due_at, free_from)
+                SELECT copy, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, now(), now() FROM item
+            )
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
+                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, state, total,
+                pending, is_reported)
+            SELECT copy, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority, collapse_id,
+                apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, now(), expires_at, 'accepted', 0, 0, is_reported
+            FROM item
+            """
+        ]
+    }
 }
 
 extension LiveActivity {

@@ -130,6 +130,16 @@ extension LiveActivity {
         // The end that was accepted while it was starting waits for this token.
         return isFirst || !isOver(at: now)
     }
+
+    /// A device has an update token to which the newest state was not sent. A copy of its notification takes its place in the line.
+    /// - Parameter sendable: The newest notification is copied if it is one of these.
+    /// - Returns: the notification to copy; nil if none has to go again.
+    package mutating func renew(as copy: PushID, ofThese sendable: Set<PushID>, now: Int64) -> PushID? {
+        guard !line.isWaiting, let newest = line.newest, sendable.contains(newest), !isOver(at: now) else { return nil }
+        line.newest = copy
+        line.isWaiting = true
+        return newest
+    }
 }
 
 /// A start names an activity that exists and is not over.
