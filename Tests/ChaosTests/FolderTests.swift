@@ -22,6 +22,7 @@ struct FolderTests {
         try LedgerWriter<DeviceRecord>(path: folder.devices).append(story.deviceList)
         try LedgerWriter<ClientRecord>(path: folder.clients).append(story.clientList)
         try LedgerWriter<ReportedRecord>(path: folder.reported).append(story.reportedList)
+        try LedgerWriter<ShownRecord>(path: folder.shown).append(story.shownList)
         try LedgerWriter<SampleRecord>(path: folder.samples).append(story.sampleList)
         // Written by the simulator itself.
         let journal = try JournalFile(path: folder.journal)

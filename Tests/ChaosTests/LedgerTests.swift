@@ -33,6 +33,7 @@ struct LedgerTests {
         try roundTrip(Samples.clients)
         try roundTrip(Samples.faults)
         try roundTrip([DeviceRecord(token: Samples.token, event: .uninstall, at: 7)])
+        try roundTrip(Samples.shown)
         try roundTrip(Samples.samples)
         try roundTrip(Samples.reported)
         try roundTrip([Samples.run])

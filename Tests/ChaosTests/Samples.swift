@@ -24,6 +24,7 @@ enum Samples {
             (client.user, client.users, client.installation, client.except) = ("ada \"1\"", ["a", "b"], id, id)
             (client.tokens, client.target, client.tags, client.lane) = ([token], .tags, "a AND b", .bulk)
             (client.key, client.notBefore, client.expiresAt, client.marker) = ("key", 13, 14, 15)
+            (client.startTokens, client.activity, client.event, client.timestamp) = ([token], "ride", .end, 17)
             (client.service, client.ttlSeconds) = ("token-service-1", 60)
             (client.epoch, client.fence, client.notification, client.hold) = (16, .pending, id, id)
             return client
@@ -33,6 +34,11 @@ enum Samples {
         var fault = FaultRecord(id: Int64(index), kind: kind, target: "dispatcher-1", process: 7, beganAt: 1)
         if index.isMultiple(of: 2) { (fault.endedAt, fault.recoveredAt, fault.detail) = (2, 3, "SIGKILL") }
         return fault
+    }
+
+    static let shown = ShownRecord.State.allCases.map { state in
+        ShownRecord(
+            app: "shop", installation: id, activity: "ride", state: state, marker: state == .ended ? nil : 1, isSwiped: state == .stale)
     }
 
     static let samples: [SampleRecord] = [

@@ -13,6 +13,7 @@ struct Story: LedgerSource {
     var pushList: [Push] = []
     var reportedList: [ReportedRecord] = []
     var sampleList: [SampleRecord] = []
+    var shownList: [ShownRecord] = []
 
     init() {
         record = RunRecord(
@@ -36,6 +37,7 @@ struct Story: LedgerSource {
     func clients(_ body: (ClientRecord) -> Void) { clientList.forEach(body) }
     func pushes(_ body: (Push) -> Void) { pushList.sorted { $0.time < $1.time }.forEach(body) }
     func reported(_ body: (ReportedRecord) -> Void) { reportedList.forEach(body) }
+    func shown(_ body: (ShownRecord) -> Void) { shownList.forEach(body) }
     func samples(_ body: (SampleRecord) -> Void) { sampleList.forEach(body) }
 
     func judge() throws -> Verdict { try Checker.judge(self).verdict }

@@ -1,4 +1,4 @@
-# Sourced by deploy/chaos --controls. The programs with six deliberate faults compiled in (faulty-build.sh), run once for each fault: the checker must find every one.
+# Sourced by deploy/chaos --controls. The programs with eight deliberate faults compiled in (faulty-build.sh), run once for each fault: the checker must find every one.
 # First once with none switched on: what it finds then is wrong with the checker, the load or the platform, and the rest would prove nothing.
 
 complain() { printf '    %s\n' "$1" >&2; }
@@ -12,6 +12,8 @@ control_plan() {
         gone-without-timestamp) shows=none breaks='wrongly retired' ;;
         no-fence) shows=none breaks='after logout' ;;
         unlocked-idempotency) shows=none breaks='two for one key' ;;
+        activity-out-of-turn) shows=apns-slow breaks='wrong lock screens|Live Activities out of order' ;;
+        activity-turn-lost) shows=none breaks='wrong lock screens' ;;
         resend-after-goaway) shows=goaway-mid-send breaks='unexplained duplicates' ;;
         *) fail "there is no plan for the deliberate fault '$1': write it into deploy/scripts/controls.sh." ;;
     esac

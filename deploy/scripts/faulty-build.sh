@@ -9,7 +9,7 @@ die() { printf 'faulty-build: %s\n' "$1" >&2; exit 1; }
 # In a folder that is no work tree, so that git looks at nothing but the files there.
 apply() { (cd "$1" && GIT_CEILING_DIRECTORIES="$(dirname "$1")" git apply "${@:3}" "$2" 2>&1); }
 
-# Each patch by itself: they touch different files.
+# Each patch by itself: none needs another.
 check() {
     local patch name said place status=0
     place=$(mktemp -d)

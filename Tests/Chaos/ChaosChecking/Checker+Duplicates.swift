@@ -79,8 +79,8 @@ extension Checker {
 
     /// Whether the token service may have published its notification twice because of the fault.
     private func isBeingPublished(_ delivery: PushLog.Delivery, _ fault: FaultTimeline.Fault, first: Int64) -> Bool {
-        guard delivery.send >= 0 else { return false }
-        let begin = max(sends[delivery.send].sentAt, sends[delivery.send].notBefore ?? 0)
+        // An end that the platform makes by itself is published at once.
+        let begin = delivery.send < 0 ? first : max(sends[delivery.send].sentAt, sends[delivery.send].notBefore ?? 0)
         // The broker's confirm comes back and is stored within a moment of the job's arrival.
         return fault.began <= first + run.recovery && begin <= fault.recovered + run.recovery
     }

@@ -14,7 +14,7 @@ extension Checker {
     private mutating func judge(_ reported: ReportedNotification) {
         // The checker finds a notification that no client got in an answer by the markers of its pushes.
         let index = sends.index(ofNotification: reported.id) ?? unclaimedSend(of: reported)
-        if let index { sends[index].isReported = true }
+        if let index { sends[index].state = reported.state }
         for count in reported.counts { verdict.figures.outcomes[count.outcome.rawValue, default: 0] += count.count }
         judgeState(reported, index)
         let isWaiting = reported.deliveries.contains { $0.outcome == nil && pushLog.delivery($0.id)?.isAccepted != true }
@@ -50,7 +50,7 @@ extension Checker {
             if let send, stops.mayBeHeld(send, reported.id, at: end) { return }
             verdict.find(.stuck, "\(name): still \(reported.state.rawValue), \(reported.pending) of \(reported.total) deliveries pending")
         case .cancelled:
-            if !stops.mayBeCancelled(reported.id), index != nil { verdict.find(.lost, "\(name): cancelled without a request") }
+            if let send, !mayBeCancelled(send, reported.id) { verdict.find(.lost, "\(name): cancelled without a request") }
         case .expired:
             if let send, !mayBeExpired(send) { verdict.find(.lost, "\(name): expired before its time") }
         case .completed, .noTargets: break
@@ -117,11 +117,12 @@ extension Checker {
         case .failed: return mayBeExpired(send) || isUsedUp(delivery) || delivery.map(mayDiffer) ?? isAPNsTroubled(send)
         case .unknown: return delivery.map(mayDiffer) ?? isAPNsTroubled(send)
         case .expired: return mayBeExpired(send)
-        case .cancelled: return stops.mayBeCancelled(reported.id)
+        case .cancelled: return mayBeCancelled(send, reported.id)
         case .held: return stops.mayBeHeld(send, reported.id)
         case .fenced:
             guard let installation = receipt.installation else { return true }
             return owners.mayBeFenced(installation, since: send.sentAt) || mayBeRetired(at: installation, since: send.sentAt)
+                || mayHaveLostToken(of: send, at: installation)
         }
     }
 
@@ -132,6 +133,11 @@ extension Checker {
         return owners.calls(on: installation).flatMap(\.tokens).contains { token in
             pushLog.refusals[token]?.contains { $0.time >= earliest } ?? false
         }
+    }
+
+    /// By a client, or because a newer state of its Live Activity was accepted.
+    private func mayBeCancelled(_ send: SendBook.Send, _ notification: PushID) -> Bool {
+        stops.mayBeCancelled(notification) || mayBeReplaced(send)
     }
 
     /// Given up after at least the smallest number of attempts.
@@ -157,7 +163,7 @@ extension Checker {
     /// Compares APNs' accepted pushes with the counters.
     private mutating func compare(_ reported: ReportedNotification, _ send: SendBook.Send) {
         let seen = pushLog.deliveries(from: send.firstDelivery)
-        guard reported.isComplete else { return }
+        guard reported.isComplete, !mayBeRepeated(send) else { return }
         if reported.hasAllReceipts {
             let known = Set(reported.deliveries.map(\.id))
             // A second delivery to one token is a second notification, which the checker has found already.
@@ -184,7 +190,7 @@ extension Checker {
         case .user: users = [send.user]
         case .users: users = send.users
         case .installation: users = send.installation.map { Array(Set(owners.calls(on: $0).compactMap(\.owner))) } ?? []
-        case .installations, .tokens, .tags, .all: return
+        case .installations, .tokens, .tags, .all, .activity: return
         }
         let seen = pushLog.deliveries(from: send.firstDelivery)
         let end = run.drainedAt ?? run.endedAt ?? .max
@@ -195,7 +201,9 @@ extension Checker {
                 if send.target == .installation, installation != send.installation { continue }
                 // APNs may have had the token retired in between.
                 if devices[token] != nil || pushLog.refusals[token] != nil { continue }
-                if seen.contains(where: { $0.token == token }) || reported.deliveries.contains(where: { $0.installation == installation }) {
+                if seen.contains(where: { device(of: $0.token) == token })
+                    || reported.deliveries.contains(where: { $0.installation == installation })
+                {
                     continue
                 }
                 verdict.find(
@@ -209,9 +217,10 @@ extension Checker {
     mutating func judgeUnreported() {
         for send in sends.sends {
             verdict.figures.attempted += 1
+            if send.activity?.event == .start { verdict.figures.activities += 1 }
             if let id = send.notification {
                 verdict.figures.acknowledged += 1
-                if !send.isReported {
+                if send.state == nil {
                     verdict.find(.lost, "notification \(id) (marker \(send.marker), request \(send.request)): the API does not know it")
                 }
             } else if send.firstDelivery >= 0 {

@@ -16,6 +16,7 @@ extension Checker {
             verdict.figures.deliveries += 1
             if send >= 0 { noteFirst(push, place, token, send) }
         }
+        if send < 0, push.marker == nil, push.topic.hasSuffix(Self.activityTopic) { return judgeClearing(push, token) }
         guard send >= 0, sends[send].mayBeAccepted else {
             let why = send < 0 ? "no request has its marker" : "every request was refused"
             return verdict.find(.phantom, "\(describe(push)): \(why)")
@@ -23,6 +24,7 @@ extension Checker {
         judgeOrigin(push, token, sends[send])
         guard push.fate.mayHaveArrived else { return }
         judgeEnds(push, token, sends[send])
+        judgeOrder(push, token, sends[send])
     }
 
     /// The moment from which it could be sent; nil if a hold may have kept it.
@@ -48,7 +50,7 @@ extension Checker {
     private mutating func noteFirst(_ push: Push, _ place: Int32, _ token: Int32, _ send: Int32) {
         sends[send].firstDelivery = place
         guard token >= 0, sends[send].hasKey || sends[send].attempts == 1 else { return }
-        guard !keyed.insert(UInt64(send) << 32 | UInt64(token)).inserted else { return }
+        guard !keyed.insert(UInt64(send) << 32 | UInt64(token)).inserted, !mayBeRepeated(sends[send]) else { return }
         let others = pushLog.deliveries(from: pushLog.deliveries[Int(place)].nextOfSend).filter { $0.token == token }
         verdict.find(
             .idempotency,
@@ -58,9 +60,10 @@ extension Checker {
 
     private mutating func judgeOrigin(_ push: Push, _ token: Int32, _ send: SendBook.Send) {
         let app = names.apps[send.app]
-        if push.topic != app.bundleID {
+        let topic = app.bundleID + (send.activity == nil ? "" : Self.activityTopic)
+        if push.topic != topic {
             verdict.find(.crossApp, "\(describe(push)): topic \(push.topic), asked for by \(app.slug) in request \(send.request)")
-        } else if let hex = push.token?.hex, !hex.hasPrefix(app.tokenPrefix.lowercased()) {
+        } else if token >= 0, !names.tokenValues[Int(device(of: token))].hex.hasPrefix(app.tokenPrefix.lowercased()) {
             verdict.find(.crossApp, "\(describe(push)): not a device of \(app.slug), which asked for it in request \(send.request)")
         }
         // The push's moment is rounded down.
@@ -100,13 +103,13 @@ extension Checker {
                 break
             }
         }
-        if token >= 0 { judgeOwner(push, token, send) }
+        if token >= 0 { judgeOwner(push, device(of: token), send) }
     }
 
     private mutating func judgeOwner(_ push: Push, _ token: Int32, _ send: SendBook.Send) {
         let wanted: [Int32?] =
             switch send.target {
-            case .user: [send.user]
+            case .user, .activity: [send.user]
             case .users: send.users.map { $0 }
             case .installation, .installations, .tokens, .tags, .all: [nil]
             }
@@ -118,7 +121,7 @@ extension Checker {
             case .left(let until, let endedBy): if until > latest?.until ?? .min { latest = (until, endedBy) }
             }
         }
-        let whom = send.target == .user ? "user \(names.name(send.user))" : send.target.rawValue
+        let whom = wanted[0] != nil && send.target != .users ? "user \(names.name(send.user))" : send.target.rawValue
         guard let latest else {
             return verdict.find(.afterLogout, "\(describe(push)): for \(whom) (request \(send.request)), who never had that device")
         }

@@ -14,6 +14,7 @@ package struct Checker {
     var owners: OwnershipBook
     var stops: StopBook
     var pushLog = PushLog()
+    var activities = ActivityBook()
     var devices: [Int32: [DeviceRecord]] = [:]
     var keyed: Set<UInt64> = []
     var explained: [DuplicateSet: Int] = [:]
@@ -43,6 +44,7 @@ package struct Checker {
         checker.judgeDuplicates()
         try source.reported { checker.judge($0) }
         checker.judgeUnreported()
+        try source.shown { checker.judge($0) }
         try source.samples { checker.judge($0) }
         try checker.judgeOverload()
         checker.conclude()
@@ -59,7 +61,8 @@ package struct Checker {
         verdict.figures.faults = faults.all.count
         verdict.figures.kills = faults.all.count { $0.excuses.contains(.kill) }
         if !run.judgesRefusals { verdict.notJudged.insert(.refusals) }
-        verdict.notJudged.insert(.inClear)
+        // Until a ledger shows one.
+        verdict.notJudged.formUnion([.inClear, .overtaken, .lockScreens])
         if run.answerWithin == nil { verdict.notJudged.insert(.slowAnswers) }
         if run.resumeWithin == nil { verdict.notJudged.insert(.standstill) }
         if run.connectionsPerSecond == nil { verdict.notJudged.insert(.connections) }
@@ -81,9 +84,11 @@ package struct Checker {
         count(record)
         switch record.kind {
         case .send:
-            sends.note(record, names: &names, into: &verdict)
+            if let index = sends.note(record, names: &names, into: &verdict) { activities.note(sends[index], at: index) }
             standstill.noteRequest(sentAt: record.sentAt, acceptedAt: record.status == 202 ? record.answeredAt : nil)
+        case .report, .dismiss: activities.note(record, names: &names)
         case .register, .logout, .deregister:
+            activities.note(record, names: &names)
             if let call = RegistryCall(record, names: &names, run: run, faults: faults) { owners.note(call) }
         case .cancel, .hold, .lift: stops.note(record, names: names, run: run, faults: faults)
         case .read: break

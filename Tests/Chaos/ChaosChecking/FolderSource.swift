@@ -13,6 +13,7 @@ package struct FolderSource: LedgerSource {
     package func devices(_ body: (DeviceRecord) -> Void) throws { try each(folder.devices, body) }
     package func clients(_ body: (ClientRecord) -> Void) throws { try each(folder.clients, body) }
     package func reported(_ body: (ReportedRecord) -> Void) throws { try each(folder.reported, body) }
+    package func shown(_ body: (ShownRecord) -> Void) throws { try each(folder.shown, body) }
     package func samples(_ body: (SampleRecord) -> Void) throws { try each(folder.samples, body) }
 
     private func each<Record: LedgerRecord>(_ path: String, _ body: (Record) -> Void) throws {

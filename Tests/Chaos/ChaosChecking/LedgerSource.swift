@@ -8,5 +8,6 @@ package protocol LedgerSource {
     func clients(_ body: (ClientRecord) -> Void) throws
     func pushes(_ body: (Push) -> Void) throws
     func reported(_ body: (ReportedRecord) -> Void) throws
+    func shown(_ body: (ShownRecord) -> Void) throws
     func samples(_ body: (SampleRecord) -> Void) throws
 }

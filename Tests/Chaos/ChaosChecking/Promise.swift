@@ -11,6 +11,8 @@ package enum Promise: String, Sendable, CaseIterable {
     case afterExpiry = "after expiry"
     case afterCancel = "after cancel"
     case afterHold = "during a hold"
+    case overtaken = "Live Activities out of order"
+    case lockScreens = "wrong lock screens"
     case wronglyRetired = "wrongly retired"
     case ownership = "two owners"
     case counters
@@ -41,6 +43,8 @@ package enum Promise: String, Sendable, CaseIterable {
         case .afterExpiry: "a push after its expiry"
         case .afterCancel: "a push more than a second after its cancellation was answered"
         case .afterHold: "a push more than a second after a hold was answered, and before it was lifted"
+        case .overtaken: "a state of a Live Activity after a newer one on the same device"
+        case .lockScreens: "a Live Activity that ends as something else than its newest state, or is left over"
         case .wronglyRetired: "a token retired without APNs' word about this registration"
         case .ownership: "a token at two installations, a wrong owner, or an epoch that went back"
         case .counters: "counters, receipts and APNs disagree"

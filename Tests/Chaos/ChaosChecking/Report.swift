@@ -19,7 +19,7 @@ package struct Report {
         let scenario = run.scenario.map { ", \($0)" } ?? ""
         let fault = run.deliberateFault.map { ", deliberate fault \($0)" } ?? ""
         var lines = ["Chaos: \(run.size)\(scenario), seed \(run.seed), commit \(run.commit)\(fault)", "  \(run.command)", ""]
-        for (name, value) in figureRows { lines.append("  \(padded(name, 34))\(padded(value, 14, isRight: true))") }
+        for (name, value) in figureRows + activityRows { lines.append("  \(padded(name, 34))\(padded(value, 14, isRight: true))") }
         lines += ["", "  \(padded("promise", 34))\(padded("found", 14, isRight: true))"]
         for promise in Promise.allCases {
             let isJudged = !verdict.notJudged.contains(promise)
@@ -65,6 +65,16 @@ package struct Report {
             + figures.memory.sorted { $0.key < $1.key }.map { name, bytes in
                 (name, "\(bytes >> 20) MiB, \(figures.descriptors[name] ?? 0) fd, \(figures.threads[name] ?? 0) threads")
             }
+    }
+
+    private var activityRows: [(String, String)] {
+        let figures = verdict.figures
+        guard figures.activities > 0 else { return [] }
+        return [
+            ("Live Activities", "\(figures.activities)"), ("  lock screens with a certain state", "\(figures.lockScreens)"),
+            ("  removed, and their end not shown", "\(figures.removed)"),
+            ("  ends that the platform made", "\(figures.clearings)"),
+        ]
     }
 
     private func rows(_ overload: Overload) -> [(String, String)] {
@@ -115,7 +125,9 @@ package struct Report {
             ("published twice", figures.explainedByPublisher), ("worst kill", figures.worstKill), ("kills", figures.kills),
             ("faults", figures.faults), ("excused by a freeze", figures.excusedByFreeze), ("requests", figures.requests),
             ("refused", figures.refused), ("shed", figures.shed), ("connections", figures.connections),
-            ("connections in a second", figures.connectionsPeak),
+            ("connections in a second", figures.connectionsPeak), ("Live Activities", figures.activities),
+            ("lock screens", figures.lockScreens), ("removed from a lock screen", figures.removed),
+            ("ends that the platform made", figures.clearings),
         ]
         for (name, value) in values {
             list.object { object in

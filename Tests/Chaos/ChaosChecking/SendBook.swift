@@ -16,6 +16,8 @@ struct SendBook {
         let notBefore: Int64?
         let lane: Lane?
         let hasKey: Bool
+        /// What it does to a Live Activity; nil for any other notification.
+        let activity: ActivityBook.Change?
         var expiresAt: Int64?
         var sentAt: Int64
         var attempts = 0
@@ -24,8 +26,8 @@ struct SendBook {
         /// The id in the first 202.
         var notification: PushID?
         var acceptedAt: Int64?
-        /// The API has reported its state.
-        var isReported = false
+        /// As the API has reported it.
+        var state: ReportedNotification.State?
         /// The first of its deliveries in the push log; -1 for none.
         var firstDelivery: Int32 = -1
 
@@ -44,8 +46,10 @@ struct SendBook {
     func index(ofMarker marker: Int64) -> Int32? { byMarker[marker] }
     func index(ofNotification id: PushID) -> Int32? { byNotification[id] }
 
-    mutating func note(_ record: ClientRecord, names: inout Names, into verdict: inout Verdict) {
-        guard let marker = record.marker, let app = names.app(record.app) else { return }
+    /// - Returns: its place, if it is not known from an earlier attempt.
+    mutating func note(_ record: ClientRecord, names: inout Names, into verdict: inout Verdict) -> Int32? {
+        guard let marker = record.marker, let app = names.app(record.app) else { return nil }
+        let isNew = byMarker[marker] == nil
         let index = byMarker[marker] ?? add(record, marker, app, &names)
         sends[Int(index)].attempts += 1
         sends[Int(index)].sentAt = min(sends[Int(index)].sentAt, record.sentAt)
@@ -55,9 +59,11 @@ struct SendBook {
         default: break
         }
         // A moment that counts from an acceptance is unknown if no answer reported the acceptance.
-        guard let seconds = record.ttlSeconds, record.expiresAt == nil else { return }
-        let known = record.status == nil ? nil : record.answeredAt.map { $0 + Int64(seconds) * 1_000_000 }
-        sends[Int(index)].expiresAt = max(sends[Int(index)].expiresAt ?? 0, known ?? .max)
+        if let seconds = record.ttlSeconds, record.expiresAt == nil {
+            let known = record.status == nil ? nil : record.answeredAt.map { $0 + Int64(seconds) * 1_000_000 }
+            sends[Int(index)].expiresAt = max(sends[Int(index)].expiresAt ?? 0, known ?? .max)
+        }
+        return isNew ? index : nil
     }
 
     private mutating func add(_ record: ClientRecord, _ marker: Int64, _ app: Int, _ names: inout Names) -> Int32 {
@@ -67,6 +73,7 @@ struct SendBook {
                 marker: marker, request: record.id, app: app, target: record.target ?? .user,
                 user: record.user.map { names.user($0, app) } ?? -1, users: record.users.map { names.user($0, app) },
                 installation: record.installation, notBefore: record.notBefore, lane: record.lane, hasKey: record.key != nil,
+                activity: ActivityBook.Change(record, app: app),
                 expiresAt: record.expiresAt, sentAt: record.sentAt))
         byMarker[marker] = index
         return index

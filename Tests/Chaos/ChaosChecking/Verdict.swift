@@ -74,6 +74,14 @@ package struct Figures: Sendable, Equatable {
     package var worstKill = 0
     package var kills = 0
     package var faults = 0
+    /// Live Activities that a backend started.
+    package var activities = 0
+    /// Lock screens whose newest state is certain.
+    package var lockScreens = 0
+    /// Activities that the platform removed from a lock screen although their end has a state to show.
+    package var removed = 0
+    /// Pushes by which the platform ended an activity of its own accord.
+    package var clearings = 0
     package var outcomes: [String: Int] = [:]
     package var connections = 0
     package var connectionsPeak = 0

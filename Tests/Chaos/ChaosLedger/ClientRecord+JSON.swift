@@ -9,12 +9,13 @@ extension ClientRecord {
         case retryAfter = "retry_after"
         case gaveUpAt = "gave_up_at"
         case user, users, installation, except, tokens
+        case startTokens = "start_tokens"
         case target = "to"
         case tags, lane, key
         case notBefore = "not_before"
         case expiresAt = "expires_at"
         case ttlSeconds = "ttl_seconds"
-        case marker, epoch, fence, notification, hold
+        case marker, activity, event, timestamp, epoch, fence, notification, hold
     }
     private static let fields = RecordFields<Field>()
 
@@ -34,6 +35,7 @@ extension ClientRecord {
             object.field(Field.installation, installation)
             object.field(Field.except, except)
             object.field(Field.tokens, tokens)
+            object.field(Field.startTokens, startTokens)
             object.field(Field.target, target)
             object.field(Field.tags, tags)
             object.field(Field.lane, lane)
@@ -42,6 +44,9 @@ extension ClientRecord {
             object.field(Field.expiresAt, expiresAt)
             object.field(Field.ttlSeconds, ttlSeconds)
             object.field(Field.marker, marker)
+            object.field(Field.activity, activity)
+            object.field(Field.event, event)
+            object.field(Field.timestamp, timestamp)
             object.field(Field.epoch, epoch)
             object.field(Field.fence, fence)
             object.field(Field.notification, notification)
@@ -78,6 +83,7 @@ extension ClientRecord {
         case .installation: installation = try scanner.pushID(field)
         case .except: except = try scanner.pushID(field)
         case .tokens: tokens = try scanner.list { (scanner) throws(JSONError) in try scanner.deviceToken(field) }
+        case .startTokens: startTokens = try scanner.list { (scanner) throws(JSONError) in try scanner.deviceToken(field) }
         case .target: target = try scanner.choice(field, of: Target.self)
         case .tags: tags = try scanner.string()
         case .lane: lane = try scanner.choice(field)
@@ -86,6 +92,9 @@ extension ClientRecord {
         case .expiresAt: expiresAt = try scanner.integer()
         case .ttlSeconds: ttlSeconds = try scanner.count(field)
         case .marker: marker = try scanner.integer()
+        case .activity: activity = try scanner.string()
+        case .event: event = try scanner.choice(field, of: ActivityEvent.self)
+        case .timestamp: timestamp = try scanner.integer()
         case .epoch: epoch = try scanner.integer()
         case .fence: fence = try scanner.choice(field, of: Fence.self)
         case .notification: notification = try scanner.pushID(field)

@@ -17,12 +17,23 @@ package struct ClientRecord: LedgerRecord, Equatable {
         case hold
         /// Of ``hold``.
         case lift
+        /// PUT of an activity: ``installation`` has ``activity``, which ``tokens`` update.
+        case report
+        /// DELETE of it there: the person has dismissed it.
+        case dismiss
         case read
     }
 
     /// The kind of recipients of a notification.
     package enum Target: String, Sendable, CaseIterable {
         case user, users, installation, installations, tokens, tags, all
+        /// Of the owner, who is ``user``.
+        case activity
+    }
+
+    /// What a notification does to a Live Activity.
+    package enum ActivityEvent: String, Sendable, CaseIterable {
+        case start, update, end
     }
 
     /// The state of the fence, the cancellation or the hold in the answer.
@@ -50,6 +61,8 @@ package struct ClientRecord: LedgerRecord, Equatable {
     package var installation: PushID?
     package var except: PushID?
     package var tokens: [DeviceToken] = []
+    /// Register: the device's tokens that start Live Activities.
+    package var startTokens: [DeviceToken] = []
     package var target: Target?
     package var tags: String?
     package var lane: Lane?
@@ -60,6 +73,11 @@ package struct ClientRecord: LedgerRecord, Equatable {
     package var ttlSeconds: Int?
     /// A number in the payload, unique for each notification that a client means to send, and the same in its repetitions.
     package var marker: Int64?
+    /// The id of a Live Activity.
+    package var activity: String?
+    package var event: ActivityEvent?
+    /// The activity's `timestamp`, UNIX seconds.
+    package var timestamp: Int64?
 
     // The fields of the answer.
     package var epoch: Int64?

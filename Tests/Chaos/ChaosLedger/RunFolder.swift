@@ -12,6 +12,7 @@ package struct RunFolder: Sendable {
     package var devices: String { file("devices.ndjson") }
     package var reported: String { file("reported.ndjson") }
     package var samples: String { file("samples.ndjson") }
+    package var shown: String { file("shown.ndjson") }
     /// The simulator's own, see `JournalFileReader` of APNsSimulator.
     package var journal: String { file("journal") }
 

@@ -55,6 +55,8 @@ struct Director: Sendable {
             client: client, fleet: LoadGenerator.makeFleet(settings, random.branch(1)), settings: settings, random: random.branch(2))
         say("==> Registering \(load.fleet.count) devices")
         try await load.registerAll()
+        let activities = ActivityLoad(client: client, settings: settings, random: random.branch(4))
+        try await activities.prepare()
         let plan = FaultPlan(settings.size, only: settings.only, random: random.branch(3))
         let injector = FaultInjector(platform: platform, ledgers: ledgers, caller: caller, load: load)
         let sampler = Sampler(platform: platform, ledgers: ledgers, caller: caller, tally: tally)
@@ -65,12 +67,15 @@ struct Director: Sendable {
             group.addTask { try await sampler.run() }
             group.addTask { try await sampler.watchTables() }
             group.addTask { try await progress.run() }
-            try await bombard(load, injector, plan, ledgers, platform)
-            let drained = try await drain(platform)
+            group.addTask { await activities.live() }
+            try await bombard(load, activities, injector, plan, ledgers, platform)
+            let drained = try await drain(platform, activities)
             group.cancelAll()
             // Cancellation ends these tasks.
             while case .failure? = await group.nextResult() {}
-            try await readBack(client, load.fleet, platform, ledgers)
+            try await readBack(
+                client, load.fleet.everyInstallation + activities.phones.map { ($0.app, $0.installation) }, platform, ledgers)
+            try await activities.readBack()
             sampler.noteWires()
             try await sampler.noteTables()
             return drained
@@ -78,11 +83,13 @@ struct Director: Sendable {
     }
 
     /// Load and faults at the same time. The load goes on until there was enough of both.
-    private func bombard(_ load: LoadGenerator, _ injector: FaultInjector, _ plan: FaultPlan, _ ledgers: Ledgers, _ platform: Platform)
-        async throws
-    {
+    private func bombard(
+        _ load: LoadGenerator, _ activities: ActivityLoad, _ injector: FaultInjector, _ plan: FaultPlan, _ ledgers: Ledgers,
+        _ platform: Platform
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await load.run() }
+            group.addTask { await activities.run() }
             do {
                 try await injector.run(plan)
                 while !load.hasSentEnough {
@@ -95,19 +102,19 @@ struct Director: Sendable {
                 throw error
             }
             load.end()
+            activities.end()
             try await group.waitForAll()
         }
     }
 
     /// Asks the database, as an operator would, how many notifications are not terminal. The run reads the API afterwards.
-    private func drain(_ platform: Platform) async throws -> Int64 {
+    private func drain(_ platform: Platform, _ activities: ActivityLoad) async throws -> Int64 {
         say("==> Waiting until every notification has come to its end")
         let deadline = ContinuousClock.now + settings.size.drain
         while ContinuousClock.now < deadline {
-            let open = try await platform.database.query(
-                "SELECT count(*) FROM notifications WHERE state NOT IN ('completed', 'cancelled', 'expired', 'no_targets') OR pending > 0")
-            let number = open.trimmingCharacters(in: .whitespacesAndNewlines)
-            if number == "0" { return now() }
+            let number = try await notificationsUnderWay(platform)
+            // A report may make a notification that ends the activity, so the order of the three looks matters.
+            if number == "0", await activities.isAtRest(), try await notificationsUnderWay(platform) == "0" { return now() }
             say("    \(number) are under way")
             try await Task.sleep(for: .seconds(2))
         }
@@ -115,14 +122,22 @@ struct Director: Sendable {
         return now()
     }
 
-    private func readBack(_ client: Client, _ fleet: Fleet, _ platform: Platform, _ ledgers: Ledgers) async throws {
+    private func notificationsUnderWay(_ platform: Platform) async throws -> String {
+        try await platform.database.query(
+            "SELECT count(*) FROM notifications WHERE state NOT IN ('completed', 'cancelled', 'expired', 'no_targets') OR pending > 0"
+        ).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    private func readBack(
+        _ client: Client, _ installations: [(app: Int, id: PushID)], _ platform: Platform, _ ledgers: Ledgers
+    ) async throws {
         say("==> Reading back what the API says")
         let count = Atomic(0)
         let reading = ReadBack(client: client, service: platform.tokenServices[0].url, ledgers: ledgers) { more in
             let (old, new) = count.add(more, ordering: .relaxed)
             if old / 20_000 != new / 20_000 { say("    \(new)") }
         }
-        try await reading.run(installations: fleet.everyInstallation)
+        try await reading.run(installations: installations)
     }
 
     // MARK: Preparing
@@ -173,6 +188,7 @@ struct Director: Sendable {
                 body.field("bundle_id", app.bundleID)
                 body.field("device_policy", app.policy)
                 body.field("environments", [app.environment])
+                if settings.size.phonesPerApp > 0, let seconds = app.activityWindow { body.field("activity_window_seconds", seconds) }
             }
             let made = try await admin.post("/v1/admin/keys") { body in
                 body.field("app", app.slug)

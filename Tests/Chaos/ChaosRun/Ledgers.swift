@@ -10,6 +10,7 @@ final class Ledgers: Sendable {
     private let devices: LedgerWriter<DeviceRecord>
     private let reported: LedgerWriter<ReportedRecord>
     private let samples: LedgerWriter<SampleRecord>
+    private let shown: LedgerWriter<ShownRecord>
     private let failure = Mutex<(any Error)?>(nil)
     private let lastID = Atomic<Int64>(0)
     private let lastMarker = Atomic<Int64>(0)
@@ -21,6 +22,7 @@ final class Ledgers: Sendable {
         devices = try LedgerWriter(path: folder.devices)
         reported = try LedgerWriter(path: folder.reported)
         samples = try LedgerWriter(path: folder.samples)
+        shown = try LedgerWriter(path: folder.shown)
     }
 
     func nextID() -> Int64 { lastID.add(1, ordering: .relaxed).newValue }
@@ -31,6 +33,7 @@ final class Ledgers: Sendable {
     func note(_ record: FaultRecord) { keep { try faults.append(record) } }
     func note(_ record: DeviceRecord) { keep { try devices.append(record) } }
     func note(_ records: [ReportedRecord]) { keep { try reported.append(records) } }
+    func note(_ records: [ShownRecord]) { keep { try shown.append(records) } }
     func note(_ records: [SampleRecord]) { keep { try samples.append(records) } }
 
     private func keep(_ body: () throws -> Void) {

@@ -57,6 +57,8 @@ struct RunSize: Sendable {
     var rate: Double
     let usersPerApp: Int
     let devicesPerApp: Int
+    /// Phones on which Live Activities run, in each app.
+    var phonesPerApp = 0
     /// How often each kind of fault is injected.
     var faults: [FaultKind: Int] = [:]
     /// These, in this order, instead.
@@ -112,7 +114,8 @@ struct RunSize: Sendable {
 
     /// For the negative controls: as short as a deliberate fault needs to show. They choose the faults.
     static let control = RunSize(
-        name: "control", notifications: 4_000, rate: 250, usersPerApp: 200, devicesPerApp: 250, faults: [:], spacing: .seconds(4),
+        name: "control", notifications: 6_000, rate: 250, usersPerApp: 200, devicesPerApp: 250, phonesPerApp: 12, faults: [:],
+        spacing: .seconds(4),
         drain: .seconds(180))
 
     static let all = [small, standard, full, control] + scenarios

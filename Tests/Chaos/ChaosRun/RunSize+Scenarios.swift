@@ -66,5 +66,16 @@ extension RunSize {
         name: "upgrade", notifications: 0, rate: 100, usersPerApp: 200, devicesPerApp: 350, sequence: [.upgrade, .downgrade, .upgrade],
         spacing: .seconds(10), drain: .seconds(120))
 
-    static let scenarios = [gracefulStops, goAway, outages, soak, overload, fullDisks, serverTLS, clocks, cluster, clusterSmall, upgrade]
+    /// Live Activities on phones whose users change, while everything that carries their states dies or falls silent.
+    static let activities = RunSize(
+        name: "activities", notifications: 0, rate: 40, usersPerApp: 100, devicesPerApp: 120, phonesPerApp: 12,
+        sequence: [
+            .dispatcherKill, .tokenServiceKill, .apnsErrors, .dispatcherMidSend, .brokerKill, .tokenServiceCutOff, .apnsSlow,
+            .postgresBackendKill, .goAwayMidSend, .dispatcherFreeze, .postgresKill, .linkCut, .apnsCut, .dispatcherKill, .tokenServiceKill,
+            .brokerRestart,
+        ], spacing: .seconds(8), drain: .seconds(240))
+
+    static let scenarios = [
+        gracefulStops, goAway, outages, soak, overload, fullDisks, serverTLS, clocks, cluster, clusterSmall, upgrade, activities,
+    ]
 }

@@ -15,6 +15,10 @@ package enum DeliberateFault: String, CaseIterable, Sendable {
     case unlockedIdempotency = "unlocked-idempotency"
     /// After a GOAWAY everything in flight is sent again, not only what APNs cannot have processed.
     case resendAfterGoAway = "resend-after-goaway"
+    /// An update of a Live Activity waits for nothing: no token, no answer to the update before it.
+    case activityOutOfTurn = "activity-out-of-turn"
+    /// When an update of a Live Activity has its outcome, the next one does not go.
+    case activityTurnLost = "activity-turn-lost"
 
     /// Nil: none, and every promise is kept.
     package static let chosen: DeliberateFault? = {

@@ -16,6 +16,12 @@ extension Client {
                     token.field("token", device.token.hex)
                     token.field("environment", environment)
                 }
+                guard let start = device.startToken else { return }
+                list.object { token in
+                    token.field("token", start.hex)
+                    token.field("environment", environment)
+                    token.field("purpose", "activity_start:\(ChaosApp.attributesType)")
+                }
             }
             object.field("tags", device.tags)
         }
@@ -23,6 +29,7 @@ extension Client {
         question.record.installation = device.installation
         question.record.user = device.user
         question.record.tokens = [device.token]
+        question.record.startTokens = [device.startToken].compactMap { $0 }
         return question
     }
 

@@ -9,12 +9,16 @@ struct ChaosApp: Sendable {
     let environment: String
     /// Two hex digits.
     let tokenPrefix: String
+    /// `activity_window_seconds`.
+    var activityWindow: Int64?
+    /// Of every Live Activity.
+    static let attributesType = "Ride"
     /// `devices`, `send`, `read` and `admin`.
     var key = ""
 
     static let all = [
         ChaosApp(slug: "messenger", bundleID: "com.example.messenger", policy: "multi", environment: "production", tokenPrefix: "a1"),
-        ChaosApp(slug: "shop", bundleID: "com.example.shop", policy: "multi", environment: "sandbox", tokenPrefix: "a2"),
+        ChaosApp(slug: "shop", bundleID: "com.example.shop", policy: "multi", environment: "sandbox", tokenPrefix: "a2", activityWindow: 2),
         ChaosApp(slug: "bank", bundleID: "com.example.bank", policy: "single", environment: "production", tokenPrefix: "a3"),
     ]
 
@@ -35,6 +39,8 @@ struct Device: Sendable {
     /// The user that the device believes to be signed in; nil for none.
     var user: String?
     var isRegistered = false
+    /// Starts Live Activities of the type ``ChaosApp/attributesType``.
+    var startToken: DeviceToken?
     /// APNs has throttled the device. Once in a run is enough, because the next attempt comes much later each time.
     var wasThrottled = false
     let tags: [String]

@@ -74,7 +74,7 @@ final class Platform: Sendable {
         let clocks = try Self.clocks(settings)
         self.clocks = clocks
         var links = Links()
-        let ports = try FreePorts.choose(3)
+        let ports = try FreePorts.choose(5)
         simulatorURL = "http://\(Self.hub(network)):\(ports[2])"
         simulator = try Self.simulator(settings, Self.hub(network), ports, register)
         let maker = ServiceMaker(
@@ -165,6 +165,7 @@ final class Platform: Sendable {
             environment: [
                 "HOST": host,
                 "PRODUCTION_PORT": "\(ports[0])", "SANDBOX_PORT": "\(ports[1])", "CONTROL_PORT": "\(ports[2])",
+                "PRODUCTION_MANAGEMENT_PORT": "\(ports[3])", "SANDBOX_MANAGEMENT_PORT": "\(ports[4])",
                 "TLS_CERTIFICATE_FILE": "\(credentials)/simulator.crt", "TLS_KEY_FILE": "\(credentials)/simulator.key",
                 "KEYS_FILE": "\(credentials)/simulator-keys.json", "JOURNAL_FILE": "\(settings.folder)/journal", "JOURNAL_CAPACITY": "1000",
                 "STREAMS": "\(RunSettings.streams)", "LOG_LEVEL": "warning",

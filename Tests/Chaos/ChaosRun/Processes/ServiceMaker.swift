@@ -7,7 +7,7 @@ struct ServiceMaker {
     let brokers: [BrokerServer]
     let databases: [PostgresServer]
     let certificates: ServerCertificates?
-    /// The ports of the simulated Apple: production, sandbox.
+    /// The ports of the simulated Apple: production, sandbox, control, and the channels of both.
     let apns: [Int]
     let clocks: [String: ServiceClock]
     let register: ProcessList
@@ -38,6 +38,8 @@ struct ServiceMaker {
                 "APNS_CREDENTIALS_FILE": "\(credentials)/credentials.json", "APNS_CA_FILE": "\(credentials)/ca.crt",
                 "APNS_PRODUCTION_URL": try apnsURL("\(name)>apns-production", apns[0], &links),
                 "APNS_SANDBOX_URL": try apnsURL("\(name)>apns-sandbox", apns[1], &links),
+                "APNS_PRODUCTION_CHANNELS_URL": "https://\(apnsHost):\(apns[3])",
+                "APNS_SANDBOX_CHANNELS_URL": "https://\(apnsHost):\(apns[4])",
                 "APNS_CONNECTIONS": "\(RunSettings.connections)", "APNS_CONNECTIONS_MAXIMUM": "\(RunSettings.connections)",
             ], &links)
         let url = "http://\(host):\(port)"
@@ -57,8 +59,11 @@ struct ServiceMaker {
     private func address(of name: String) -> String { network?[name]?.address ?? "127.0.0.1" }
 
     private func apnsURL(_ link: String, _ port: Int, _ links: inout Links) throws -> String {
-        network == nil ? "https://localhost:\(try links.add(link, to: port))" : "https://\(Network.hub):\(port)"
+        "https://\(apnsHost):\(network == nil ? try links.add(link, to: port) : port)"
     }
+
+    /// As the simulator's certificate has it.
+    private var apnsHost: String { network == nil ? "localhost" : Network.hub }
 
     private func rabbitMQ(_ name: String, _ links: inout Links) throws -> [String: String] {
         if network != nil { return ["RABBITMQ_URL": BrokerServer.uri(of: brokers)] }
