@@ -226,7 +226,6 @@ struct BroadcastTests {
                 (#"{"payload":{"aps":{"event":"start","timestamp":1,"content-state":{}}},"push_type":"liveactivity"}"#, nil),
                 (Self.state(1, more: #","to":{"user":"ada"}"#), ["/to unknown_field"]),
                 (Self.state(1, more: #","collapse_id":"a","not_before":"2099-01-01T00:00:00Z""#), nil),
-                (Self.state(1, more: #","apns_expiration":4102444800"#), nil),
                 (Self.state(1, more: #","priority":1"#), ["/priority unsupported_value"]),
                 (Self.state(1, more: #","fallback":"devices""#), nil),
                 (#"{"content":{"event":"update","content_state":{"a":"\#(large)"}},"fallback":"activities"}"#, ["/content too_large"]),

@@ -44,7 +44,8 @@ func stepTable(_ answer: JSONValue) -> Table {
 /// The addressees of a notification, in few words.
 private func addressText(_ address: JSONValue?) -> String {
     guard let address, let kind = address["kind"]?.stringValue else { return "-" }
-    let named = address["user"]?.stringValue ?? address["installation"]?.stringValue ?? address["tags"]?.stringValue
+    let names = ["user", "installation", "tags", "activity", "channel"]
+    let named = names.lazy.compactMap { address[$0]?.stringValue }.first
     if let named { return "\(kind) \(named)" }
     return address["count"]?.integerValue.map { "\($0) \(kind)" } ?? kind
 }

@@ -28,19 +28,14 @@ struct NotificationsController: Sendable {
     @Sendable private func send(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
-        return try await send(body, of: call, app: app) { .stated }
+        return try await send(body, of: call, app: app, to: .stated)
     }
 
     /// A notification to the channel that the path names.
     @Sendable private func broadcast(_ call: APICall) async throws -> Response {
         let (app, name) = (try call.app(), try call.channelName())
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
-        return try await send(body, of: call, app: app) {
-            let found = try await pool.session { session in try ChannelStore.find(name, of: app.id, in: session) }
-            guard let channel = found else { throw APIError.notFound }
-            guard channel.state == .open else { throw APIError.channelNotOpen(channel.state) }
-            return .channel(channel, name: name)
-        }
+        return try await send(body, of: call, app: app, to: .channel(name))
     }
 
     /// The same with a long list.
@@ -50,22 +45,23 @@ struct NotificationsController: Sendable {
         defer { place.end() }
         return try await offItsLoop {
             let body = try await call.body(maximumBytes: NotificationRequest.maximumUploadBytes)
-            return try await send(body, of: call, app: app) { .upload }
+            return try await send(body, of: call, app: app, to: .upload)
         }
     }
 
     /// Parse, validate, accept, answer 202.
     private func send(
-        _ body: RequestBody, of call: APICall, app: App, to addressing: () async throws -> NotificationRequest.Addressing
+        _ body: RequestBody, of call: APICall, app: App, to addressing: NotificationRequest.Addressing
     ) async throws -> Response {
         let now = UnixTime.milliseconds()
         let idempotency = try Self.idempotency(call, body: body)
         var request: NotificationRequest
         do {
-            request = try Self.request(of: call, body, now: now, try await addressing())
+            request = try Self.request(of: call, body, now: now, addressing)
             if request.namesActivityByType {
                 request = try await pool.session { [request] session in try request.namingActivity(of: app, in: session) }
             }
+            if case .channel(let name) = addressing { try await expectOpen(name, of: app) }
         } catch let fault as APIError {
             guard let idempotency, let known = try await earlier([idempotency], app: app)[0] else { throw fault }
             return answer(try known.get())
@@ -81,6 +77,12 @@ struct NotificationsController: Sendable {
         let acceptance = try await intake.accept(
             request, app: app, idempotency: idempotency, trace: Self.trace, now: now)
         return answer(acceptance)
+    }
+
+    private func expectOpen(_ channel: String, of app: App) async throws {
+        let found = try await pool.session { session in try ChannelStore.find(channel, of: app.id, in: session) }
+        guard let found else { throw APIError.notFound }
+        guard found.state == .open else { throw APIError.channelNotOpen(found.state) }
     }
 
     /// For each key, the answer to a repeated request that would be refused now and was accepted earlier: its `not_before` has passed, or

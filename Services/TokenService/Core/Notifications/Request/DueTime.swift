@@ -88,14 +88,8 @@ extension JSONObjectReader {
         return Expiry(at: moment, lifetime: due.localTime.map { _ in maximum }, source: .expiresAt)
     }
 
-    mutating func apnsExpiration(
-        due: DueTime?, _ addressing: NotificationRequest.Addressing, _ target: NotificationRequest.Target?
-    ) -> Int64? {
+    mutating func apnsExpiration(due: DueTime?) -> Int64? {
         guard let seconds = optionalInteger("apns_expiration", in: 0...Int64.max) else { return nil }
-        if seconds != 0, case .channel(let channel, _) = addressing, channel.storage == ChannelStorage.none, case .channel(_, nil) = target
-        {
-            problem("apns_expiration", "not_allowed", "0: of a channel with the storage none, APNs keeps no broadcast")
-        }
         // Thirty days is how long APNs stores at most (Apple, "Sending notification requests to APNs", `apns-expiration`); it does not
         // store a push whose expiration is past when it is sent.
         if let due, seconds != 0, seconds <= due.latest / 1000 || seconds > due.latest / 1000 + 30 * 86_400 {

@@ -28,13 +28,14 @@ extension NotificationRequest {
             }
         let purpose = body.purpose(of: pushType, activity: activity, drafts)
         let deviceReceipts = body.deviceReceipts(with: pushType)
-        if let pushType, let target {
-            drafts.forEach { $0.check(as: pushType, of: target.maximumPayloadBytes(of: pushType), namesJob: deviceReceipts, body.problems) }
+        if let pushType {
+            let maximum = target?.maximumPayloadBytes(of: pushType) ?? pushType.maximumPayloadBytes
+            drafts.forEach { $0.check(as: pushType, of: maximum, namesJob: deviceReceipts, body.problems) }
         }
         let priority = body.priority(for: pushType)
         let collapseID = body.collapseID()
         let expiry = body.expiry(due: due, now: now)
-        let apnsExpiration = body.apnsExpiration(due: due, addressing, target)
+        let apnsExpiration = body.apnsExpiration(due: due)
         let isUrgent = body.optionalBool("urgent") ?? false
         let lane = body.lane(for: target, pushType)
         let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self)

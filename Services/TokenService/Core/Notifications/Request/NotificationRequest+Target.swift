@@ -34,7 +34,7 @@ extension JSONObjectReader {
         switch addressing {
         case .stated: target(isUpload: false)
         case .upload: target(isUpload: true)
-        case .channel(_, let name): .channel(name, optionalChoice("fallback", of: NotificationRequest.Fallback.self))
+        case .channel(let name): .channel(name, optionalChoice("fallback", of: NotificationRequest.Fallback.self))
         }
     }
 

@@ -55,7 +55,7 @@ package struct NotificationRequest: Equatable, Sendable {
         /// In `to`, as a list that may be longer.
         case upload
         /// The path names this channel.
-        case channel(BroadcastChannel, name: String)
+        case channel(String)
     }
 
     /// When.
