@@ -12,8 +12,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// How long the connection stays open after the service closed its side, and after each part of a body that comes then. Closing the
-    /// whole connection while the client's bytes are on their way could cost it the answer (RFC 9112 section 9.6).
+    /// How long the connection stays open after the service closed its side, and after each ``ConnectionState/portion`` of a body that
+    /// comes then. Closing the whole connection while the client's bytes are on their way could cost it the answer (RFC 9112 section 9.6).
     private static let lingering = TimeAmount.seconds(2)
 
     private var state: ConnectionState
@@ -21,6 +21,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Runs while the client does not read the answer.
     private var drainTimer: Scheduled<Void>?
     private var lingerTimer: Scheduled<Void>?
+    /// Bytes of a body since the timer began.
+    private var lingeringBytes = 0
 
     init(bodyTimeout: Duration) { state = ConnectionState(bodyTimeout: TimeAmount(bodyTimeout)) }
 
@@ -34,7 +36,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             read(wrapInboundOut(.head(head)), actions, context)
         case .body(let bytes):
-            if lingerTimer != nil { linger(context) }
+            lingeringBytes += bytes.readableBytes
+            if lingerTimer != nil, lingeringBytes >= ConnectionState.portion { linger(context) }
             read(data, state.bodyArrived(bytes.readableBytes, at: .now()), context)
         case .end: read(data, state.bodyEnded(), context)
         }
@@ -137,6 +140,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     private func linger(_ context: ChannelHandlerContext) {
         lingerTimer?.cancel()
+        lingeringBytes = 0
         lingerTimer = after(Self.lingering, context) { _ in context.close(promise: nil) }
     }
 
