@@ -218,6 +218,53 @@ struct BroadcastTests {
         }
     }
 
+    /// The broadcast has its outcome before the devices' jobs are made.
+    @Test("A newer broadcast waits until the devices of the fallback have their outcomes, and goes then") func pages() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.execute(
+                """
+                WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, 'production' FROM apps RETURNING app_id)
+                INSERT INTO channels (app_id, environment, name, apple_id, storage, state, created_at, changed_at)
+                SELECT app_id, 'production', 'game', 'AAAA', 'none', 'open', now(), now() FROM scope
+                """)
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let report = #"{"token":"\#(token(2))","channel":"game"}"#
+            #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))/activities/watch", report).status == 200)
+            let first = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+            try await Self.makePage(of: first, running)
+            try await Self.accept(first, job: 0, running)
+            let second = try await Self.send(Self.state(2), by: shop)
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(first) AND is_waiting") == 1)
+            try await Self.makePage(of: first, running)
+            try await Self.accept(first, job: 1, running)
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(first)") == 1, "more devices may follow")
+            try await Self.makePage(of: first, running)
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(first)").json.text("state") == "completed")
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NULL AND is_waiting") == 1)
+            #expect(
+                try await running.count("SELECT count(*) FROM fan_outs WHERE notification = \(second) AND free_from <= now()") == 1)
+        }
+    }
+
+    private static func makePage(of notification: PushID, _ running: RunningService) async throws {
+        try await running.pool.transaction { session in
+            let (store, now) = (AudienceStore(session: session), UnixClock.now())
+            let audience = try #require(try store.audience(of: notification))
+            let page = try store.page(of: audience, names: DeliveryNames(notification), now: now)
+            try store.commit(page, of: audience, leaseSeconds: 60, now: now)
+        }
+    }
+
+    private static func accept(_ notification: PushID, job: Int, _ running: RunningService) async throws {
+        let id = DeliveryNames(notification).id(job: job, position: 0)
+        let delivery = OutcomeEvent.Delivery(id: id, notification: notification, installation: .lowest, attempt: 1, status: 200)
+        let event = OutcomeEvent(
+            id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: try #require(AppSlug("shop")), outcome: .accepted,
+            isFinal: true, deliveries: [delivery])
+        _ = try await OutcomeApplication(pool: running.pool).apply(OutcomeBatch([event]))
+    }
+
     @Test("A body that a channel cannot take is refused with the place of the fault") func badInput() async throws {
         try await Self.run { running, shop, _, _ in
             let large = String(repeating: "x", count: 4500)

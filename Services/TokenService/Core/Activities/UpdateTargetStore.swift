@@ -22,7 +22,7 @@ struct UpdateTargetStore {
             channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
     }
 
-    /// Writes rows that are locked or new. A notification that has no delivery without an outcome is not ``UpdateLine/sending``.
+    /// Writes rows that are locked or new.
     /// - Parameter targets: In ascending order of key.
     static func save(_ targets: [UpdateTarget]) -> [PostgresQuery] {
         ActivityStore.save(targets.compactMap { if case .activity(let activity) = $0 { activity } else { nil } })

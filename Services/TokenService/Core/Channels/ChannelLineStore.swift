@@ -22,13 +22,14 @@ struct ChannelLineStore {
         return channels
     }
 
-    /// Writes rows that are locked.
+    /// Writes rows that are locked. A notification may be ``UpdateLine/sending`` without a delivery that has no outcome: with the fallback,
+    /// fan-out makes its deliveries page by page.
     static func save(_ rows: [ChannelLine]) -> [PostgresQuery] {
         guard !rows.isEmpty else { return [] }
         return [
             """
             UPDATE channels c SET newest = e.newest, newest_timestamp = e.newest_timestamp, is_end = e.is_end, is_waiting = e.is_waiting,
-                sending = CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN e.sending END,
+                sending = e.sending,
                 is_retrying = e.is_retrying, free_at = e.free_at, ended_at = e.ended_at, stale_at = e.stale_at, dismissed_at = e.dismissed_at
             FROM unnest(\(rows.map(\.channel))::bigint[], \(rows.map(\.line.newest))::uuid[],
                     \(rows.map(\.line.newestTimestamp))::bigint[], \(rows.map(\.isEnd))::bool[], \(rows.map(\.line.isWaiting))::bool[],
