@@ -92,7 +92,7 @@ struct AppTests {
         }
     }
 
-    @Test("An app keeps an environment that has active tokens", arguments: ["production", "sandbox"])
+    @Test("An app keeps an environment that has active tokens or channels", arguments: ["production", "sandbox"])
     func environmentInUse(environment: String) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
@@ -104,6 +104,14 @@ struct AppTests {
             #expect(refused.json.text("detail")?.contains(environment) == true)
             #expect(try await running.client.get(Self.path).json.text("bundle_id") == "com.example.shop")
             #expect(try await shop.delete("/v1/apps/shop/installations/\(installation(1))").status == 204)
+            try await running.execute(
+                """
+                WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, \(environment) FROM apps RETURNING app_id)
+                INSERT INTO channels (app_id, environment, name, apple_id, storage, state, created_at, changed_at)
+                SELECT app_id, \(environment), 'game', 'AAAA', 'none', 'open', now(), now() FROM scope
+                """)
+            #expect(try await running.client.call("PATCH", Self.path, patch).code == "environment_in_use")
+            try await running.execute("DELETE FROM channels")
             let changed = try await running.client.call("PATCH", Self.path, patch)
             #expect(changed.status == 200)
             let refusedToken = try await shop.register(installation(1), user: "ada", token: token(1), environment: environment)

@@ -51,7 +51,7 @@ struct AppsController: Sendable {
         case .environmentInUse(let environment):
             throw APIError(
                 .conflict, "environment_in_use", "The environment is in use",
-                "active tokens are registered for \(environment.rawValue); nothing was changed")
+                "active tokens or broadcast channels are in \(environment.rawValue); nothing was changed")
         }
     }
 }

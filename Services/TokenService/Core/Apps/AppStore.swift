@@ -62,7 +62,7 @@ package final class AppStore: Sendable {
 
     package enum Change: Equatable, Sendable {
         case changed(App)
-        /// Nothing was changed: active tokens live in an environment that was to go.
+        /// Nothing was changed: active tokens or channels live in an environment that was to go.
         case environmentInUse(APNsEnvironment)
     }
 
@@ -93,18 +93,22 @@ package final class AppStore: Sendable {
         }
     }
 
-    /// The sandbox has an index of its own: few apps use it. Nearly every app's first active token is one of production.
+    /// By an active token, or a channel at Apple. The sandbox has an index of its own: few apps use it. Nearly every app's first active token
+    /// is one of production.
     private static func isInUse(_ environment: APNsEnvironment, _ app: App, _ session: PostgresSession) throws -> Bool {
-        switch environment {
-        case .production:
-            try session.execute(
+        let tokens: PostgresQuery =
+            switch environment {
+            case .production:
                 "SELECT EXISTS (SELECT FROM tokens WHERE app_id = \(app.id) AND state = 'active' AND environment = 'production') AS found"
-            ).only()["found"]
-        case .sandbox:
-            try session.execute(
+            case .sandbox:
                 "SELECT EXISTS (SELECT FROM tokens WHERE app_id = \(app.id) AND state = 'active' AND environment = 'sandbox') AS found"
-            ).only()["found"]
-        }
+            }
+        let channels: PostgresQuery = """
+            SELECT EXISTS (
+                SELECT FROM channels
+                WHERE app_id = \(app.id) AND environment = \(environment) AND state IN ('creating', 'open', 'deleting')) AS found
+            """
+        return try session.pipeline([tokens, channels]).contains { try $0.only()["found"] }
     }
 }
 

@@ -134,7 +134,7 @@ extension ProblemCode {
         case .environmentInUse:
             ProblemKind(
                 409, "The environment is in use",
-                "Active tokens are registered for an environment that would be taken away; nothing was changed.")
+                "Active tokens or broadcast channels are in an environment that would be taken away; nothing was changed.")
         case .keyNotLive: ProblemKind(409, "The key is over", "An expired or revoked key cannot be rotated; make a new one.")
         case .keyAlreadyRotated:
             ProblemKind(409, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
