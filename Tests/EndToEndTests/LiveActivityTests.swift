@@ -82,7 +82,6 @@ extension LiveActivityTests {
                 try await phone.prepare()
                 try await phone.signIn("ada")
                 try await phone.start("ride", of: "ada")
-                try await phone.shows("ride", 0, states: ["active"])
                 let token = try #require(try await phone.activities().first?["update_token"]?.stringValue)
                 let sent = try await client.arrivals().count { $0.token == token }
                 try await client.simulator.put("/v1/devices/\(token)/script") { body in

@@ -38,7 +38,8 @@ struct Screen {
         }
     }
 
-    /// The backend starts it, the device shows it, and the app reports its update token.
+    /// The backend starts it, the device shows it, and the app reports its update token. Then the update that has waited arrives, with the
+    /// number 0.
     /// - Parameter channel: The name of the channel whose states it shows, though it does not follow the channel.
     func start(_ id: String, of user: String, channel: String? = nil) async throws {
         try await send(id, of: user, channelID: nil)
@@ -51,6 +52,7 @@ struct Screen {
             body.field("token", activity["update_token"]?.stringValue)
             body.field("channel", channel)
         }
+        try await shows(id, 0, states: ["active"])
     }
 
     /// The backend starts it, and it follows a channel: it has no update token.
@@ -67,7 +69,7 @@ struct Screen {
                 content.field("event", "start")
                 content.field("attributes_type", "Ride")
                 content.object("attributes") { $0.field("id", id) }
-                content.object("content_state") { $0.field("number", 0) }
+                content.object("content_state") { $0.field("number", -1) }
                 content.field("alert", "On the way")
                 content.field("input_push_channel", channelID)
             }
