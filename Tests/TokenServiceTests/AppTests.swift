@@ -104,12 +104,7 @@ struct AppTests {
             #expect(refused.json.text("detail")?.contains(environment) == true)
             #expect(try await running.client.get(Self.path).json.text("bundle_id") == "com.example.shop")
             #expect(try await shop.delete("/v1/apps/shop/installations/\(installation(1))").status == 204)
-            try await running.execute(
-                """
-                WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, \(environment) FROM apps RETURNING app_id)
-                INSERT INTO channels (app_id, environment, name, apple_id, storage, state, created_at, changed_at)
-                SELECT app_id, \(environment), 'game', 'AAAA', 'none', 'open', now(), now() FROM scope
-                """)
+            try await running.insertChannel(in: environment)
             #expect(try await running.client.call("PATCH", Self.path, patch).code == "environment_in_use")
             try await running.execute("DELETE FROM channels")
             let changed = try await running.client.call("PATCH", Self.path, patch)

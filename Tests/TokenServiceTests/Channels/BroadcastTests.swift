@@ -126,6 +126,42 @@ struct BroadcastTests {
         }
     }
 
+    @Test("A left-over job of the fallback goes only to devices whose user still has the activity") func leftOverFallback() async throws {
+        try await Self.run { running, shop, _, _ in
+            for number in 1...2 {
+                try await shop.register(installation(number), user: "user\(number)", token: token(number))
+                let report = #"{"token":"\#(token(100 + number))","channel":"game"}"#
+                let path = "/v1/apps/shop/installations/\(installation(number))/activities/watch-\(number)"
+                #expect(try await shop.put(path, report).status == 200)
+            }
+            try await running.jobs(.soon) { soon in
+                try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+                for count in [1, 2] { #expect(try await Self.next(soon).deliveries.count == count) }
+                _ = try await eventually { () -> Bool? in
+                    try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NOT NULL AND lane = 'soon'") == 2 ? true : nil
+                }
+                // As if the token had not been retired yet.
+                try await running.execute("UPDATE installations SET owner = 'eve', owner_epoch = owner_epoch + 1 WHERE owner = 'user2'")
+                try await running.execute("UPDATE jobs SET published_at = NULL, free_from = now() WHERE number = 1 AND lane = 'soon'")
+                #expect(try await Self.next(soon).deliveries.map(\.token.hex) == [token(101)])
+            }
+        }
+    }
+
+    @Test("A replay sends no broadcast again, to the channel or to a device") func replay() async throws {
+        try await Self.run { running, shop, _, _ in
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let report = #"{"token":"\#(token(2))","channel":"game"}"#
+            #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))/activities/watch", report).status == 200)
+            try await running.jobs(.soon) { soon in
+                try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+                for _ in 1...2 { try await DeadLetterTests.giveUp(try await Self.next(soon), running) }
+                let replayed = try await DeadLetterTests.replay(running)["deliveries"]
+                #expect(replayed?.number("cancelled") == 2 && replayed?.number("sent") == 0)
+            }
+        }
+    }
+
     /// The relay finds the channel anew: the process that made the job has died.
     @Test("A job that is left over goes to the channel, or ends if the channel is not open any more", arguments: [true, false])
     func leftOver(isOpen: Bool) async throws {
@@ -222,12 +258,7 @@ struct BroadcastTests {
     @Test("A newer broadcast waits until the devices of the fallback have their outcomes, and goes then") func pages() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
-            try await running.execute(
-                """
-                WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, 'production' FROM apps RETURNING app_id)
-                INSERT INTO channels (app_id, environment, name, apple_id, storage, state, created_at, changed_at)
-                SELECT app_id, 'production', 'game', 'AAAA', 'none', 'open', now(), now() FROM scope
-                """)
+            try await running.insertChannel()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let report = #"{"token":"\#(token(2))","channel":"game"}"#
             #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))/activities/watch", report).status == 200)

@@ -14,6 +14,16 @@ extension RunningService {
         try await pool.session { session in try session.execute(query).column(column) }
     }
 
+    /// The channel `game` of each app, open, without a request to Apple.
+    func insertChannel(in environment: String = "production") async throws {
+        try await execute(
+            """
+            WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, \(environment) FROM apps RETURNING app_id)
+            INSERT INTO channels (app_id, environment, name, apple_id, storage, state, created_at, changed_at)
+            SELECT app_id, \(environment), 'game', 'AAAA', 'none', 'open', now(), now() FROM scope
+            """)
+    }
+
     func execute(_ query: PostgresQuery) async throws {
         try await pool.session { session in _ = try session.execute(query) }
     }

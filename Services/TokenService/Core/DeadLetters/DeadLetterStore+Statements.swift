@@ -39,8 +39,8 @@ extension DeadLetterStore {
             SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.settled, e.position::int) = 1 AS is_settled,
                 r.class, coalesce(r.attempts, 0) AS attempts, coalesce(r.is_replayed, false) AS is_replayed,
                 coalesce(r.is_open, false) AS is_open,
-                -- A newer state of the same Live Activity was accepted.
-                n.state = 'cancelled' OR n.purpose LIKE 'activity:%' AND EXISTS (
+                -- A newer state of the same Live Activity was accepted. A broadcast does not go again: its backend sends a newer one.
+                n.state = 'cancelled' OR n.purpose LIKE 'channel:%' OR n.purpose LIKE 'activity:%' AND EXISTS (
                     SELECT FROM activities x WHERE x.app_id = n.app_id AND x.id = substr(n.purpose, 10) AND x.newest <> n.id
                         AND (x.owner = n.target_user OR x.installation = n.target_installation)) AS is_cancelled, n.expires_at,
                 f.lifetime_ms IS NOT NULL AS has_own_ends, n.jobs, e.installation, i.owner_epoch, live.id AS live_id, live.token,
