@@ -51,17 +51,20 @@ extension NotificationsController {
 
     /// The items, with the names of the activities that they give by user and type.
     private func named(_ items: [NotificationBatch.Item], app: App) async -> [NotificationBatch.Item] {
-        var named = items
-        for (index, item) in items.enumerated() {
-            guard case .success(let request) = item.request, request.namesActivityByType else { continue }
-            do {
-                let request = try await pool.session { session in try request.namingActivity(of: app, in: session) }
-                named[index] = NotificationBatch.Item(idempotency: item.idempotency, request: .success(request))
-            } catch {
-                named[index] = NotificationBatch.Item(idempotency: item.idempotency, request: .failure(error))
+        guard items.contains(where: \.namesActivityByType) else { return items }
+        do {
+            return try await pool.session { session in
+                items.map { item in
+                    NotificationBatch.Item(
+                        idempotency: item.idempotency,
+                        request: item.request.flatMap { request in Result { try request.namingActivity(of: app, in: session) } })
+                }
+            }
+        } catch {
+            return items.map { item in
+                item.namesActivityByType ? NotificationBatch.Item(idempotency: item.idempotency, request: .failure(error)) : item
             }
         }
-        return named
     }
 
     /// The requests, with the warnings that depend on earlier requests.
@@ -119,5 +122,11 @@ extension NotificationsController {
             }
             return .refused(problem)
         }
+    }
+}
+
+extension NotificationBatch.Item {
+    fileprivate var namesActivityByType: Bool {
+        if case .success(let request) = request { request.namesActivityByType } else { false }
     }
 }

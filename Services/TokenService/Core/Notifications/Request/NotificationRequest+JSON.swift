@@ -20,12 +20,7 @@ extension NotificationRequest {
         // A local time may have passed in some zones before the request is made; their deliveries are sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
-        let activity =
-            if case .channel(let name, let fallback) = target {
-                body.broadcastChange(of: pushType, channel: name, fallback, drafts)
-            } else {
-                body.activityChange(of: pushType, to: target, drafts)
-            }
+        let activity = body.activityChange(of: pushType, to: target, drafts)
         let purpose = body.purpose(of: pushType, activity: activity, drafts)
         let deviceReceipts = body.deviceReceipts(with: pushType)
         if let pushType {
@@ -98,98 +93,6 @@ extension JSONObjectReader {
         return stated ?? .derived(from: target, type)
     }
 
-    /// The tokens of a Live Activity: a start goes to those of the attributes type, which the payload names; an update and an end to those of
-    /// the activity, which the target names.
-    fileprivate mutating func purpose(of type: PushType?, activity: ActivityChange?, _ drafts: [ContentDraft]) -> Purpose? {
-        guard let type else { return nil }
-        guard type == .liveactivity else { return type.purpose }
-        if let activity, activity.event != .start {
-            return switch activity.subject {
-            case .activity(let id): .activity(id: id)
-            case .channel(let name): .channel(name: name)
-            // The name follows.
-            case .type(let type): .activityStart(type: type)
-            }
-        }
-        let types = Set(drafts.map(\.startedType))
-        if types.count > 1 { problem("locales", "conflict", "every locale starts the same attributes type") }
-        return (types.first ?? nil).map { .activityStart(type: $0) }
-    }
-
-    /// A start may name its activity, beside the user or the installation that it goes to. An update and an end go to an activity.
-    fileprivate mutating func activityChange(
-        of type: PushType?, to target: NotificationRequest.Target?, _ drafts: [ContentDraft]
-    ) -> ActivityChange? {
-        let named = has("activity") ? activityName("activity") : nil
-        let ofUser = activityTypeOfTarget()
-        guard let type, let target else { return nil }
-        guard type == .liveactivity else {
-            if has("activity") { problem("activity", "not_allowed", "only with push type liveactivity") }
-            if case .activity = target { problem("to", step: "/activity", "not_allowed", "only with push type liveactivity") }
-            if ofUser != nil { problem("to", step: "/activity_type", "not_allowed", "only with push type liveactivity") }
-            return nil
-        }
-        let events = Set(drafts.compactMap(\.event))
-        guard events.count <= 1 else {
-            problem("locales", "conflict", "every locale has the same event")
-            return nil
-        }
-        guard let event = events.first, let draft = drafts.first else { return nil }
-        var subject: ActivityChange.Subject?
-        if case .activity(let id) = target { subject = .activity(id) }
-        if let ofUser {
-            if event == .start {
-                guard drafts.allSatisfy({ $0.startedType == ofUser }) else {
-                    problem("to", step: "/activity_type", "conflict", "the start has another attributes type")
-                    return nil
-                }
-            } else {
-                subject = .type(ofUser)
-            }
-        }
-        if let subject {
-            if event == .start {
-                problem("to", step: "/activity", "not_allowed", "a start goes to a user, and names its activity beside that")
-            }
-            if named != nil { problem("activity", "not_allowed", "only with event start: the target names the activity") }
-            for key in ["not_before", "local_time", "supersede_key"] where has(key) {
-                problem(key, "not_allowed", "an activity's states go at once, and a newer one supersedes an older one")
-            }
-            return ActivityChange(draft, of: subject, event: event)
-        }
-        guard event == .start else {
-            problem(
-                "to", "not_allowed", "an update and an end go to an activity: {\"activity\": its id} or {\"user\": …, \"activity_type\": …}"
-            )
-            return nil
-        }
-        guard let named else { return nil }
-        switch target {
-        case .user, .installation: return ActivityChange(draft, of: .activity(named), event: event)
-        case .users, .installations, .tokens, .tags, .all, .activity, .channel:
-            problem("activity", "not_allowed", "only with a start to one user or one installation, whose activity it is")
-            return nil
-        }
-    }
-
-    /// One state for all devices, at once.
-    fileprivate mutating func broadcastChange(
-        of type: PushType?, channel: String, _ fallback: NotificationRequest.Fallback?, _ drafts: [ContentDraft]
-    ) -> ActivityChange? {
-        for key in ["activity", "locales", "not_before", "local_time", "urgent", "collapse_id", "supersede_key"] where has(key) {
-            problem(key, "not_allowed", "a broadcast has one state for all devices, goes at once, and supersedes an older one")
-        }
-        guard let type, let draft = drafts.first else { return nil }
-        guard type == .liveactivity, let event = draft.event, event != .start else {
-            problems.add(
-                JSONProblem(
-                    pointer: draft.place.aps("event"), code: "unsupported_value",
-                    detail: "update or end: a broadcast is to Live Activities that were started"))
-            return nil
-        }
-        return ActivityChange(draft, of: .channel(channel), event: event)
-    }
-
     /// Other pushes show nothing that a device could report.
     fileprivate mutating func deviceReceipts(with type: PushType?) -> Bool {
         let isAsked = optionalBool("device_receipts") ?? false
@@ -208,26 +111,5 @@ extension JSONObjectReader {
             problem("supersede_key", "not_allowed", "only with a notification to one user or one installation")
         }
         return key
-    }
-}
-
-extension JSONObjectReader {
-    /// An activity's id, an attributes type or a channel's name: ``Purpose/isName(_:)``.
-    mutating func activityName(_ key: String) -> String? {
-        guard let id = string(key, maximumBytes: Purpose.maximumNameBytes) else { return nil }
-        if Purpose.isName(id) { return id }
-        problem(key, "invalid_character", "1 to \(Purpose.maximumNameBytes) bytes without control characters")
-        return nil
-    }
-}
-
-extension ActivityChange {
-    fileprivate init(_ draft: ContentDraft, of subject: Subject, event: Event) {
-        let aps = draft.aps
-        func seconds(_ key: String) -> Int64? { aps?[key]?.numberValue.flatMap { Int64(exactly: $0.rounded(.down)) } }
-        self.init(
-            subject: subject, event: event, timestamp: seconds("timestamp") ?? 0, staleDate: seconds("stale-date"),
-            dismissalDate: seconds("dismissal-date"), attributesType: draft.startedType,
-            channelID: aps?["input-push-channel"]?.stringValue)
     }
 }

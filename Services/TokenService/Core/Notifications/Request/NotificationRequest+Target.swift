@@ -67,12 +67,6 @@ extension JSONObjectReader {
         }
     }
 
-    /// What `to` says beside a user.
-    mutating func activityTypeOfTarget() -> String? {
-        guard optionalValue("to")?["activity_type"] != nil, var to = object("to") else { return nil }
-        return to.activityName("activity_type")
-    }
-
     private mutating func everybody() -> NotificationRequest.Target? {
         guard let all = bool("all") else { return nil }
         if !all { problem("all", "unsupported_value", "true, or not at all") }
