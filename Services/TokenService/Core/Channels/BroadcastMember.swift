@@ -33,10 +33,11 @@ package struct BroadcastMember: Sendable {
 
     /// Whether a member of a job is a channel.
     static func isChannel(_ member: Int64) -> Bool { member < 0 }
+    static func channel(of member: Int64) -> BroadcastChannel.ID { -member }
 
     /// Those of these members that are channels Apple has or had.
     static func load(_ members: some Sequence<Int64>, in session: PostgresSession) throws -> [Int64: BroadcastMember] {
-        let ids = members.filter(isChannel).map { -$0 }
+        let ids = members.filter(isChannel).map(channel)
         guard !ids.isEmpty else { return [:] }
         return Dictionary(uniqueKeysWithValues: try load(ids: ids, key: nil, in: session).map { ($0.memberID, $0) })
     }

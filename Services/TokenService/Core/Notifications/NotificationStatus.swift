@@ -130,7 +130,9 @@ extension NotificationStatus.Delivery {
             "Delivery",
             [
                 .required("id", .uuid, "Also the apns-id.") { $0.id },
-                .required("installation", .uuid) { $0.installation },
+                .required("installation", .uuid, "Of a broadcast the nil UUID: Apple does not say which devices follow a channel.") {
+                    $0.installation
+                },
                 .optional("token", .deviceToken, "Only where `tokens=full` was asked for, and while it is stored.") {
                     shown == .full ? $0.token : nil
                 },

@@ -108,8 +108,7 @@ package struct OutcomeApplication: Sendable {
         var effect = Effect()
         effect.repeated = batch.reportedFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
-        let unregistered = Set(final.filter { $0.delivery.reason == ChannelRefusal.notRegistered }.map(\.delivery.id))
-        effect.absentChannels = finished.filter { BroadcastMember.isChannel($0.token) && unregistered.contains($0.id) }.map { -$0.token }
+        effect.absentChannels = absentChannels(finished.filter { BroadcastMember.isChannel($0.token) }, final)
         let completed = try store.settleNotifications(finished, of: origins)
         effect.completedNotifications = completed.count
         (effect.released, effect.superseded) = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
@@ -121,6 +120,13 @@ package struct OutcomeApplication: Sendable {
         effect.unbraked = brakes.filter { !$0.value.isEngaged }.map(\.key).sorted()
         try settle(TokenAnswers(finished, of: batch, braked: Set(effect.braked)), effect: &effect, in: store)
         return effect
+    }
+
+    /// Those whose broadcasts Apple answered with that reason.
+    private static func absentChannels(_ broadcasts: [OutcomeStore.Finished], _ final: [OutcomeBatch.Entry]) -> [BroadcastChannel.ID] {
+        guard !broadcasts.isEmpty else { return [] }
+        let absent = Set(final.filter { $0.delivery.reason == ChannelRefusal.notRegistered }.map(\.delivery.id))
+        return broadcasts.filter { absent.contains($0.id) }.map { BroadcastMember.channel(of: $0.token) }
     }
 
     /// The transaction's last step: it commits.
