@@ -121,7 +121,7 @@ class Connection:
                 self.sock.sendall(b"\0\0\x08")
                 self.closing = True
                 os.close(self.sock.detach())
-        elif BEHAVIOUR == "flood" and isFirst:
+        elif BEHAVIOUR == "flood" and isFirst and len(self.whole) <= 11:
             if len(self.whole) == 11:
                 self.sock.sendall(frame(6, 0, 0, b"12345678") * 5000 + frame(4, 0, 0, b"") * 500)
                 for held in self.whole[1:]:
