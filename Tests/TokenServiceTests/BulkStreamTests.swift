@@ -1,5 +1,6 @@
 import Logging
 import NIOCore
+import Observability
 import Postgres
 import PushModel
 import StrictJSON
@@ -17,6 +18,8 @@ struct BulkStreamTests {
             id: 1, slug: try #require(AppSlug("shop")), bundleID: "com.example.shop", devicePolicy: .multi,
             environments: [.production], staleAfterDays: nil, removesStale: false)
     }
+
+    private let errors = InternalErrors(metrics: TokenServiceMetrics(registry: PrometheusMetrics()), logger: Logger(label: "test"))
 
     private static let away = PostgresError(.connectionFailed, operation: "connect", message: "no server there")
 
@@ -54,7 +57,7 @@ struct BulkStreamTests {
         let total = 10_000
         let (given, committed) = (Counter(), Counter())
         let most = Mutex(0)
-        let importing = InstallationImport(logger: Logger(label: "test")) { registrations, _ in
+        let importing = InstallationImport(errors: errors) { registrations, _ in
             #expect(registrations.count <= InstallationImport.chunk.lines)
             // The reader gets every chance to run ahead.
             for _ in 0..<20 { await Task.yield() }
@@ -74,7 +77,7 @@ struct BulkStreamTests {
     @Test("An export holds one page in memory, however long it is") func anExportHoldsOnePageHoweverLongItIs() async throws {
         let total = 10_000
         let (read, written) = (Counter(), Counter())
-        let exporting = InstallationExport(logger: Logger(label: "test")) { _, after, limit in
+        let exporting = InstallationExport(errors: errors) { _, after, limit in
             #expect(read.value == written.value, "a page was read before the one before it was taken")
             let first = after.map { Int($0.low & 0xffff_ffff) + 1 } ?? 1
             let page = (first..<min(first + limit, total + 1)).map {
@@ -96,7 +99,7 @@ struct BulkStreamTests {
 
     @Test("An import tries again from the first line that the database could not take, in order") func triedAgain() async throws {
         let calls = Mutex<[[PushID]]>([])
-        let importing = InstallationImport(logger: Logger(label: "test")) { registrations, _ in
+        let importing = InstallationImport(errors: errors) { registrations, _ in
             let call = calls.withLock { calls in
                 calls.append(registrations.map(\.installation))
                 return calls.count
@@ -112,7 +115,7 @@ struct BulkStreamTests {
     }
 
     @Test("If the database stays away, the stream ends with the position to go on from") func resumePosition() async throws {
-        let importing = InstallationImport(patience: .zero, logger: Logger(label: "test")) { registrations, _ in
+        let importing = InstallationImport(patience: .zero, errors: errors) { registrations, _ in
             registrations.map { _ in .failure(Self.away) }
         }
         var answers = importing.begin(Feed(total: 4, given: Counter()), app: try Self.app(), firstLine: 11)
@@ -120,7 +123,7 @@ struct BulkStreamTests {
         #expect(reported.count == 1)
         #expect(reported[0].number("through") == 10 && reported[0]["error"]?.text("code") == "database_unavailable")
 
-        let exporting = InstallationExport(patience: .zero, logger: Logger(label: "test")) { _, _, _ in throw Self.away }
+        let exporting = InstallationExport(patience: .zero, errors: errors) { _, _, _ in throw Self.away }
         var pages = exporting.begin(app: try Self.app(), after: installation(7))
         let end = try JSONValue.parse(Array(String(buffer: try #require(await pages.next())).utf8))
         #expect(end["error"]?.text("code") == "database_unavailable" && end.text("after") == installation(7).description)

@@ -142,11 +142,12 @@ package struct TokenService: Sendable {
         metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
         let streams = StreamLimit(limits.concurrentStreams, reason: .streams, metrics: metrics)
         metrics.gauge(.streamsInProgress) { Double(streams.streamsInProgress) }
+        let errors = InternalErrors(metrics: metrics, logger: logger)
         let router = APIRouter(
             admission: AdmissionMiddleware(
                 authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
                 rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
-                shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, logger: logger)))
+                shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors)))
         if configuration.operations == nil { router.mount(operations) }
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
         metrics.gauge(.changesWaiting) { Double(registration.waitingCount) }
@@ -156,7 +157,7 @@ package struct TokenService: Sendable {
             registration: RegistrationController(registration: registration, metrics: metrics),
             reading: ReadingController(pool: pool),
             activities: ActivitiesController(registration: registration, pool: pool, relay: outbox.wakeUp),
-            bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
+            bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, errors: errors),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             quietHours: QuietHoursController(pool: pool),
             channels: ChannelsController(channels: channels),
@@ -166,8 +167,7 @@ package struct TokenService: Sendable {
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache,
                     traces: traces, metrics: metrics),
                 cancellation: outbox.cancellation, uploads: StreamLimit(limits.concurrentUploads, reason: .uploads, metrics: metrics),
-                metrics: metrics,
-                logger: logger),
+                metrics: metrics, errors: errors),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(

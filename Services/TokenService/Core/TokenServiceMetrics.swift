@@ -84,6 +84,7 @@ package struct TokenServiceMetrics: Sendable {
         count(.commitsRepeated, [("reason", reason.rawValue)], by: number)
     }
 
+    func internalError() { count(.internalErrors) }
     func rateLimited() { count(.requestsRateLimited) }
     func shed(_ reason: LoadShedding.Reason) { count(.requestsShed, [("reason", reason.rawValue)]) }
 

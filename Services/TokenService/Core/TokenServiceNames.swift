@@ -39,6 +39,7 @@ package enum MetricName: String, CaseIterable {
     case requestTime = "push_token_service_http_request_duration_seconds"
     case requestsInProgress = "push_token_service_http_requests_in_progress"
     case streamsInProgress = "push_token_service_http_streams_in_progress"
+    case internalErrors = "push_token_service_internal_errors_total"
     case requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
     case requestsShed = "push_token_service_http_requests_shed_total"
     case registrations = "push_token_service_registrations_total"

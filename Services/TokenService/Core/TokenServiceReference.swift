@@ -157,6 +157,9 @@ package enum TokenServiceReference {
             MetricName.streamsInProgress.rawValue, .gauge,
             "Imports and exports that are under way."),
         DocumentedMetric(
+            MetricName.internalErrors.rawValue, .counter,
+            "Requests, and items of requests, that failed through the service's own fault; the log says why."),
+        DocumentedMetric(
             MetricName.requestsRateLimited.rawValue, .counter,
             "Answers 429: a key makes too many requests."),
         DocumentedMetric(

@@ -97,11 +97,13 @@ OVERVIEW = Dashboard(
         ("Requests to the token services", [
             Panel("Requests", "Answers of the token services by status.", "reqps",
                   [(rate("push_token_service_http_requests_total", "status"), "{{status}}")], ("PushDatabaseUnavailable",),
-                  is_stacked=True, has_threshold=False),
+                  is_stacked=True, has_threshold=False, width=6),
             Panel("Time to answer", "The median and the p99 of all requests.", "s",
-                  quantiles("push_token_service_http_request_duration_seconds")),
+                  quantiles("push_token_service_http_request_duration_seconds"), width=6),
             alert_panel("Refused for lack of room", "Requests that were answered 503 overloaded, by reason.", "none", "PushRequestsShed",
-                        "{{reason}}"),
+                        "{{reason}}", width=6),
+            alert_panel("Failed", "Requests and items that failed through the service's own fault within ten minutes.", "none",
+                        "PushInternalErrors", "failed", width=6),
         ]),
         ("Lost, given up, refused", [
             alert_panel("Dead letters", "Messages in the queue of dead letters. They wait for an operator.", "none", "PushDeadLettersWait",

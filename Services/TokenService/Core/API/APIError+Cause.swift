@@ -73,6 +73,6 @@ extension APIError {
         }
     }
 
-    /// Whether the error belongs in the log: no caller can cause it.
+    /// Whether no caller can cause the error (``InternalErrors``).
     var isOurFault: Bool { status == .internalServerError }
 }

@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import Logging
 import NIOCore
 import Observability
 import Postgres
@@ -16,7 +15,10 @@ struct BulkController: Sendable {
     private let exporting: InstallationExport
     private let streams: StreamLimit
 
-    init(pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics, logger: Logger) {
+    init(
+        pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics,
+        errors: InternalErrors
+    ) {
         let register: InstallationImport.Register = { registrations, app in
             let results = await registration.register(registrations, app: app)
             // These metrics count successes only. An import counts its failures where it answers them (``ImportTotals``).
@@ -27,9 +29,9 @@ struct BulkController: Sendable {
         }
         self.streams = streams
         let store = ExportStore(pool: pool)
-        self.registration = BulkRegistration(register: register, logger: logger)
-        importing = InstallationImport(logger: logger, register: register)
-        exporting = InstallationExport(logger: logger) { app, cursor, limit in
+        self.registration = BulkRegistration(register: register, errors: errors)
+        importing = InstallationImport(errors: errors, register: register)
+        exporting = InstallationExport(errors: errors) { app, cursor, limit in
             try await store.page(of: app, after: cursor, limit: limit)
         }
     }

@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import Logging
 import Observability
 import Postgres
 import PushModel
@@ -116,11 +115,7 @@ extension NotificationsController {
             metrics.accepted(lane: acceptance.receipt.lane, isReplay: acceptance.isReplay)
             return .accepted(acceptance)
         case .failure(let error):
-            let problem = APIError(cause: error)
-            if problem.isOurFault {
-                logger.error("An item of a batch failed", metadata: [LogKey.error: "\(String(describing: error))"])
-            }
-            return .refused(problem)
+            return .refused(errors.answer(to: error, "An item of a batch failed"))
         }
     }
 }

@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import Logging
 import Observability
 import Postgres
 import PushModel
@@ -13,7 +12,7 @@ struct NotificationsController: Sendable {
     let cancellation: Cancellation
     let uploads: StreamLimit
     let metrics: TokenServiceMetrics
-    let logger: Logger
+    let errors: InternalErrors
 
     func bind(to router: APIRouter) {
         router.on(.send, send)

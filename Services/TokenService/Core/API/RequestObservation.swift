@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import Logging
 import Observability
 import SystemIO
 
@@ -12,7 +11,7 @@ struct RequestObservation: MiddlewareProtocol {
 
     let metrics: TokenServiceMetrics
     let traces: Traces
-    let logger: Logger
+    let errors: InternalErrors
 
     private static let traceparent = HTTPField.Name(TraceContext.headerName)
 
@@ -52,15 +51,9 @@ struct RequestObservation: MiddlewareProtocol {
             ], fault: response.status.code >= 500 ? "status \(response.status.code)" : nil)
     }
 
-    /// The answer to an error; logs the error if it is our fault.
+    /// The answer to an error.
     func refusal(_ error: any Error, _ context: APIRequestContext) -> Response {
-        let problem = APIError(cause: error)
-        if problem.isOurFault {
-            logger.error(
-                "A request failed",
-                metadata: [LogKey.route: "\(context.endpointPath ?? "none")", LogKey.error: "\(String(describing: error))"])
-        }
-        return problem.response()
+        errors.answer(to: error, "A request failed", route: context.endpointPath ?? "none").response()
     }
 }
 

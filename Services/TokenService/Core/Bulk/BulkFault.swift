@@ -22,9 +22,7 @@ package struct BulkFault: Sendable {
         self.init(id: id, APIError.invalid(problems))
     }
 
-    init(id: PushID?, cause: any Error) { self.init(id: id, APIError(cause: cause)) }
-
-    private init(id: PushID?, _ error: APIError) {
+    init(id: PushID?, _ error: APIError) {
         self.init(id: id, code: error.code, detail: error.detail, isRetryable: error.isRetryable)
         errors = error.errors
     }

@@ -1,5 +1,4 @@
 import HTTPTypes
-import Logging
 import PushModel
 import StrictJSON
 
@@ -42,7 +41,7 @@ struct BulkRegistration: Sendable {
     }
 
     let register: InstallationImport.Register
-    let logger: Logger
+    let errors: InternalErrors
 
     func register(_ items: Items, app: App) async -> [Outcome] {
         let valid = items.items.compactMap { item in
@@ -63,11 +62,7 @@ struct BulkRegistration: Sendable {
     }
 
     private func problem(_ error: any Error) -> APIError {
-        let problem = APIError(cause: error)
-        if problem.isOurFault {
-            logger.error("An item of a bulk registration failed", metadata: [LogKey.error: "\(String(describing: error))"])
-        }
-        return problem
+        errors.answer(to: error, "An item of a bulk registration failed")
     }
 }
 

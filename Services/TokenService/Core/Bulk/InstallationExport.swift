@@ -1,4 +1,3 @@
-package import Logging
 package import NIOCore
 import Postgres
 package import PushModel
@@ -17,12 +16,12 @@ package struct InstallationExport: Sendable {
     fileprivate let page: Page
     /// How long one page may wait for the database.
     private let patience: Duration
-    private let logger: Logger
+    private let errors: InternalErrors
 
-    package init(patience: Duration = .seconds(30), logger: Logger, page: @escaping Page) {
+    package init(patience: Duration = .seconds(30), errors: InternalErrors, page: @escaping Page) {
         self.page = page
         self.patience = patience
-        self.logger = logger
+        self.errors = errors
     }
 
     package func begin(app: App, after cursor: PushID?) -> Answers { Answers(exporting: self, app: app, cursor: cursor) }
@@ -70,10 +69,7 @@ package struct InstallationExport: Sendable {
         let fault =
             error is Stopping
             ? BulkFault(id: nil, code: "stopping", detail: "this process stops; go on after the id in after", isRetryable: true)
-            : BulkFault(id: nil, cause: error)
-        if !fault.isRetryable {
-            logger.error("An export failed", metadata: [LogKey.error: "\(String(describing: error))"])
-        }
+            : BulkFault(id: nil, errors.answer(to: error, "An export failed"))
         var lines = JSONLines()
         lines.broken(fault, after: cursor)
         return lines.buffer

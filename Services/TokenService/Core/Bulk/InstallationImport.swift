@@ -1,4 +1,3 @@
-package import Logging
 package import NIOCore
 import Postgres
 import ServiceLifecycle
@@ -16,12 +15,12 @@ package struct InstallationImport: Sendable {
     private let register: Register
     /// How long one chunk may wait for the database.
     private let patience: Duration
-    private let logger: Logger
+    private let errors: InternalErrors
 
-    package init(patience: Duration = .seconds(30), logger: Logger, register: @escaping Register) {
+    package init(patience: Duration = .seconds(30), errors: InternalErrors, register: @escaping Register) {
         self.register = register
         self.patience = patience
-        self.logger = logger
+        self.errors = errors
     }
 
     /// Begins to read. ``Answers/next()`` commits, chunk by chunk; the caller must call ``Answers/end()`` in every case.
@@ -172,9 +171,6 @@ package struct InstallationImport: Sendable {
     }
 
     private func fault(_ registration: Registration, _ error: any Error) -> BulkFault {
-        if APIError(cause: error).isOurFault {
-            logger.error("A line of an import failed", metadata: [LogKey.error: "\(String(describing: error))"])
-        }
-        return BulkFault(id: registration.installation, cause: error)
+        BulkFault(id: registration.installation, errors.answer(to: error, "A line of an import failed"))
     }
 }
