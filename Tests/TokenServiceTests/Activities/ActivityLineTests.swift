@@ -304,6 +304,155 @@ struct ActivityLineTests {
         }
     }
 
+    @Test("Quiet hours hold back a start, and no state of an activity that is on the screen") func quietHours() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await running.client.call("PATCH", "/v1/admin/apps/shop", #"{"activity_window_seconds":600}"#).status == 200)
+            let now = UnixClock.now()
+            func time(_ hours: Int64) -> Substring { RFC3339.text(milliseconds: now + hours * 3_600_000).dropFirst(11).prefix(5) }
+            let quiet = #"{"begins_at":"\#(time(-1))","ends_at":"\#(time(2))"}"#
+            #expect(try await shop.put("/v1/apps/shop/users/ada/quiet-hours", quiet).status == 200)
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                let start = try await Self.send(Self.start("match"), by: shop)
+                let update = try await Self.send(Self.change("ride", 1, more: #","priority":10"#), by: shop)
+                let job = try PushJob(decoding: try await signal.next().body)
+                #expect(job.notification == update)
+                try await running.report(.accepted, of: job, status: 200)
+                let end = try await Self.send(Self.change("ride", 2, event: "end"), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).notification == end)
+                let held = try await running.count(
+                    "SELECT count(*) FROM jobs WHERE notification = \(start) AND published_at IS NULL AND due_at > now() + interval '1 hour'"
+                )
+                #expect(held == 1)
+            }
+            let stated = try await shop.post("/v1/apps/shop/notifications", Self.change("ride", 1, more: #","urgent":false"#))
+            #expect(stated.problems == ["/urgent not_allowed"])
+        }
+    }
+
+    @Test("A state without a stated timestamp is never older than those that were accepted before it", arguments: ["update", "end"])
+    func clocksApart(event: String) async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                // Another process, whose clock is ahead, accepted the newest state.
+                let ahead = UnixClock.now() / 1000 + 30
+                try await running.execute("UPDATE activities SET newest_timestamp = \(ahead)")
+                let id = try await Self.send(Self.change("ride", 4, event: event), by: shop)
+                let job = try PushJob(decoding: try await signal.next().body)
+                let aps = try JSONValue.parse(job.payload)["aps"]
+                #expect(job.notification == id && aps?["timestamp"]?.integerValue == ahead)
+                #expect(aps?["content-state"]?["eta"]?.integerValue == 4)
+                let stated = try await Self.send(
+                    #"{"to":{"activity":"ride"},"content":{"event":"end","content_state":{},"timestamp":"2026-01-01T00:00:00Z"}}"#, by: shop
+                )
+                #expect(try await Self.state(stated, shop) == "cancelled")
+            }
+        }
+    }
+
+    @Test("A start to an installation makes an activity of the user who is signed in there") func startOnInstallation() async throws {
+        try await Self.withPhone { running, shop in
+            let content = #"{"event":"start","attributes_type":"Ride","attributes":{},"content_state":{},"alert":"Now"}"#
+            try await Self.send(
+                #"{"to":{"installation":"\#(installation(1))"},"activity":"ride","content":\#(content)}"#, by: shop)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("user") == "ada")
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+            try await running.jobs { signal in
+                _ = try await signal.next()
+                let update = try await Self.send(Self.change("ride", 1), by: shop)
+                let job = try PushJob(decoding: try await signal.next().body)
+                #expect(job.notification == update && job.deliveries.map(\.token.hex) == [token(3)])
+            }
+        }
+    }
+
+    @Test("A sign-out ends no activity that another device of the user got and has not reported yet") func unreportedDevice() async throws {
+        try await Self.withPhone { running, shop in
+            let tokens = #"[{"token":"\#(token(11))"},{"token":"\#(token(12))","purpose":"activity_start:Ride"}]"#
+            #expect(
+                try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
+            func state(_ id: String) async throws -> String? { try await shop.get("/v1/apps/shop/activities/\(id)").json.text("state") }
+            try await Self.send(Self.start("ride"), by: shop)
+            for id in ["ride", "own"] {
+                #expect(try await shop.put("\(Self.path)/\(id)", #"{"token":"\#(token(id == "ride" ? 3 : 4))"}"#).status == 200)
+            }
+            #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+            // The app of the phone had started the other one itself.
+            #expect(try await state("ride") == "active")
+            #expect(try await state("own") == "ended")
+            let tablet = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
+            #expect(try await shop.put(tablet, #"{"token":"\#(token(5))"}"#).status == 200)
+            try await running.jobs { signal in
+                var found: PushJob?
+                let update = try await Self.send(Self.change("ride", 1), by: shop)
+                while found?.notification != update { found = try PushJob(decoding: try await signal.next().body) }
+                #expect(found?.deliveries.map(\.token.hex) == [token(5)])
+                #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_installation = \(installation(2))") == 0)
+            }
+            #expect(try await shop.delete(tablet).status == 204)
+            #expect(try await state("ride") == "ended")
+        }
+    }
+
+    @Test("An update whose outcome never comes holds no newer one back after its expiry") func lostOutcome() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                let lost = try await Self.send(Self.change("ride", 1), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).notification == lost)
+                try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(lost)")
+                let next = try await Self.send(Self.change("ride", 2), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).notification == next)
+            }
+        }
+    }
+
+    /// Fan-out and the report both wait for the tokens: fan-out has begun, and the report does not see its result.
+    @Test("A device that reports its token while fan-out reads the tokens gets the newest state") func reportDuringFanOut() async throws {
+        try await Self.withPhone { running, shop in
+            try await shop.register(installation(2), user: "ada", token: token(11))
+            #expect(try await Self.report("ride", token: token(3), on: 1, by: shop) == 200)
+            try await running.jobs { signal in
+                try await Self.send(Self.change("ride", 1), by: shop)
+                _ = try await signal.next()
+                let newest = try await Self.send(Self.change("ride", 2), by: shop)
+                let report: Task<Int, any Error> = try await running.holding("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE") {
+                    try await running.execute("UPDATE activities SET sending = NULL")
+                    try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE notification = \(newest)")
+                    try await Self.waiting(1, running)
+                    let report = Task { try await Self.report("ride", token: token(5), on: 2, by: shop) }
+                    try await Self.waiting(2, running)
+                    return report
+                }
+                #expect(try await report.value == 200)
+                var reached: Set<String> = []
+                while reached.count < 2 {
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    #expect(try Self.eta(job) == 2)
+                    reached.formUnion(job.deliveries.map(\.token.hex))
+                    try await running.report(.accepted, of: job, status: 200)
+                }
+                #expect(reached == [token(3), token(5)])
+            }
+        }
+    }
+
+    private static func report(_ activity: String, token: String, on device: Int, by shop: APITestClient) async throws -> Int {
+        let path = "/v1/apps/shop/installations/\(installation(device))/activities/\(activity)"
+        return try await shop.put(path, #"{"token":"\#(token)"}"#).status
+    }
+
+    /// Returns when so many sessions wait for a lock.
+    private static func waiting(_ number: Int64, _ running: RunningService) async throws {
+        _ = try await eventually { () -> Bool? in
+            let found = try await running.count(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+            return found >= number ? true : nil
+        }
+    }
+
     @Test("An activity belongs to its user: lists, export and erasure know it") func privacy() async throws {
         try await Self.withPhone { running, shop in
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))","attributes_type":"Ride"}"#).status == 200)

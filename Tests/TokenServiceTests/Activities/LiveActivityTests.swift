@@ -132,6 +132,15 @@ struct LiveActivityTests {
         expect(activity.renew(as: Self.id(7), ofThese: Self.sendable, now: 6000) == nil)
     }
 
+    @Test("An activity whose start was held back for long lives from its first report on") mutating func heldStart() {
+        activity.reportedAt = nil
+        let late = 9 * Self.hour
+        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: late))
+        expect(activity.startedAt == late && !activity.isOver(at: late + Self.hour))
+        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: late + Self.hour))
+        expect(activity.startedAt == late)
+    }
+
     @Test("Another user's device, and one that reports after the end, end the activity there") mutating func reports() {
         expect(activity.reported(by: .user("ada"), hasFrequentUpdates: true, now: 5) && activity.hasFrequentUpdates)
         expect(activity.reportedAt == 1)

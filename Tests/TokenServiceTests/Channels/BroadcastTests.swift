@@ -110,6 +110,64 @@ struct BroadcastTests {
         }
     }
 
+    @Test("No update takes the place of an end whose attempt failed") func retriedEnd() async throws {
+        try await Self.run { running, shop, _, signal in
+            let end = try await Self.send(Self.state(1, event: "end"), by: shop)
+            let first = try await Self.next(signal)
+            try await running.report(
+                .throttled, of: first, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
+            _ = try await eventually { () -> Bool? in
+                try await running.count("SELECT count(*) FROM channels WHERE is_retrying") == 1 ? true : nil
+            }
+            let update = try await Self.send(Self.state(2), by: shop)
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(end) AND is_waiting") == 1)
+            try await running.report(.accepted, of: first, status: 200, attempt: 2)
+            #expect(try await Self.next(signal).notification == update)
+            #expect(try await running.completed(end, shop).json["counts"]?.number("accepted") == 1)
+        }
+    }
+
+    @Test("A broadcast whose outcome never comes holds no newer one back after its expiry") func lostOutcome() async throws {
+        try await Self.run { running, shop, _, signal in
+            let lost = try await Self.send(Self.state(1), by: shop)
+            #expect(try await Self.next(signal).notification == lost)
+            try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(lost)")
+            let next = try await Self.send(Self.state(2), by: shop)
+            #expect(try await Self.next(signal).notification == next)
+        }
+    }
+
+    @Test("The fallback passes by activities that are over: by an end of the channel, or after eight hours") func overActivities()
+        async throws
+    {
+        try await Self.run { running, shop, _, signal in
+            for number in 1...3 {
+                try await shop.register(installation(number), user: "user\(number)", token: token(number))
+                let reported = try await shop.put(
+                    "/v1/apps/shop/installations/\(installation(number))/activities/watch-\(number)",
+                    #"{"token":"\#(token(100 + number))","channel":"game"}"#)
+                #expect(reported.status == 200)
+            }
+            try await running.execute("UPDATE activities SET started_at = now() - interval '9 hours' WHERE id = 'watch-1'")
+            try await running.jobs(.soon) { soon in
+                func tokens(of body: String, jobs: Int) async throws -> Set<String> {
+                    try await Self.send(body, by: shop)
+                    var found: Set<String> = []
+                    for _ in 1...jobs {
+                        let job = try await Self.next(soon)
+                        if !job.isBroadcast { found.formUnion(job.deliveries.map(\.token.hex)) }
+                        try await running.report(.accepted, of: job, status: 200)
+                    }
+                    return found
+                }
+                let withFallback = #","fallback":"activities""#
+                #expect(try await tokens(of: Self.state(1, event: "end", more: withFallback), jobs: 2) == [token(102), token(103)])
+                try await running.execute("UPDATE activities SET started_at = now() WHERE id = 'watch-3'")
+                #expect(try await tokens(of: Self.state(2, more: withFallback), jobs: 2) == [token(103)])
+            }
+        }
+    }
+
     @Test("If Apple does not have the channel any more, it is lost, and takes no broadcast") func lostChannel() async throws {
         try await Self.run { running, shop, _, signal in
             let key = ["idempotency-key": "one"]
@@ -216,6 +274,24 @@ struct BroadcastTests {
             let unknown = try await shop.put(
                 "/v1/apps/shop/installations/\(installation(1))/activities/watch-1", #"{"token":"\#(token(101))","channel":"other"}"#)
             #expect(unknown.problems == ["/channel unknown_channel"])
+        }
+    }
+
+    @Test("An activity that starts again follows the channel that the new start names, or none") func startedAgain() async throws {
+        try await Self.run { running, shop, channel, _ in
+            let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Match"}]"#
+            #expect(
+                try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
+            for follows in [true, false, true] {
+                let named = follows ? #","input_push_channel":"\#(channel.text)""# : ""
+                let content = #"{"event":"start","attributes_type":"Match","attributes":{},"content_state":{},"alert":"Now"\#(named)}"#
+                let answer = try await shop.post(
+                    "/v1/apps/shop/notifications", #"{"to":{"user":"ada"},"activity":"match","content":\#(content)}"#)
+                #expect(answer.status == 202, "\(answer.json)")
+                #expect(try await shop.get("/v1/apps/shop/activities/match").json.text("channel") == (follows ? "game" : nil))
+                #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == (follows ? 1 : 0))
+                try await running.execute("UPDATE activities SET ended_at = now() WHERE id = 'match'")
+            }
         }
     }
 

@@ -31,6 +31,27 @@ struct ChannelLineTests {
         expect(channel.turn(of: Self.id(3), now: 11_000) == .send)
     }
 
+    @Test("No update takes the place of an end whose attempt failed; another end does") mutating func endIsRetried() async throws {
+        _ = accept(1, at: 10_000, event: .end)
+        channel.begin(Self.id(1), now: 10_000)
+        _ = accept(2, at: 10_100)
+        expect(channel.failed(Self.id(1), superseded: &superseded) == nil && superseded.isEmpty)
+        expect(accept(3, at: 10_200) == .wait(until: 10_200 + UpdateLine.recheck))
+        expect(superseded == [Self.id(2)] && channel.line.sending == Self.id(1))
+        expect(channel.line.settled(Self.id(1)) == Self.id(3))
+        channel.begin(Self.id(3), now: 12_000)
+        expect(!channel.isSendingEnd && channel.endedAt == 10_000)
+        // An update gives way as before.
+        _ = accept(4, at: 12_100)
+        expect(channel.failed(Self.id(3), superseded: &superseded) == Self.id(4))
+
+        _ = accept(5, at: 13_000, event: .end)
+        channel.begin(Self.id(5), now: 13_000)
+        _ = channel.failed(Self.id(5), superseded: &superseded)
+        _ = accept(6, at: 13_100, event: .end)
+        expect(superseded.contains(Self.id(5)) && channel.line.sending == nil)
+    }
+
     @Test("No update takes the place of an end that waits; after the end updates go again") mutating func end() {
         _ = accept(1, at: 10_000)
         channel.begin(Self.id(1), now: 10_000)

@@ -41,24 +41,24 @@ struct ContentTests {
         // Where no timestamp is stated, it is the moment at which it is due.
         (
             #"{"event":"update","content_state":{}}"#, .liveactivity,
-            #"{"aps":{"event":"update","content-state":{},"timestamp":1795262400}}"#
+            #"{"aps":{"timestamp":1795262400,"event":"update","content-state":{}}}"#
         ),
         (
             #"""
             {"event":"start","attributes_type":"Ride","attributes":{"id":"4711"},"content_state":{},"input_push_token":true,
             "alert":{"title_loc_key":"TK","title_loc_args":["a"],"body":"b"},"sound":"ring.caf"}
             """#, .liveactivity,
-            #"{"aps":{"alert":{"title":{"loc-key":"TK","loc-args":["a"]},"body":"b","sound":"ring.caf"},"event":"start","content-state":{},"#
-                + #""attributes-type":"Ride","attributes":{"id":"4711"},"input-push-token":1,"timestamp":1795262400}}"#
+            #"{"aps":{"timestamp":1795262400,"alert":{"title":{"loc-key":"TK","loc-args":["a"]},"body":"b","sound":"ring.caf"},"event":"start","#
+                + #""content-state":{},"attributes-type":"Ride","attributes":{"id":"4711"},"input-push-token":1}}"#
         ),
         (
             #"{"event":"end","content_state":{},"dismissal_date":"2026-11-21T13:00:00Z","alert":"over","sound":"s"}"#, .liveactivity,
-            #"{"aps":{"alert":{"body":"over","sound":"s"},"event":"end","content-state":{},"timestamp":1795262400,"dismissal-date":1795266000}}"#
+            #"{"aps":{"timestamp":1795262400,"alert":{"body":"over","sound":"s"},"event":"end","content-state":{},"dismissal-date":1795266000}}"#
         ),
         (
             #"{"event":"update","content_state":{},"alert":"x","sound":{"name":"n","critical":true,"volume":1}}"#, .liveactivity,
-            #"{"aps":{"alert":{"body":"x","sound":{"critical":1,"name":"n","volume":1}},"event":"update","content-state":{},"#
-                + #""timestamp":1795262400}}"#
+            #"{"aps":{"timestamp":1795262400,"alert":{"body":"x","sound":{"critical":1,"name":"n","volume":1}},"event":"update","#
+                + #""content-state":{}}}"#
         ),
     ]
 

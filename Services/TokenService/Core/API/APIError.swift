@@ -119,10 +119,8 @@ extension APIError {
         .conflict, "channel_lost", "The channel is lost", "Apple does not have it any more; delete it, then create it again")
 
     static func channelNotOpen(_ state: BroadcastChannel.State) -> APIError {
-        var error = APIError(
+        APIError(
             .conflict, "channel_not_open", "The channel is not open", "it is \(state.rawValue): no push can reach it. Nothing was sent")
-        error.isRetryable = state == .creating
-        return error
     }
 
     static let channelLimit = APIError(

@@ -39,9 +39,7 @@ enum ActivityEnd {
                 FROM over
             ), without_device AS (
                 UPDATE activities a SET ended_at = now() FROM over o
-                WHERE a.app_id = o.app_id AND a.id = substr(o.purpose, 10) AND a.ended_at IS NULL AND NOT EXISTS (
-                    SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
-                    WHERE i.app_id = a.app_id AND i.owner = a.owner AND t.purpose = o.purpose AND t.state = 'active')
+                WHERE a.app_id = o.app_id AND a.id = substr(o.purpose, 10) AND a.ended_at IS NULL AND NOT may_be_shown(a)
             )
             INSERT INTO notifications (id, app_id, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
                 apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at, state, total, pending, jobs, is_reported)

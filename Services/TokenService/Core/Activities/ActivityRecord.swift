@@ -4,7 +4,7 @@ import PushModel
 /// A Live Activity as the API shows it. Times are UNIX milliseconds.
 package struct ActivityRecord: Sendable {
     package enum State: String, Sendable, CaseIterable {
-        /// No device has reported its update token yet.
+        /// No device has reported its update token yet, and it follows no channel.
         case starting
         case active
         /// Its stale date has passed.
@@ -48,14 +48,22 @@ extension ActivityStore {
     }
 
     func records(of list: ActivityList, app: App, after id: String, limit: Int) throws -> [ActivityRecord] {
-        try session.execute(
-            """
-            SELECT * FROM activity_records
-            WHERE app_id = \(app.id) AND id > \(id) AND (\(list.user)::text IS NULL OR owner = \(list.user))
-                AND (\(list.state?.rawValue)::text IS NULL OR state = \(list.state?.rawValue))
-            ORDER BY id LIMIT \(limit)
-            """
-        ).map { row in try ActivityRecord(row) }
+        let state = list.state?.rawValue
+        // Each has an index of its own.
+        let query: PostgresQuery =
+            if let user = list.user {
+                """
+                SELECT * FROM activity_records
+                WHERE app_id = \(app.id) AND owner = \(user) AND id > \(id) AND (\(state)::text IS NULL OR state = \(state))
+                ORDER BY id LIMIT \(limit)
+                """
+            } else {
+                """
+                SELECT * FROM activity_records
+                WHERE app_id = \(app.id) AND id > \(id) AND (\(state)::text IS NULL OR state = \(state)) ORDER BY id LIMIT \(limit)
+                """
+            }
+        return try session.execute(query).map { row in try ActivityRecord(row) }
     }
 
     /// All that belong to a user.
@@ -84,7 +92,7 @@ extension ActivityRecord {
         .nullable("attributes_type", .text(.string(Purpose.maximumNameBytes).example("Ride"))) { $0.activity.attributesType },
         .required(
             "state", .word,
-            "`starting`: no device has reported an update token. `ended`: by its sender, by a sign-out or eight hours after its start. `dismissed`: off the lock screen."
+            "`starting`: no device has reported an update token, and it follows no channel. `ended`: by its sender, by its channel, by a sign-out or eight hours after its start. `dismissed`: off the lock screen."
         ) { $0.state },
         .required("started_at", .time) { $0.activity.startedAt },
         .nullable("reported_at", .time, "When a device first reported its update token.") { $0.activity.reportedAt },

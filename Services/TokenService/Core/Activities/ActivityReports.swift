@@ -75,10 +75,7 @@ struct ActivityReports {
     private static func endWithoutDevice(_ key: LiveActivity.Key) -> PostgresQuery {
         """
         UPDATE activities a SET ended_at = coalesce(a.ended_at, now())
-        WHERE a.app_id = \(key.app) AND a.id = \(key.id) AND NOT EXISTS (
-            SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
-            WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation)
-                AND t.purpose = 'activity:' || a.id AND t.state = 'active')
+        WHERE a.app_id = \(key.app) AND a.id = \(key.id) AND NOT may_be_shown(a)
         """
     }
 }

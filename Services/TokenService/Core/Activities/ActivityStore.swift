@@ -7,7 +7,7 @@ package struct ActivityStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Those of these that exist.
+    /// Those of these that exist. An update that has expired is not ``UpdateLine/sending`` any more, whatever its outcomes.
     package func lock(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
         try lock(Set(keys).sorted())
     }
@@ -33,15 +33,30 @@ package struct ActivityStore {
         guard !keys.isEmpty else { return [:] }
         let rows = try session.execute(
             """
-            SELECT a.* FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.id))::text[]) AS e (app_id, id)
+            SELECT a.*, (SELECT n.expires_at > now() FROM notifications n WHERE n.id = a.sending) IS TRUE AS is_sending
+            FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.id))::text[]) AS e (app_id, id)
             JOIN activities a ON a.app_id = e.app_id AND a.id = e.id ORDER BY a.app_id, a.id FOR NO KEY UPDATE OF a
             """)
         var activities: [LiveActivity.Key: LiveActivity] = [:]
         for row in rows {
-            let activity = try LiveActivity(row)
+            var activity = try LiveActivity(row)
+            if try !row["is_sending"] { activity.line.sending = nil }
             activities[activity.key] = activity
         }
         return activities
+    }
+
+    /// Who is signed in on these installations.
+    func users(of installations: [InstallationKey]) throws -> [InstallationKey: String] {
+        guard !installations.isEmpty else { return [:] }
+        let rows = try session.execute(
+            """
+            SELECT i.app_id, i.id, i.owner FROM unnest(\(installations.map(\.app))::bigint[], \(installations.map(\.id))::uuid[]) AS e (app_id, id)
+            JOIN installations i ON i.app_id = e.app_id AND i.id = e.id WHERE i.owner IS NOT NULL
+            """)
+        var users: [InstallationKey: String] = [:]
+        for row in rows { users[InstallationKey(app: try row["app_id"], id: try row["id"])] = try row["owner"] }
+        return users
     }
 
     /// Nil if there is no such activity.
@@ -56,23 +71,23 @@ package struct ActivityStore {
         guard !rows.isEmpty else { return [] }
         return [
             """
-            INSERT INTO activities AS a (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates,
-                ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
-            SELECT app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
-                dismissed_at, newest, newest_timestamp, is_waiting,
+            INSERT INTO activities AS a (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at,
+                has_frequent_updates, ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
+            SELECT app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
+                ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting,
                 CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
             FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.owner.user))::text[],
                     \(rows.map(\.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
-                    \(milliseconds: rows.map(\.startedAt))::timestamptz[], \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
+                    \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[], \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
                     \(rows.map(\.hasFrequentUpdates))::bool[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
                     \(rows.map(\.line.newest))::uuid[], \(rows.map(\.line.newestTimestamp))::bigint[],
                     \(rows.map(\.line.isWaiting))::bool[], \(rows.map(\.line.sending))::uuid[],
                     \(rows.map(\.line.isRetrying))::bool[], \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
-                AS e (app_id, id, owner, installation, attributes_type, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
+                AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
                     dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
             ON CONFLICT (app_id, id) DO UPDATE SET owner = excluded.owner, installation = excluded.installation,
-                attributes_type = excluded.attributes_type, started_at = excluded.started_at, reported_at = excluded.reported_at,
+                attributes_type = excluded.attributes_type, is_started_for_user = excluded.is_started_for_user, started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
                 is_waiting = excluded.is_waiting,
@@ -81,8 +96,8 @@ package struct ActivityStore {
         ]
     }
 
-    /// Removes activities whose start reaches no device. If a start names a broadcast channel, its activity follows the channel; the row lock
-    /// keeps a request from deleting the channel meanwhile.
+    /// Removes activities whose start reaches no device. An activity follows the channel that its start names, or none; the row lock keeps a
+    /// request from deleting the channel meanwhile.
     static func settleStarts(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
         guard !starts.isEmpty else { return [] }
         let starts = starts.sorted { $0.key < $1.key }
@@ -93,20 +108,18 @@ package struct ActivityStore {
                 AS e (app_id, id, start)
             WHERE a.app_id = e.app_id AND a.id = e.id
                 AND EXISTS (SELECT FROM notifications n WHERE n.id = e.start AND n.state = 'no_targets')
+            """,
             """
+            WITH followed AS (
+                SELECT e.app_id, e.id, c.id AS channel
+                FROM unnest(\(apps)::bigint[], \(ids)::text[], \(starts.map(\.value.channelID))::text[]) AS e (app_id, id, apple_id)
+                JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open' FOR KEY SHARE OF c
+            )
+            UPDATE activities a SET channel = f.channel
+            FROM unnest(\(apps)::bigint[], \(ids)::text[]) AS e (app_id, id) LEFT JOIN followed f USING (app_id, id)
+            WHERE a.app_id = e.app_id AND a.id = e.id AND a.channel IS DISTINCT FROM f.channel
+            """,
         ]
-            + (starts.allSatisfy { $0.value.channelID == nil }
-                ? []
-                : [
-                    """
-                    WITH followed AS (
-                        SELECT e.app_id, e.id, c.id AS channel
-                        FROM unnest(\(apps)::bigint[], \(ids)::text[], \(starts.map(\.value.channelID))::text[]) AS e (app_id, id, apple_id)
-                        JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open' FOR KEY SHARE OF c
-                    )
-                    UPDATE activities a SET channel = f.channel FROM followed f WHERE a.app_id = f.app_id AND a.id = f.id
-                    """
-                ])
     }
 
     /// Makes notifications with the content, the addressee and the expiry of others. Fan-out asks for their turns.
@@ -151,6 +164,7 @@ extension LiveActivity {
         self.init(
             key: Key(app: try row["app_id"], id: try row["id"]), owner: owner, attributesType: try row["attributes_type"],
             startedAt: try row.milliseconds("started_at"))
+        isStartedForUser = try row["is_started_for_user"]
         reportedAt = try row.milliseconds("reported_at")
         hasFrequentUpdates = try row["has_frequent_updates"]
         endedAt = try row.milliseconds("ended_at")

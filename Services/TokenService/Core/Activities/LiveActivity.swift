@@ -12,6 +12,8 @@ package struct LiveActivity: Equatable, Sendable {
     package var owner: Owner
     package var attributesType: String?
     package var startedAt: Int64
+    /// A start to the user made it: the user's devices that have not reported a token of it may show it.
+    package var isStartedForUser = false
     /// When a device first reported an update token.
     package var reportedAt: Int64?
     package var hasFrequentUpdates = false
@@ -60,6 +62,8 @@ package struct ActivityChange: Equatable, Sendable {
     package var event: Event
     /// UNIX seconds: a device shows the newest state.
     package var timestamp: Int64
+    /// The sender stated no timestamp, so it is the platform's, by the clock of the process that took the request.
+    package var isStamped = false
     /// UNIX seconds.
     package var staleDate: Int64?
     package var dismissalDate: Int64?
@@ -125,6 +129,8 @@ extension LiveActivity {
     package mutating func reported(by owner: Owner, hasFrequentUpdates: Bool?, now: Int64) -> Bool {
         guard owner == self.owner else { return false }
         let isFirst = reportedAt == nil
+        // Quiet hours or a local time held the start back: it began later than it was accepted.
+        if isFirst, now >= startedAt + Self.longestLife { startedAt = now }
         reportedAt = reportedAt ?? now
         self.hasFrequentUpdates = hasFrequentUpdates ?? self.hasFrequentUpdates
         // The end that was accepted while it was starting waits for this token.

@@ -10,6 +10,8 @@ struct UpdateAdmission {
     private(set) var refused: Set<PushID> = []
     private var targets: [UpdateTarget.Key: UpdateTarget] = [:]
     private var changed: Set<UpdateTarget.Key> = []
+    /// Who is signed in on the installations to which an activity is started.
+    private let users: [InstallationKey: String]
     /// The notifications that start an activity.
     private var starts: [LiveActivity.Key: (notification: PushID, channelID: String?)] = [:]
     /// Notifications that a newer state replaces before they are sent.
@@ -17,6 +19,7 @@ struct UpdateAdmission {
 
     init(_ items: [NotificationStore.Item], in session: PostgresSession) throws {
         let keys = items.compactMap(\.updateKey)
+        users = try ActivityStore(session: session).users(of: items.compactMap(\.startedOn))
         if !keys.isEmpty {
             let store = UpdateTargetStore(session: session)
             let hasStart = items.contains { $0.notification.request.activity?.event == .start }
@@ -27,8 +30,12 @@ struct UpdateAdmission {
     }
 
     private mutating func admit(_ item: NotificationStore.Item) {
-        guard let key = item.updateKey, let change = item.notification.request.activity else { return items.append(item) }
+        guard let key = item.updateKey else { return items.append(item) }
+        // Another process's clock may be ahead: what comes later is not older.
+        let restamped = targets[key]?.line.newestTimestamp.flatMap { item.stamped(atLeast: $0) }
+        let item = restamped ?? item
         let notification = item.notification
+        guard let change = notification.request.activity else { return items.append(item) }
         switch (targets[key], key) {
         case (_, .activity(let key)) where change.event == .start: start(item, key, change)
         // One that is not known has no device, so no delivery is made.
@@ -36,7 +43,8 @@ struct UpdateAdmission {
         case (.activity(var activity), _):
             let admission = activity.accept(
                 change, as: notification.id, priority: notification.request.priority, window: item.app.activityWindow,
-                maySend: notification.request.isOnePayload, now: notification.acceptedAt, superseded: &superseded)
+                // Acceptance publishes the payload that it was given.
+                maySend: notification.request.isOnePayload && restamped == nil, now: notification.acceptedAt, superseded: &superseded)
             guard case .turn(let turn) = admission else { return items.append(item) }
             admit(item.addressed(to: activity.owner), turn, of: .activity(activity))
         case (.channel(var channel), _):
@@ -61,8 +69,8 @@ struct UpdateAdmission {
     }
 
     private mutating func start(_ item: NotificationStore.Item, _ key: LiveActivity.Key, _ change: ActivityChange) {
-        let (notification, owner) = (item.notification, LiveActivity.Owner(item.notification.request.target))
-        guard let owner else { return items.append(item) }
+        let notification = item.notification
+        guard let owner = owner(of: item) else { return items.append(item) }
         if case .activity(let earlier) = targets[.activity(key)] {
             guard earlier.isOver(at: notification.acceptedAt) else {
                 refused.insert(notification.id)
@@ -73,11 +81,21 @@ struct UpdateAdmission {
         var activity = LiveActivity(
             key: key, owner: owner, attributesType: change.attributesType,
             startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
+        activity.isStartedForUser = notification.request.target.user != nil
         activity.line.newestTimestamp = change.timestamp
         activity.staleAt = change.staleDate.map { $0 * 1000 }
         starts[key] = (notification.id, change.channelID)
         store(.activity(activity))
         items.append(item)
+    }
+
+    /// Whose activity a start makes; nil if its target has none.
+    private func owner(of item: NotificationStore.Item) -> LiveActivity.Owner? {
+        switch item.notification.request.target {
+        case .user(let name): .user(name)
+        case .installation(let id): LiveActivity.Owner(user: users[InstallationKey(app: item.app.id, id: id)], installation: id)
+        case .users, .installations, .tokens, .tags, .all, .activity, .channel: nil
+        }
     }
 
     private mutating func store(_ target: UpdateTarget) {
@@ -99,6 +117,12 @@ extension NotificationStore.Item {
         notification.request.activity.flatMap { UpdateTarget.Key($0.subject, app: app.id) }
     }
 
+    /// The installation to which it starts an activity.
+    fileprivate var startedOn: InstallationKey? {
+        guard notification.request.activity?.event == .start else { return nil }
+        return notification.request.target.installation.map { InstallationKey(app: app.id, id: $0) }
+    }
+
     fileprivate func addressed(to owner: LiveActivity.Owner) -> NotificationStore.Item {
         var notification = notification
         switch owner {
@@ -108,19 +132,21 @@ extension NotificationStore.Item {
         return NotificationStore.Item(notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds)
     }
 
+    /// With a later timestamp, if it is the platform's and earlier than this one; nil if it need not or cannot be changed.
+    /// - Parameter seconds: UNIX seconds.
+    fileprivate func stamped(atLeast seconds: Int64) -> NotificationStore.Item? {
+        guard let change = notification.request.activity, change.event != .start, change.isStamped, change.timestamp < seconds,
+            let content = notification.request.content.stamped(with: seconds)
+        else { return nil }
+        var notification = notification
+        notification.request.content = content
+        notification.request.activity?.timestamp = seconds
+        return NotificationStore.Item(notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds)
+    }
+
     fileprivate func waiting(until moment: Int64) -> NotificationStore.Item {
         NotificationStore.Item(
             notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds, waitsUntil: moment)
-    }
-}
-
-extension LiveActivity.Owner {
-    fileprivate init?(_ target: NotificationRequest.Target) {
-        switch target {
-        case .user(let name): self = .user(name)
-        case .installation(let id): self = .installation(id)
-        case .users, .installations, .tokens, .tags, .all, .activity, .channel: return nil
-        }
     }
 }
 

@@ -31,16 +31,20 @@ package struct UpdateLine: Equatable, Sendable {
     }
 
     /// Takes a state into the line.
-    /// - Parameter superseded: Gets the notifications that it replaces.
+    /// - Parameters:
+    ///   - replacesRetry: It also replaces one under way whose attempt failed.
+    ///   - superseded: Gets the notifications that it replaces.
     /// - Returns: false if a newer state was accepted before.
-    mutating func accept(_ notification: PushID, timestamp: Int64, superseded: inout [PushID]) -> Bool {
+    mutating func accept(
+        _ notification: PushID, timestamp: Int64, replacesRetry: Bool = true, superseded: inout [PushID]
+    ) -> Bool {
         if let newestTimestamp, timestamp < newestTimestamp { return false }
         if isWaiting, let newest { superseded.append(newest) }
-        if isRetrying, let sending {
+        if isRetrying, replacesRetry, let sending {
             superseded.append(sending)
             self.sending = nil
+            isRetrying = false
         }
-        isRetrying = false
         newest = notification
         isWaiting = true
         newestTimestamp = timestamp
@@ -83,11 +87,13 @@ package struct UpdateLine: Equatable, Sendable {
     }
 
     /// An attempt failed, and another follows.
-    /// - Parameter superseded: Gets the notification, if a newer one need not wait for it.
+    /// - Parameters:
+    ///   - mayBeReplaced: A newer one need not wait for it.
+    ///   - superseded: Gets the notification, if a newer one takes its place.
     /// - Returns: the notification that may go next.
-    package mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
+    package mutating func failed(_ notification: PushID, mayBeReplaced: Bool = true, superseded: inout [PushID]) -> PushID? {
         guard sending == notification else { return nil }
-        guard isWaiting, let newest else {
+        guard mayBeReplaced, isWaiting, let newest else {
             isRetrying = true
             return nil
         }

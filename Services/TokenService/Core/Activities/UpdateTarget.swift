@@ -62,6 +62,18 @@ package enum UpdateTarget: Equatable, Sendable {
         }
     }
 
+    /// An attempt failed, and another follows.
+    /// - Parameter superseded: Gets the notification, if a newer one takes its place.
+    /// - Returns: the notification that may go next.
+    mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
+        switch self {
+        case .activity: return line.failed(notification, superseded: &superseded)
+        case .channel(var channel):
+            defer { self = .channel(channel) }
+            return channel.failed(notification, superseded: &superseded)
+        }
+    }
+
     /// - Parameter window: That of the app, for an activity.
     mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {
         switch self {

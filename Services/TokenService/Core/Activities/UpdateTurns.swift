@@ -23,7 +23,7 @@ struct UpdateTurns {
         var (released, superseded): ([PushID], [PushID]) = ([], [])
         var changed: Set<UpdateTarget.Key> = []
         for notification in completed {
-            guard let key = keys[notification], let next = change(key, &changed, { $0.settled(notification) }) else { continue }
+            guard let key = keys[notification], let next = change(key, &changed, { $0.line.settled(notification) }) else { continue }
             released.append(next)
         }
         for notification in Set(retried.map(\.delivery.notification)).sorted() {
@@ -39,10 +39,10 @@ struct UpdateTurns {
     }
 
     private mutating func change(
-        _ key: UpdateTarget.Key, _ changed: inout Set<UpdateTarget.Key>, _ change: (inout UpdateLine) -> PushID?
+        _ key: UpdateTarget.Key, _ changed: inout Set<UpdateTarget.Key>, _ change: (inout UpdateTarget) -> PushID?
     ) -> PushID? {
         guard var target = targets[key] else { return nil }
-        let next = change(&target.line)
+        let next = change(&target)
         if target != targets[key] {
             targets[key] = target
             changed.insert(key)

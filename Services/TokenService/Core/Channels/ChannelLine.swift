@@ -11,6 +11,8 @@ package struct ChannelLine: Equatable, Sendable {
     package var line = UpdateLine()
     /// The newest state is an end.
     package var isEnd = false
+    /// The broadcast under way is an end. No update takes its place, also if an attempt fails.
+    package var isSendingEnd = false
     /// When the last end was sent: activities that had started before are over.
     package var endedAt: Int64?
     /// Of the newest state.
@@ -33,7 +35,9 @@ package struct ChannelLine: Equatable, Sendable {
     {
         // No update replaces an end that waits. A channel outlives its activities: after the end, new ones may follow it.
         if isEnd, line.isWaiting, change.event != .end { return .outdated }
-        guard line.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .outdated }
+        let replacesRetry = !isSendingEnd || change.event == .end
+        guard line.accept(notification, timestamp: change.timestamp, replacesRetry: replacesRetry, superseded: &superseded)
+        else { return .outdated }
         isEnd = change.event == .end
         staleAt = change.staleDate.map { $0 * 1000 }
         dismissedAt = isEnd ? change.dismissalDate.map { max($0 * 1000, now) } : dismissedAt
@@ -47,6 +51,12 @@ package struct ChannelLine: Equatable, Sendable {
 
     package mutating func begin(_ notification: PushID, now: Int64) {
         line.begin(notification, window: Self.window, now: now)
-        if isEnd, line.newest == notification { endedAt = now }
+        isSendingEnd = isEnd && line.newest == notification
+        if isSendingEnd { endedAt = now }
+    }
+
+    /// An attempt failed, and another follows (``UpdateLine/failed(_:mayBeReplaced:superseded:)``).
+    mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
+        line.failed(notification, mayBeReplaced: !isSendingEnd || isEnd, superseded: &superseded)
     }
 }

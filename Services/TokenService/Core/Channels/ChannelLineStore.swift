@@ -6,13 +6,15 @@ import PushModel
 struct ChannelLineStore {
     let session: PostgresSession
 
-    /// Those of these that exist. One that was cancelled between two pages of its fan-out has no outcome to come, and is not
-    /// ``UpdateLine/sending`` any more.
+    /// Those of these that exist. A broadcast that was cancelled between two pages of its fan-out, or has expired, has no outcome to come
+    /// for which another one waits: it is not ``UpdateLine/sending`` any more.
     func lock(_ keys: some Sequence<ChannelLine.Key>) throws -> [ChannelLine.Key: ChannelLine] {
         let keys = Set(keys).sorted()
         let rows = try session.execute(
             """
-            SELECT c.*, (SELECT n.completed_at IS NULL FROM notifications n WHERE n.id = c.sending) IS TRUE AS is_sending
+            SELECT c.*, (
+                    SELECT n.completed_at IS NULL AND n.expires_at > now() FROM notifications n WHERE n.id = c.sending
+                ) IS TRUE AS is_sending
             FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.name))::text[]) AS e (app_id, name)
             JOIN channels c ON c.app_id = e.app_id AND c.name = e.name ORDER BY c.app_id, c.name FOR NO KEY UPDATE OF c
             """)
@@ -32,14 +34,14 @@ struct ChannelLineStore {
         return [
             """
             UPDATE channels c SET newest = e.newest, newest_timestamp = e.newest_timestamp, is_end = e.is_end, is_waiting = e.is_waiting,
-                sending = e.sending,
-                is_retrying = e.is_retrying, free_at = e.free_at, ended_at = e.ended_at, stale_at = e.stale_at, dismissed_at = e.dismissed_at
+                sending = e.sending, is_sending_end = e.is_sending_end, is_retrying = e.is_retrying, free_at = e.free_at, ended_at = e.ended_at, stale_at = e.stale_at, dismissed_at = e.dismissed_at
             FROM unnest(\(rows.map(\.channel))::bigint[], \(rows.map(\.line.newest))::uuid[],
                     \(rows.map(\.line.newestTimestamp))::bigint[], \(rows.map(\.isEnd))::bool[], \(rows.map(\.line.isWaiting))::bool[],
-                    \(rows.map(\.line.sending))::uuid[], \(rows.map(\.line.isRetrying))::bool[],
+                    \(rows.map(\.line.sending))::uuid[], \(rows.map(\.isSendingEnd))::bool[], \(rows.map(\.line.isRetrying))::bool[],
                     \(milliseconds: rows.map(\.line.freeAt))::timestamptz[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[])
-                AS e (id, newest, newest_timestamp, is_end, is_waiting, sending, is_retrying, free_at, ended_at, stale_at, dismissed_at)
+                AS e (id, newest, newest_timestamp, is_end, is_waiting, sending, is_sending_end, is_retrying, free_at, ended_at, stale_at,
+                    dismissed_at)
             WHERE c.id = e.id
             """
         ]
@@ -52,6 +54,7 @@ extension ChannelLine {
         guard let name: String = try row["name"] else { throw CorruptRow(table: "channels") }
         self.init(
             key: Key(app: try row["app_id"], name: name), channel: try row["id"], line: try UpdateLine(row), isEnd: try row["is_end"],
+            isSendingEnd: try row["is_sending_end"],
             endedAt: try row.milliseconds("ended_at"), staleAt: try row.milliseconds("stale_at"),
             dismissedAt: try row.milliseconds("dismissed_at"))
     }

@@ -61,16 +61,29 @@ package final class ChannelWorker: Service {
             let scopes = try await registry.pool.session { session in
                 try DueScope.all(in: session, now: UnixTime.milliseconds(), limit: Self.batch)
             }
-            var commands: [ChannelCommand] = []
-            for scope in scopes {
-                if let command = try await command(for: scope) { commands.append(command) }
-            }
-            await publish(commands)
+            try await work(on: scopes)
             if scopes.count == Self.batch { registry.wakeUp.signal() }
         } catch {
             if !(error is LeaseLost) { logger.failed("The commands for channels could not be made", error) }
             turn = Turn(taken: nil, next: .now + Self.failurePause)
         }
+    }
+
+    /// Publishes what was recorded in any case. A scope that fails delays no other one.
+    /// - Throws: the last error; at once if the lease is lost.
+    private func work(on scopes: [DueScope]) async throws {
+        var commands: [ChannelCommand] = []
+        var failure: (any Error)?
+        for scope in scopes {
+            do {
+                if let command = try await command(for: scope) { commands.append(command) }
+            } catch {
+                failure = error
+                if error is LeaseLost { break }
+            }
+        }
+        await publish(commands)
+        if let failure { throw failure }
     }
 
     /// Records the next command of a scope. It is published after the commit: if the process dies in between, the command runs out of time.

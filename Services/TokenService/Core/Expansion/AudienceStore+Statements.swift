@@ -157,12 +157,15 @@ extension AudienceStore {
             """
     }
 
-    /// The end of a page of the activities that follow a channel.
-    static func endOfActivities(after ordinal: Int64, of channel: BroadcastMember) -> PostgresQuery {
+    /// The end of a page of the activities that follow a channel and are not over. An end goes to those that it ends.
+    static func endOfActivities(of audience: Audience, _ channel: BroadcastMember) -> PostgresQuery {
         """
         SELECT ordinal, count(*) OVER () AS read FROM (
-            SELECT ordinal FROM activities WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(ordinal)
-            ORDER BY ordinal LIMIT \(entriesOfPage)
+            SELECT a.ordinal FROM channels c JOIN activities a ON a.channel = c.id
+            WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position)
+                AND a.started_at > now() - interval '8 hours'
+                AND (c.is_sending_end AND c.sending = \(audience.template.notification) OR a.started_at > c.ended_at IS NOT FALSE)
+            ORDER BY a.ordinal LIMIT \(entriesOfPage)
         ) AS page ORDER BY ordinal DESC LIMIT 1
         """
     }
@@ -174,7 +177,7 @@ extension AudienceStore {
         return """
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven, i.locale,
                 NULL::timestamptz AS due, t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
-            FROM activities a
+            FROM channels c JOIN activities a ON a.channel = c.id
             CROSS JOIN LATERAL (
                 SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o WHERE o.app_id = a.app_id AND o.owner = a.owner
                 UNION ALL
@@ -185,8 +188,8 @@ extension AudienceStore {
                 SELECT * FROM tokens t WHERE t.app_id = a.app_id AND t.ordinal = i.ordinal AND t.purpose = 'activity:' || a.id
                     AND t.environment = \(channel.environment) AND t.state = 'active'
             ) AS t
-            WHERE a.channel = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position) AND a.ordinal <= \(last)
-                AND a.started_at > now() - interval '8 hours'
+            WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position) AND a.ordinal <= \(last)
+                AND a.started_at > now() - interval '8 hours' AND (c.is_sending_end AND c.sending = \(audience.template.notification) OR a.started_at > c.ended_at IS NOT FALSE)
             ORDER BY a.ordinal
             """
     }

@@ -138,7 +138,7 @@ package struct AudienceStore {
             return Part(found: [channel.found], end: end, isLast: !audience.includesActivities, read: 1)
         }
         guard let channel = audience.channel,
-            let last = try session.execute(Self.endOfActivities(after: end.position, of: channel)).first
+            let last = try session.execute(Self.endOfActivities(of: audience, channel)).first
         else { return nil }
         let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: try last["ordinal"]))
         end.position = try last["ordinal"]

@@ -110,6 +110,9 @@ package struct FanOut: Sendable {
         enum Found: Sendable {
             case columns(AudienceStore.Columns)
             case page(Audience.Page)
+            /// Of a Live Activity, the only page: it is read when it is committed. A device that reports its token meanwhile waits for the
+            /// activity's lock, and is in the page or gets a copy of the update (``ActivityReports``).
+            case underLock(LiveActivity.Key)
         }
         let found: Found
         let at: Int64
@@ -118,6 +121,7 @@ package struct FanOut: Sendable {
     /// - Parameter previous: The page before, if it may not be committed yet.
     private func read(_ audience: Audience, after previous: Audience.Page? = nil, _ names: DeliveryNames) async throws -> Reading {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
+        if case .activity(let key) = audience.updates { return Reading(found: .underLock(key), at: now) }
         return try await pool.transaction(isolation: .repeatableRead) { session in
             let store = AudienceStore(session: session)
             if let columns = try store.columns(of: audience, installations: size, now: now) {
@@ -139,6 +143,7 @@ package struct FanOut: Sendable {
     private func next(after reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Next {
         var audience = audience
         switch reading.found {
+        case .underLock: return .nothing
         case .page(let page):
             guard !page.isLast else { return .nothing }
             audience.checkpoint = page.end
@@ -155,14 +160,18 @@ package struct FanOut: Sendable {
     }
 
     private func commit(_ reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Audience.Page {
-        let seconds = lease / .seconds(1)
+        let (seconds, size) = (lease / .seconds(1), installationsOfPage)
         return try await pool.transaction { session in
-            let page =
-                switch reading.found {
-                case .columns(let columns): try audience.page(of: columns, names: names, now: reading.at)
-                case .page(let page): page
-                }
-            try AudienceStore(session: session).commit(page, of: audience, leaseSeconds: seconds, now: reading.at)
+            let store = AudienceStore(session: session)
+            let page: Audience.Page
+            switch reading.found {
+            case .columns(let columns): page = try audience.page(of: columns, names: names, now: reading.at)
+            case .page(let read): page = read
+            case .underLock(let key):
+                _ = try ActivityStore(session: session).lock([key])
+                page = try store.rows(of: audience, after: nil, installations: size, names: names, now: reading.at)
+            }
+            try store.commit(page, of: audience, leaseSeconds: seconds, now: reading.at)
             return page
         }
     }

@@ -418,8 +418,9 @@ CREATE TABLE channels (
     sending uuid,
     is_retrying boolean NOT NULL DEFAULT false,
     free_at timestamptz,
-    -- The newest broadcast is an end.
+    -- The newest broadcast is an end; the one under way is.
     is_end boolean NOT NULL DEFAULT false,
+    is_sending_end boolean NOT NULL DEFAULT false,
     -- When the last end was sent: activities that had started before are over.
     ended_at timestamptz,
     -- Of the newest broadcast: when its state becomes stale, and when the activities that it ends leave the lock screen.
@@ -451,10 +452,13 @@ CREATE TABLE activities (
     owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
     installation uuid,
     attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
-    -- The broadcast channel that it follows: its start named it, or the app reported it.
-    channel bigint REFERENCES channels ON DELETE SET NULL,
+    -- The broadcast channel that it follows: its start named it, or the app reported it. A channel that is deleted has no row any more: a
+    -- foreign key would write to all activities that followed it.
+    channel bigint,
     -- The order in which a broadcast reaches those of its channel that have update tokens.
     ordinal bigint GENERATED ALWAYS AS IDENTITY,
+    -- A start to the user made it: the user's devices that have not reported a token of it may show it.
+    is_started_for_user boolean NOT NULL DEFAULT false,
     started_at timestamptz NOT NULL,
     -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
     reported_at timestamptz,
@@ -483,7 +487,7 @@ CREATE TABLE activities (
 );
 CREATE INDEX activities_by_owner ON activities (app_id, owner, id) WHERE owner IS NOT NULL;
 CREATE INDEX activities_by_start ON activities (started_at);
-CREATE INDEX activities_by_channel ON activities (channel, ordinal) WHERE ended_at IS NULL;
+CREATE INDEX activities_by_channel ON activities (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
 
 -- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
 -- live data with Live Activities").
@@ -491,7 +495,7 @@ CREATE VIEW activity_records AS
 SELECT a.*, c.name AS channel_name, e.ends_at, e.leaves_at,
     CASE WHEN coalesce(e.leaves_at, e.ends_at + interval '4 hours') <= now() THEN 'dismissed'
         WHEN e.ends_at <= now() THEN 'ended'
-        WHEN a.reported_at IS NULL AND a.channel IS NULL THEN 'starting'
+        WHEN a.reported_at IS NULL AND c.id IS NULL THEN 'starting'
         WHEN greatest(a.stale_at, c.stale_at) <= now() THEN 'stale'
         ELSE 'active' END AS state
 FROM activities a LEFT JOIN channels c ON c.id = a.channel
@@ -501,6 +505,18 @@ CROSS JOIN LATERAL (
     SELECT least(a.ended_at, CASE WHEN o.by_channel THEN c.ended_at END, a.started_at + interval '8 hours') AS ends_at,
         coalesce(a.dismissed_at, CASE WHEN o.by_channel THEN c.dismissed_at END) AS leaves_at
 ) AS e;
+
+-- Whether a device of its user may show the activity: it has an update token, or it may have got the start and not reported yet.
+CREATE FUNCTION may_be_shown(a activities) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN EXISTS (
+    SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
+    WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation AND i.owner IS NULL) AND t.state = 'active'
+        AND (t.purpose = 'activity:' || a.id
+            OR a.is_started_for_user AND t.purpose = 'activity_start:' || a.attributes_type AND NOT EXISTS (
+                SELECT FROM tokens u
+                WHERE u.app_id = i.app_id AND u.installation = i.id AND u.purpose = 'activity:' || a.id AND u.registered_at >= a.started_at))
+);
 
 -- MARK: Notifications
 

@@ -241,8 +241,8 @@ extension NotificationRequest {
 }
 
 extension NotificationRequest.Target {
-    fileprivate var user: String? { if case .user(let name) = self { name } else { nil } }
-    fileprivate var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
+    var user: String? { if case .user(let name) = self { name } else { nil } }
+    var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
     fileprivate var tags: TagExpression? { if case .tags(let expression) = self { expression } else { nil } }
 
     fileprivate var kind: NotificationAddress.Kind {

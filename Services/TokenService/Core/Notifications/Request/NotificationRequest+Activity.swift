@@ -41,7 +41,7 @@ extension JSONObjectReader {
             problem("locales", "conflict", "every locale has the same event")
             return nil
         }
-        guard let event = events.first, let draft = drafts.first else { return nil }
+        guard let event = events.first else { return nil }
         var subject: ActivityChange.Subject?
         if case .activity(let id) = target { subject = .activity(id) }
         if let ofUser {
@@ -59,10 +59,10 @@ extension JSONObjectReader {
                 problem("to", step: "/activity", "not_allowed", "a start goes to a user, and names its activity beside that")
             }
             if named != nil { problem("activity", "not_allowed", "only with event start: the target names the activity") }
-            for key in ["not_before", "local_time", "supersede_key"] where has(key) {
-                problem(key, "not_allowed", "an activity's states go at once, and a newer one supersedes an older one")
+            for key in ["not_before", "local_time", "urgent", "supersede_key"] where has(key) {
+                problem(key, "not_allowed", "an activity's states go at once, in quiet hours too, and a newer one supersedes an older one")
             }
-            return ActivityChange(draft, of: subject, event: event)
+            return ActivityChange(drafts, of: subject, event: event)
         }
         guard event == .start else {
             problem(
@@ -72,7 +72,7 @@ extension JSONObjectReader {
         }
         guard let named else { return nil }
         switch target {
-        case .user, .installation: return ActivityChange(draft, of: .activity(named), event: event)
+        case .user, .installation: return ActivityChange(drafts, of: .activity(named), event: event)
         case .users, .installations, .tokens, .tags, .all, .activity, .channel:
             problem("activity", "not_allowed", "only with a start to one user or one installation, whose activity it is")
             return nil
@@ -94,7 +94,7 @@ extension JSONObjectReader {
                     detail: "update or end: a broadcast is to Live Activities that were started"))
             return nil
         }
-        return ActivityChange(draft, of: .channel(channel), event: event)
+        return ActivityChange(drafts, of: .channel(channel), event: event)
     }
 
     /// What `to` says beside a user.
@@ -113,12 +113,13 @@ extension JSONObjectReader {
 }
 
 extension ActivityChange {
-    fileprivate init(_ draft: ContentDraft, of subject: Subject, event: Event) {
-        let aps = draft.aps
+    fileprivate init(_ drafts: [ContentDraft], of subject: Subject, event: Event) {
+        let aps = drafts.first?.aps
         func seconds(_ key: String) -> Int64? { aps?[key]?.numberValue.flatMap { Int64(exactly: $0.rounded(.down)) } }
         self.init(
             subject: subject, event: event, timestamp: seconds("timestamp") ?? 0, staleDate: seconds("stale-date"),
-            dismissalDate: seconds("dismissal-date"), attributesType: draft.startedType,
+            dismissalDate: seconds("dismissal-date"), attributesType: drafts.first?.startedType,
             channelID: aps?["input-push-channel"]?.stringValue)
+        isStamped = drafts.allSatisfy(\.isStamped)
     }
 }

@@ -31,7 +31,9 @@ extension NotificationRequest {
         let collapseID = body.collapseID()
         let expiry = body.expiry(due: due, now: now)
         let apnsExpiration = body.apnsExpiration(due: due)
-        let isUrgent = body.optionalBool("urgent") ?? false
+        // A state replaces what the screen shows, so it waits for no quiet hours; a start alerts.
+        let isState = activity.map { $0.event != .start } ?? false
+        let isUrgent = body.optionalBool("urgent") ?? isState
         let lane = body.lane(for: target, pushType)
         let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self)
         let supersedeKey = body.supersedeKey(for: target)

@@ -50,7 +50,9 @@ extension NotificationRequest {
         .omissible(
             "apns_expiration", .count,
             "How long APNs may store it, in UNIX seconds, at most 30 days after it is due; 0 for one try. The expiry where it is left out."),
-        .omissible("urgent", JSONSchema.boolean.standard(false), "Also in the user's quiet hours."),
+        .omissible(
+            "urgent", JSONSchema.boolean.standard(false),
+            "Also in the user's quiet hours. A Live Activity's update and end always go at once, and do not take it."),
         .omissible(
             "lane", .words(Lane.self),
             "One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, bulk for tags, for all and for lists of more than 1000. Slower is free; faster needs the scope admin."

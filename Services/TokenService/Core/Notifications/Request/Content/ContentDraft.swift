@@ -8,6 +8,8 @@ struct ContentDraft {
     let place: ContentPlace
     let bytes: [UInt8]
     let value: JSONValue
+    /// The sender stated no `timestamp`, so it is the platform's (``NotificationContent/stamped(with:)``).
+    var isStamped = false
 
     /// - Parameters:
     ///   - maximum: The most bytes that APNs takes.

@@ -14,12 +14,14 @@ struct ContentRenderer {
         let before = content.problems.list.count
         let isActivity = content.optionalValue("event") != nil
         let custom = customKeys(&content)
+        let stamp = isActivity && content.optionalValue("timestamp") == nil ? sendingTime : nil
         var writer = JSONWriter()
         writer.object { payload in
             payload.object("aps") { aps in
+                if let stamp { aps.field("timestamp", stamp / 1000) }
                 writeVisible(&content, isActivity: isActivity, to: &aps)
                 writePlain(&content, to: &aps)
-                writeTimes(&content, isActivity: isActivity, to: &aps)
+                writeTimes(&content, to: &aps)
             }
             for (key, value) in custom { payload.field(key, value, source: source) }
         }
@@ -28,7 +30,8 @@ struct ContentRenderer {
         guard after == before, after < JSONProblems.maximum else { return nil }
         do {
             let place = ContentPlace(form: .content, pointer: object.pointer)
-            return ContentDraft(locale: locale, place: place, bytes: writer.bytes, value: try JSONValue.parse(writer.bytes))
+            return ContentDraft(
+                locale: locale, place: place, bytes: writer.bytes, value: try JSONValue.parse(writer.bytes), isStamped: stamp != nil)
         } catch {
             content.problems.add(JSONProblem(pointer: object.pointer, code: "malformed", detail: error.message))
             return nil
@@ -51,11 +54,9 @@ struct ContentRenderer {
     }
 
     /// Moments, which Apple has in UNIX seconds.
-    private func writeTimes(_ content: inout JSONObjectReader, isActivity: Bool, to aps: inout JSONWriter) {
+    private func writeTimes(_ content: inout JSONObjectReader, to aps: inout JSONWriter) {
         for name in ["timestamp", "stale_date", "dismissal_date"] {
-            let isStated = content.optionalValue(name) != nil
-            let moment = content.moment(name) ?? (name == "timestamp" && isActivity && !isStated ? sendingTime : nil)
-            if let moment { aps.field(name.hyphenated, moment / 1000) }
+            if let moment = content.moment(name) { aps.field(name.hyphenated, moment / 1000) }
         }
     }
 

@@ -10,6 +10,31 @@ package struct NotificationContent: Equatable, Sendable {
         self.variants = variants
     }
 
+    /// The same with another `timestamp`, for states whose timestamp is the platform's (``ContentDraft/isStamped``): their payloads begin
+    /// with it.
+    /// - Parameter seconds: UNIX seconds.
+    /// - Returns: nil if it has not as many digits as the one before.
+    package func stamped(with seconds: Int64) -> NotificationContent? {
+        guard let payload = Self.stamped(payload, with: seconds) else { return nil }
+        var changed = NotificationContent(payload: payload)
+        for variant in variants {
+            guard let payload = Self.stamped(variant.payload, with: seconds) else { return nil }
+            changed.variants.append(Variant(locale: variant.locale, payload: payload))
+        }
+        return changed
+    }
+
+    private static let beforeStamp = Array(#"{"aps":{"timestamp":"#.utf8)
+
+    private static func stamped(_ payload: [UInt8], with seconds: Int64) -> [UInt8]? {
+        let digits = payload.dropFirst(beforeStamp.count).prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        let stamp = Array("\(seconds)".utf8)
+        guard payload.starts(with: beforeStamp), digits.count == stamp.count else { return nil }
+        var changed = payload
+        changed.replaceSubrange(digits.indices, with: stamp)
+        return changed
+    }
+
     /// The APNs body for installations of one locale.
     package struct Variant: Equatable, Sendable {
         /// BCP 47, lower case: `de`, `de-at`, `zh-hant`.
