@@ -276,6 +276,9 @@ struct BroadcastServiceTests {
                     $0.endpoints[EndpointKey(.production, .channels)] = nowhere
                     $0.shutdownDeadline = .seconds(10)
                 }, pools: { $0.patience = .milliseconds(200) })
+            // Answers can be published: without that the stop returns the command to the queue.
+            try await bench.publish(command(.list, app: Fixture.unconfigured))
+            #expect(try await bench.channelAnswers.next().result == .noCredential)
             try await bench.publish(command(.create(.none)))
             let failed = #/push_dispatcher_apns_connections_failed_total{api="channels",credential="shop",environment="production"} [1-9]/#
             try await dispatcher.untilMetrics { $0.contains(failed) }
