@@ -7,7 +7,7 @@ package struct ActivityStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Those of these that exist. An update that has expired is not ``UpdateLine/sending`` any more, whatever its outcomes.
+    /// Those of these that exist.
     package func lock(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
         try lock(Set(keys).sorted())
     }
@@ -33,14 +33,12 @@ package struct ActivityStore {
         guard !keys.isEmpty else { return [:] }
         let rows = try session.execute(
             """
-            SELECT a.*, (SELECT n.expires_at > now() FROM notifications n WHERE n.id = a.sending) IS TRUE AS is_sending
-            FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.id))::text[]) AS e (app_id, id)
+            SELECT a.* FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.id))::text[]) AS e (app_id, id)
             JOIN activities a ON a.app_id = e.app_id AND a.id = e.id ORDER BY a.app_id, a.id FOR NO KEY UPDATE OF a
             """)
         var activities: [LiveActivity.Key: LiveActivity] = [:]
         for row in rows {
-            var activity = try LiveActivity(row)
-            if try !row["is_sending"] { activity.line.sending = nil }
+            let activity = try LiveActivity(row)
             activities[activity.key] = activity
         }
         return activities

@@ -23,7 +23,7 @@ struct UpdateAdmission {
         if !keys.isEmpty {
             let store = UpdateTargetStore(session: session)
             let hasStart = items.contains { $0.notification.request.activity?.event == .start }
-            targets = try hasStart ? store.lockOrReserve(keys) : store.lock(keys)
+            targets = try store.lockForTurns(keys, mayMakeActivities: hasStart)
         }
         self.items.reserveCapacity(items.count)
         for item in items { admit(item) }

@@ -14,8 +14,26 @@ struct UpdateTargetStore {
             channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
     }
 
-    /// The same for a transaction that may make the other activities.
-    func lockOrReserve(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
+    /// The same for the decision whose turn it is. A notification that has expired, or that a caller cancelled between two pages of its
+    /// fan-out, has no outcome to come for which another one waits: it is not ``UpdateLine/sending`` any more.
+    /// - Parameter mayMakeActivities: The transaction may make those that do not exist.
+    func lockForTurns(
+        _ keys: some Sequence<UpdateTarget.Key>, mayMakeActivities: Bool = false
+    ) throws -> [UpdateTarget.Key: UpdateTarget] {
+        var targets = try mayMakeActivities ? lockOrReserve(keys) : lock(keys)
+        let sending = targets.values.compactMap(\.line.sending)
+        guard !sending.isEmpty else { return targets }
+        // A statement of its own: one that waited for a lock sees the notifications as they were before.
+        let open: [PushID] = try session.execute(
+            "SELECT id FROM notifications WHERE id = ANY (\(sending)) AND completed_at IS NULL AND expires_at > now()"
+        ).column("id")
+        for (key, target) in targets {
+            if let sending = target.line.sending, !open.contains(sending) { targets[key]?.line.sending = nil }
+        }
+        return targets
+    }
+
+    private func lockOrReserve(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
         let (activities, channels) = Self.split(keys)
         return Self.merged(
             try ActivityStore(session: session).lockOrReserve(activities),

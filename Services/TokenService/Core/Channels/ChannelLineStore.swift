@@ -6,22 +6,17 @@ import PushModel
 struct ChannelLineStore {
     let session: PostgresSession
 
-    /// Those of these that exist. A broadcast that was cancelled between two pages of its fan-out, or has expired, has no outcome to come
-    /// for which another one waits: it is not ``UpdateLine/sending`` any more.
+    /// Those of these that exist.
     func lock(_ keys: some Sequence<ChannelLine.Key>) throws -> [ChannelLine.Key: ChannelLine] {
         let keys = Set(keys).sorted()
         let rows = try session.execute(
             """
-            SELECT c.*, (
-                    SELECT n.completed_at IS NULL AND n.expires_at > now() FROM notifications n WHERE n.id = c.sending
-                ) IS TRUE AS is_sending
-            FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.name))::text[]) AS e (app_id, name)
+            SELECT c.* FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.name))::text[]) AS e (app_id, name)
             JOIN channels c ON c.app_id = e.app_id AND c.name = e.name ORDER BY c.app_id, c.name FOR NO KEY UPDATE OF c
             """)
         var channels: [ChannelLine.Key: ChannelLine] = [:]
         for row in rows {
-            var channel = try ChannelLine(row)
-            if try !row["is_sending"] { channel.line.sending = nil }
+            let channel = try ChannelLine(row)
             channels[channel.key] = channel
         }
         return channels

@@ -192,7 +192,7 @@ package struct AudienceStore {
     /// The Live Activity or the channel whose update is under way from this page on; if no device has it, the update waits no more.
     /// - Throws: ``FanOutTakenOver`` if it is not the notification's turn any more.
     private func beginning(of audience: Audience, _ page: Audience.Page) throws -> UpdateTarget? {
-        guard let key = audience.updates, var target = try UpdateTargetStore(session: session).lock([key])[key] else { return nil }
+        guard let key = audience.updates, var target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return nil }
         let (notification, now) = (audience.template.notification, UnixTime.milliseconds())
         if page.end.jobs == 0 {
             target.line.drop(notification)

@@ -56,7 +56,7 @@ package struct FanOut: Sendable {
     private func isItsTurn(_ audience: Audience) async throws -> Bool {
         guard let key = audience.updates, audience.template.expiresAt > UnixTime.milliseconds() else { return true }
         return try await pool.transaction { session in
-            guard let target = try UpdateTargetStore(session: session).lock([key])[key] else { return true }
+            guard let target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return true }
             let notification = audience.template.notification
             switch target.turn(of: notification, now: UnixTime.milliseconds()) {
             case .send: return true
