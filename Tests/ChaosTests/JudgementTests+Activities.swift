@@ -66,6 +66,24 @@ struct ActivityJudgementTests {
         #expect(twinVerdict.isKept, "\(twinVerdict.examples)")
     }
 
+    @Test("An update is cancelled for a copy of its own only if an app reported a token after it") func replacedByCopy() throws {
+        func write(_ story: inout Story, reportedAt: Int64) {
+            story.change(51, .update, 101, at: 11_000)
+            story.report(51, [(5, .cancelled)])
+            story.activityPush(51, at: 12_000)
+            story.pushList[story.pushList.count - 1].id = PushID(high: 9, low: 9)
+            story.shows(51)
+            story.reportToken(at: reportedAt)
+        }
+        var story = Story.riding
+        write(&story, reportedAt: 10_900)
+        #expect(try story.judge().counts[.lost] == 1)
+        var twin = Story.riding
+        write(&twin, reportedAt: 11_900)
+        let twinVerdict = try twin.judge()
+        #expect(twinVerdict.isKept, "\(twinVerdict.examples)")
+    }
+
     @Test("A delivery to an update token is stopped only if the token was over") func stoppedDelivery() throws {
         func write(_ story: inout Story, reportedAt: Int64) {
             story.change(51, .update, 101, at: 11_000)

@@ -137,7 +137,8 @@ extension Checker {
 
     /// By a client, or because a newer state of its Live Activity was accepted.
     private func mayBeCancelled(_ send: SendBook.Send, _ notification: PushID) -> Bool {
-        stops.mayBeCancelled(notification) || mayBeReplaced(send)
+        // A copy for a device that got another update token takes the place of one that is tried again.
+        stops.mayBeCancelled(notification) || mayBeReplaced(send) || mayBeRepeated(send)
     }
 
     /// Given up after at least the smallest number of attempts.

@@ -131,9 +131,12 @@ struct BroadcastTests {
         try await Self.run { running, shop, _, signal in
             let lost = try await Self.send(Self.state(1), by: shop)
             #expect(try await Self.next(signal).notification == lost)
+            #expect(try await shop.delete("/v1/apps/shop/channels/game").code == "channel_in_use")
             try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(lost)")
             let next = try await Self.send(Self.state(2), by: shop)
             #expect(try await Self.next(signal).notification == next)
+            try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(next)")
+            #expect(try await shop.delete("/v1/apps/shop/channels/game").status == 204)
         }
     }
 

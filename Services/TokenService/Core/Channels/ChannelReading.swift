@@ -46,6 +46,12 @@ extension ChannelStore {
 
     /// A broadcast waits for its turn, or for Apple's answer.
     func isBroadcasting(_ channel: BroadcastChannel) throws -> Bool {
-        try session.execute("SELECT is_waiting OR sending IS NOT NULL AS is_busy FROM channels WHERE id = \(channel.id)").only()["is_busy"]
+        try session.execute(
+            """
+            SELECT is_waiting OR EXISTS (
+                SELECT FROM notifications n WHERE n.id = c.sending AND n.completed_at IS NULL AND n.expires_at > now()) AS is_busy
+            FROM channels c WHERE id = \(channel.id)
+            """
+        ).only()["is_busy"]
     }
 }
