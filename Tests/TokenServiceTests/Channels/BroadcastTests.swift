@@ -366,6 +366,44 @@ struct BroadcastTests {
         }
     }
 
+    @Test("A broadcast that expires between two pages of its fan-out comes to its end, also if a newer one waits")
+    func expiresBetweenPages() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.insertChannel()
+            let first = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+            try await Self.makePage(of: first, running)
+            try await Self.send(Self.state(2), by: shop)
+            try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(first)")
+            try await Self.makePage(of: first, running)
+            #expect(try await running.count("SELECT count(*) FROM fan_outs WHERE notification = \(first) AND ended_at IS NOT NULL") == 1)
+        }
+    }
+
+    @Test("A second end of a channel goes to the activities that the first one was to end") func secondEnd() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.insertChannel()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let report = #"{"token":"\#(token(2))","channel":"game"}"#
+            #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))/activities/watch", report).status == 200)
+            let fallback = #","fallback":"activities""#
+            let first = try await Self.send(Self.state(1, event: "end", more: fallback), by: shop)
+            try await Self.makePage(of: first, running)
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(first)").status == 200)
+            let second = try await Self.send(Self.state(2, event: "end", more: fallback), by: shop)
+            // The second page is read before the first one is committed.
+            let pages = try await running.pool.transaction { session in
+                let (store, now) = (AudienceStore(session: session), UnixClock.now())
+                var audience = try #require(try store.audience(of: second))
+                let page = try store.page(of: audience, names: DeliveryNames(second), now: now)
+                audience.checkpoint = page.end
+                return [page, try store.page(of: audience, after: page, names: DeliveryNames(second), now: now)]
+            }
+            #expect(pages.map(\.count) == [1, 1])
+        }
+    }
+
     /// When it is its turn.
     private static func makeFirstPage(of notification: PushID, _ running: RunningService) async throws {
         _ = try await eventually { () -> Bool? in

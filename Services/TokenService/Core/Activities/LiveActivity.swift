@@ -129,8 +129,8 @@ extension LiveActivity {
     package mutating func reported(by owner: Owner, hasFrequentUpdates: Bool?, now: Int64) -> Bool {
         guard owner == self.owner else { return false }
         let isFirst = reportedAt == nil
-        // Quiet hours or a local time held the start back: it began later than it was accepted.
-        if isFirst, now >= startedAt + Self.longestLife { startedAt = now }
+        // Quiet hours, a local time or a hold may have held the start back: it began later than it was accepted.
+        if isFirst { startedAt = now }
         reportedAt = reportedAt ?? now
         self.hasFrequentUpdates = hasFrequentUpdates ?? self.hasFrequentUpdates
         // The end that was accepted while it was starting waits for this token.

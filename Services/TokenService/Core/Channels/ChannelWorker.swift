@@ -61,7 +61,7 @@ package final class ChannelWorker: Service {
             let scopes = try await registry.pool.session { session in
                 try DueScope.all(in: session, now: UnixTime.milliseconds(), limit: Self.batch)
             }
-            try await work(on: scopes)
+            if try await !work(on: scopes) { turn.next = .now + Self.failurePause }
             if scopes.count == Self.batch { registry.wakeUp.signal() }
         } catch {
             if !(error is LeaseLost) { logger.failed("The commands for channels could not be made", error) }
@@ -69,21 +69,25 @@ package final class ChannelWorker: Service {
         }
     }
 
-    /// Publishes what was recorded in any case. A scope that fails delays no other one.
-    /// - Throws: the last error; at once if the lease is lost.
-    private func work(on scopes: [DueScope]) async throws {
+    /// Publishes what was recorded in any case. A scope that fails keeps no other one from its command.
+    /// - Throws: ``LeaseLost``.
+    /// - Returns: whether none failed.
+    private func work(on scopes: [DueScope]) async throws -> Bool {
         var commands: [ChannelCommand] = []
-        var failure: (any Error)?
-        for scope in scopes {
+        var (lost, isSound): (LeaseLost?, Bool) = (nil, true)
+        for scope in scopes where lost == nil {
             do {
                 if let command = try await command(for: scope) { commands.append(command) }
+            } catch let error as LeaseLost {
+                lost = error
             } catch {
-                failure = error
-                if error is LeaseLost { break }
+                isSound = false
+                logger.failed("The commands for channels could not be made", error)
             }
         }
         await publish(commands)
-        if let failure { throw failure }
+        if let lost { throw lost }
+        return isSound
     }
 
     /// Records the next command of a scope. It is published after the commit: if the process dies in between, the command runs out of time.

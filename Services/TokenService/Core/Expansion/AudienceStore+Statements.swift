@@ -157,14 +157,14 @@ extension AudienceStore {
             """
     }
 
-    /// The end of a page of the activities that follow a channel and are not over. An end goes to those that it ends.
+    /// The end of a page of the activities that follow a channel and are not over.
     static func endOfActivities(of audience: Audience, _ channel: BroadcastMember) -> PostgresQuery {
         """
         SELECT ordinal, count(*) OVER () AS read FROM (
             SELECT a.ordinal FROM channels c JOIN activities a ON a.channel = c.id
             WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position)
                 AND a.started_at > now() - interval '8 hours'
-                AND (c.is_sending_end AND c.sending = \(audience.template.notification) OR a.started_at > c.ended_at IS NOT FALSE)
+                AND reaches(c, \(audience.template.notification), a.started_at)
             ORDER BY a.ordinal LIMIT \(entriesOfPage)
         ) AS page ORDER BY ordinal DESC LIMIT 1
         """
@@ -189,7 +189,7 @@ extension AudienceStore {
                     AND t.environment = \(channel.environment) AND t.state = 'active'
             ) AS t
             WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position) AND a.ordinal <= \(last)
-                AND a.started_at > now() - interval '8 hours' AND (c.is_sending_end AND c.sending = \(audience.template.notification) OR a.started_at > c.ended_at IS NOT FALSE)
+                AND a.started_at > now() - interval '8 hours' AND reaches(c, \(audience.template.notification), a.started_at)
             ORDER BY a.ordinal
             """
     }

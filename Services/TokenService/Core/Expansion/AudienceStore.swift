@@ -197,7 +197,8 @@ package struct AudienceStore {
         if page.end.jobs == 0 {
             target.line.drop(notification)
         } else {
-            guard target.turn(of: notification, now: now) == .send else { throw FanOutTakenOver() }
+            // The last page of one that has expired has no job, and takes no turn.
+            guard page.jobs.isEmpty || target.turn(of: notification, now: now) == .send else { throw FanOutTakenOver() }
             if audience.checkpoint.jobs == 0 {
                 target.begin(notification, priority: audience.template.priority, window: audience.activityWindow, now: now)
             }

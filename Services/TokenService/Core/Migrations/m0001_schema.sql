@@ -506,6 +506,14 @@ CROSS JOIN LATERAL (
         coalesce(a.dismissed_at, CASE WHEN o.by_channel THEN c.dismissed_at END) AS leaves_at
 ) AS e;
 
+-- Whether a broadcast goes to an activity of its channel that started then: an end to those that it ends, an update to those that the last
+-- end has not ended. Fan-out reads a page before the one before it is committed, so an end may not be the channel's `sending` yet.
+CREATE FUNCTION reaches(c channels, broadcast uuid, started_at timestamptz) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c.ended_at
+    WHEN c.newest = broadcast AND c.is_end THEN true
+    ELSE started_at > c.ended_at IS NOT FALSE END;
+
 -- Whether a device of its user may show the activity: it has an update token, or it may have got the start and not reported yet.
 CREATE FUNCTION may_be_shown(a activities) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
