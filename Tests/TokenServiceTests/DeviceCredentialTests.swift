@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import Postgres
 import PushModel
 import StrictJSON
 import Testing
@@ -65,7 +66,7 @@ struct DeviceCredentialTests {
         ]
         for one in cases {
             #expect(own.allows(one.owner, epoch: one.epoch) == one.registers, "\(one)")
-            #expect(own.allowsEnding(one.owner, epoch: one.epoch) == one.signsOut, "\(one)")
+            #expect(own.allowsPresent(one.owner, epoch: one.epoch) == one.signsOut, "\(one)")
         }
     }
 
@@ -110,6 +111,43 @@ struct DeviceCredentialTests {
                     #expect(
                         answer.status == (route.isForDevices ? 404 : 403), "\(route.method.rawValue) \(path) of \(app): \(answer.status)")
                 }
+            }
+        }
+    }
+
+    @Test("It changes and reports nothing of another user who is signed in there", arguments: ["bob", nil] as [String?])
+    func presentUser(of user: String?) async throws {
+        try await RunningService.withDevices { running, shop in
+            #expect(try await shop.put(Self.path, #"{"user":"ada","tokens":[{"token":"\#(token(1))"}]}"#).status == 201)
+            #expect(try await shop.put(Self.path + "/activities/ride", #"{"token":"\#(token(2))"}"#).status == 200)
+            // The backend gave it in the present epoch: its user may sign in, and nothing else.
+            let device = try await shop.device(user: user)
+            let receipt = #"{"notification":"\#(PushID.random())","job":0,"event":"shown","at":"2026-11-26T10:00:00Z"}"#
+            for (method, path, body) in [
+                ("PATCH", "", #"{"tokens":[{"token":"\#(token(3))"}]}"#), ("PATCH", "", "{}"),
+                ("PUT", "/activities/ride", #"{"token":"\#(token(4))"}"#), ("DELETE", "/activities/ride", nil),
+                ("POST", "/receipts", #"{"receipts":[\#(receipt)]}"#), ("POST", "/logout", nil),
+            ] as [(String, String, String?)] {
+                let answer = try await device.call(method, Self.path + path, body)
+                #expect(answer.status == 403 && answer.code == "credential_revoked", "\(method) \(path): \(answer.status)")
+            }
+            let tokens = try await running.texts("token", "SELECT encode(token, 'hex') AS token FROM tokens ORDER BY 1")
+            #expect(Set(tokens) == [token(1), token(2)])
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+            #expect(try await device.put(Self.path, #"{"user":\#(user.map { "\"\($0)\"" } ?? "null"),"tokens":[]}"#).status == 200)
+        }
+    }
+
+    @Test("A registration that comes after a deregistration does not undo it, also without a user") func lateAfterDeregistration()
+        async throws
+    {
+        try await RunningService.withDevices { _, shop in
+            for user in ["ada", nil] as [String?] {
+                let body = #"{"user":\#(user.map { "\"\($0)\"" } ?? "null"),"tokens":[{"token":"\#(token(1))"}]}"#
+                let device = try await shop.device(user: user)
+                #expect(try await device.put(Self.path, body).status == 201)
+                #expect(try await device.delete(Self.path).status == 204)
+                #expect(try await device.put(Self.path, body).code == "credential_revoked")
             }
         }
     }

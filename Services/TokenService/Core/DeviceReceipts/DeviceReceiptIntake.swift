@@ -59,7 +59,7 @@ package struct DeviceReceiptIntake: Sendable {
             """)
         return try rows.compactMap { row in
             let index: Int = try row["index"]
-            return items[index].expectedOwner.allows(try row["owner"], epoch: try row["owner_epoch"]) ? index : nil
+            return items[index].expectedOwner.allowsPresent(try row["owner"], epoch: try row["owner_epoch"]) ? index : nil
         }
     }
 }

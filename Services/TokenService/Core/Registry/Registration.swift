@@ -108,18 +108,19 @@ package enum ExpectedOwner: Equatable, Sendable {
     /// the epoch ends by another cause than this user's own sign-in with it.
     case device(user: String?, ownerEpoch: Int64)
 
-    /// Whether a registration or a patch may go on.
-    /// - Parameters: the present state; no owner and 0 if there is none.
-    package func allows(_ owner: String?, epoch: Int64) -> Bool {
+    /// Whether a request that names the user from now on may go on.
+    /// - Parameters: the present state; no owner, 0 and false if there is none.
+    package func allows(_ owner: String?, epoch: Int64, isRegistered: Bool = true) -> Bool {
         switch self {
         case .anyone: true
         case .exactly(let expected): expected.hasSameBytes(as: owner)
-        case .device(let user, let issued): epoch == issued || epoch == issued + 1 && user.hasSameBytes(as: owner)
+        case .device(let user, let issued): epoch == issued || isRegistered && epoch == issued + 1 && user.hasSameBytes(as: owner)
         }
     }
 
-    /// Whether the present owner may be signed out. A device signs out its own user and no other.
-    package func allowsEnding(_ owner: String?, epoch: Int64) -> Bool {
+    /// Whether a request that names no user may go on: it concerns the present owner. A device changes, reports for and signs out its own
+    /// user and no other.
+    package func allowsPresent(_ owner: String?, epoch: Int64) -> Bool {
         if case .device(let user, _) = self, !user.hasSameBytes(as: owner) { return false }
         return allows(owner, epoch: epoch)
     }

@@ -20,7 +20,9 @@ extension RegistryBatch {
         switch change {
         case .register(let registration):
             let key = InstallationKey(app: app.id, id: registration.installation)
-            guard registration.expectedOwner.allows(installations[key]?.owner, epoch: installations[key]?.epoch ?? 0) else {
+            let row = installations[key]
+            let isRegistered = row?.isRegistered ?? false
+            guard registration.expectedOwner.allows(row?.owner, epoch: row?.epoch ?? 0, isRegistered: isRegistered) else {
                 throw OwnerMismatch()
             }
             guard registration.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
@@ -31,13 +33,19 @@ extension RegistryBatch {
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
-            guard patch.expectedOwner.allows(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
+            let isAllowed =
+                if case .untouched = patch.user {
+                    patch.expectedOwner.allowsPresent(row.owner, epoch: row.epoch)
+                } else {
+                    patch.expectedOwner.allows(row.owner, epoch: row.epoch)
+                }
+            guard isAllowed else { throw OwnerMismatch() }
             guard patch.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             return (Target(patch, of: row), key)
         case .report(let report):
             let key = InstallationKey(app: app.id, id: report.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
-            guard report.expectedOwner.allows(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
+            guard report.expectedOwner.allowsPresent(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
             let tokens = report.token.map { [$0] } ?? []
             return (Target(user: row.owner, profile: row.profile, tokens: tokens, activity: report.id, stamps: false), key)
         default: throw NotRegistered()

@@ -21,7 +21,7 @@ extension RegistryBatch {
 
     /// Refuses if another user than expected is signed in there. An installation without a user is as every sign-out wants it.
     private func check(_ expected: ExpectedOwner, at keys: [InstallationKey]) throws {
-        for row in keys.compactMap({ installations[$0] }) where row.owner != nil && !expected.allowsEnding(row.owner, epoch: row.epoch) {
+        for row in keys.compactMap({ installations[$0] }) where row.owner != nil && !expected.allowsPresent(row.owner, epoch: row.epoch) {
             throw OwnerMismatch()
         }
     }
