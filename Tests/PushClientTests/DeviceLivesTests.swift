@@ -269,7 +269,7 @@ struct LivingDevice {
     }
 
     private mutating func perform(_ actions: [RegistrationMachine.Action]) {
-        try? machine.save(actions, to: SplitPushStore(secrets: keychain, rest: files))
+        try? machine.save(RegistrationMachine.items(of: actions), to: SplitPushStore(secrets: keychain, rest: files))
         for case .send(let upload, let credential, let number) in actions { sending = (upload, credential, number) }
     }
 

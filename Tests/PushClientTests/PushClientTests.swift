@@ -122,6 +122,30 @@ import Testing
         #expect(request.body == Data(#"{"expected_user":"ada"}"#.utf8))
     }
 
+    @Test func whatCouldNotBeWrittenIsWrittenWithTheNextChangeAndNothingLeavesBefore() async throws {
+        let store = MemoryStore()
+        let app = App(store: store)
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let client = app.client()
+        client.signIn(as: "ada")
+        await client.settled()
+        let requests = app.server.requests.count
+
+        store.isFull = true
+        client.signOut()
+        let receipt = PushReceipt(source: PushSource(notification: UUID(), job: 0), event: .shown, at: Date())
+        #expect(!client.add([receipt]))
+        #expect(app.server.requests.count == requests)
+        func stored() throws -> RegistrationRecord {
+            try JSONDecoder().decode(RegistrationRecord.self, from: try #require(try store.read(.record)))
+        }
+        #expect(try stored().desired.presence == .signedIn("ada"))
+        store.isFull = false
+        // Changes nothing itself.
+        #expect(client.add([receipt]))
+        #expect(try stored().desired.presence == .signedOut && stored().receipts.pending == [receipt])
+    }
+
     @Test func noTokenIsStored() async throws {
         let store = MemoryStore()
         let app = App(store: store)

@@ -68,6 +68,26 @@ import Testing
         }
     }
 
+    @Test func aFolderKeepsTheNewestReceipts() async throws {
+        try await withFolderAsync { folder in
+            let receipts = ReceiptFolder(folder: folder, capacity: 2)
+            let all = (0..<4).map {
+                PushReceipt(source: PushSource(notification: UUID(), job: 0), event: .shown, at: Date(timeIntervalSince1970: Double($0)))
+            }
+            for receipt in all {
+                try receipts.leave(receipt)
+                // Files of one moment have no order.
+                let name = "\(receipt.source.notification.uuidString.lowercased()).0.shown.json"
+                try FileManager.default.setAttributes(
+                    [.modificationDate: receipt.at], ofItemAtPath: folder.appendingPathComponent(name).path)
+            }
+            let client = PushClientTests.App().client()
+            try receipts.collect(into: client)
+            #expect(client.status?.pendingReceipts == 2)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
+        }
+    }
+
     private func withFolderAsync(_ body: (URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }

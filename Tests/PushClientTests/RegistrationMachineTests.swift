@@ -113,6 +113,33 @@ import Testing
         #expect(uploads(answer(&machine, 201)).map(\.operation) == [.reportActivity])
     }
 
+    @Test func anActivityThatIsUnknownTwiceIsRefused() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = answer(&machine, 404, "not_found")
+        _ = answer(&machine, 200)
+        let actions = answer(&machine, 404, "not_found")
+        #expect(actions.contains(.notice(.refused(operation: .reportActivity, status: 404, code: "not_found"))))
+        #expect(uploads(actions) == [] && machine.isUploaded)
+    }
+
+    @Test func aSessionThatIsOverLosesNothing() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        #expect(answer(&machine, 401).contains(.notice(.signInRequired(user: "ada"))))
+        #expect(uploads(machine.handle(.signIn("ada"), random: 0)).map(\.operation) == [.reportActivity])
+        _ = answer(&machine, 200)
+        _ = machine.handle(.activityEnded("ride"), random: 0)
+        _ = answer(&machine, 401)
+        #expect(machine.record.activities.pending == ["ride"])
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = answer(&machine, 204)
+        _ = machine.handle(.receipt(receipt()), random: 0)
+        #expect(uploads(machine.handle(.retryNow, random: 0)).map(\.operation) == [.receipts])
+        #expect(uploads(answer(&machine, 401)) == [])
+        #expect(machine.record.receipts.pending.count == 1)
+    }
+
     @Test func aRefusedActivityHoldsNothingElseUp() {
         var machine = registered()
         _ = machine.handle(.activity("ride", Self.first), random: 0)
@@ -261,6 +288,7 @@ import Testing
         _ = machine.handle(.token(Self.alert), random: 0)
         #expect(answer(&machine, 401).contains(.notice(.signInRequired(user: "ada"))))
         #expect(uploads(machine.handle(.timeIsUp(machine.number), random: 0)) == [])
+        #expect(uploads(machine.handle(.signIn("ada"), random: 0)).map(\.operation) == [.register], "she has signed in again")
     }
 
     @Test func anAnswerThatComesTooLateCountsForNothing() {
@@ -305,6 +333,21 @@ import Testing
         #expect(actions.contains { if case .send(_, DeviceCredential("psd_1"), _) = $0 { true } else { false } })
         _ = answer(&machine, 200)
         #expect(machine.credential == nil)
+    }
+
+    @Test func aSignOutWhoseCredentialIsLostGoesWithoutTheUsersName() {
+        var machine = credentialed()
+        _ = answer(&machine, 200)
+        #expect(uploads(machine.handle(.signOut, random: 0)).map(\.operation) == [.signOut])
+        _ = answer(&machine, 401, "unauthenticated")
+        #expect(machine.phase == .fetching(user: "ada"))
+        let refused = machine.handle(.credential(machine.number, .refused), random: 0)
+        #expect(machine.phase == .fetching(user: nil))
+        #expect(!refused.contains { if case .notice = $0 { true } else { false } })
+        let sent = machine.handle(.credential(machine.number, .granted(DeviceCredential("psd_2"))), random: 0)
+        #expect(uploads(sent).map(\.operation) == [.register] && machine.phase.upload.map { "\($0)" }?.contains("ada") == false)
+        #expect(answer(&machine, 200).contains(.notice(.registered(user: nil))))
+        #expect(machine.isUploaded)
     }
 
     @Test func theFormerUsersCredentialSignsOutBeforeTheNewUserHasOne() {

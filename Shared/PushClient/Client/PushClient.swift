@@ -10,6 +10,8 @@ public final class PushClient: Sendable {
         var machine: RegistrationMachine?
         /// Calls from before that.
         var early: [@Sendable (inout RegistrationMachine) -> [RegistrationMachine.Action]] = []
+        /// What could not be written yet.
+        var unsaved: Set<PushStoreItem> = []
         var timer: (number: Int, task: Task<Void, Never>)?
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
@@ -76,12 +78,12 @@ public final class PushClient: Sendable {
         handle(.receipt(PushReceipt(source: source, event: event, at: clock.now)))
     }
 
-    /// Takes over a receipt that a service extension has left (``ReceiptFolder``).
+    /// Takes over receipts that a service extension has left (``ReceiptFolder``).
     ///
-    /// - Returns: False while the store cannot be read: then the receipt is in memory only.
-    func add(_ receipt: PushReceipt) -> Bool {
-        handle(.receipt(receipt))
-        return status != nil
+    /// - Returns: False while the store cannot be read or written: then they are in memory only.
+    func add(_ receipts: [PushReceipt]) -> Bool {
+        change { [random] machine in receipts.flatMap { machine.handle(.receipt($0), random: random()) } }
+        return state.withLock { $0.machine != nil && $0.unsaved.isEmpty }
     }
 
     // MARK: What the app hears
@@ -166,7 +168,8 @@ public final class PushClient: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Runs the calls that wait, and stores what they changed before anyone acts on it.
+    /// Runs the calls that wait, and stores what they changed before anyone acts on it. What cannot be written is written with the next
+    /// change; until then no request leaves, and the time that it has runs on.
     private func open(_ state: inout State) -> [RegistrationMachine.Action] {
         var actions: [RegistrationMachine.Action] = []
         do {
@@ -179,9 +182,12 @@ public final class PushClient: Sendable {
                 for body in state.early { actions += body(&machine) }
                 state.early = []
                 state.machine = machine
-                try machine.save(actions, to: configuration.store)
+                state.unsaved.formUnion(RegistrationMachine.items(of: actions))
+                try machine.save(state.unsaved, to: configuration.store)
+                state.unsaved = []
             }
         } catch {
+            actions.removeAll { if case .send = $0 { true } else { false } }
             actions.append(.notice(.storeFailed(message: "\(error)")))
         }
         return actions

@@ -7,9 +7,15 @@ public import Foundation
 public struct ReceiptFolder: Sendable {
     private let folder: URL
 
+    /// One more removes the oldest.
+    private let capacity: Int
+
     /// - Parameter folder: In the app group's container. The first receipt makes it.
-    public init(folder: URL) {
+    public init(folder: URL) { self.init(folder: folder, capacity: ReceiptBook.capacity) }
+
+    init(folder: URL, capacity: Int) {
         self.folder = folder
+        self.capacity = capacity
     }
 
     /// Leaves a receipt for the app. When it returns, a kill loses nothing.
@@ -17,19 +23,31 @@ public struct ReceiptFolder: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let name = "\(receipt.source.notification.uuidString.lowercased()).\(receipt.source.job).\(receipt.event.rawValue).json"
         try JSONEncoder().encode(receipt).write(to: folder.appendingPathComponent(name), options: .atomic)
+        // The app may remove them at the same time.
+        for file in try files().dropLast(capacity) { try? FileManager.default.removeItem(at: file) }
     }
 
-    /// Hands each receipt to the client, then removes its file. A kill between the two repeats the receipt, and the client counts it once.
+    /// Hands the receipts to the client, the oldest first, then removes their files. A kill between the two repeats them, and the client
+    /// counts each once.
     public func collect(into client: PushClient) throws {
         guard FileManager.default.fileExists(atPath: folder.path) else { return }
-        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-        where file.pathExtension == "json" {
-            if let data = try? Data(contentsOf: file), let receipt = try? JSONDecoder().decode(PushReceipt.self, from: data) {
-                // Only a client that could read its store has kept the receipt.
-                guard client.add(receipt) else { return }
-            }
-            try FileManager.default.removeItem(at: file)
+        let files = try files()
+        let receipts = files.compactMap { file in
+            (try? Data(contentsOf: file)).flatMap { try? JSONDecoder().decode(PushReceipt.self, from: $0) }
         }
+        // Only a client that could write its store has kept them.
+        guard client.add(receipts) else { return }
+        for file in files { try FileManager.default.removeItem(at: file) }
+    }
+
+    /// The oldest first.
+    private func files() throws -> [URL] {
+        try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: [.contentModificationDateKey])
+            .filter { $0.pathExtension == "json" }
+            .map { file in
+                (file, (try? file.resourceValues(forKeys: [.contentModificationDateKey]))?.contentModificationDate ?? .distantPast)
+            }
+            .sorted { $0.1 < $1.1 }.map(\.0)
     }
 }
 

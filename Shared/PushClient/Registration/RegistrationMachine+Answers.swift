@@ -7,6 +7,10 @@ extension RegistrationMachine {
         case 401, 403: return unauthorised(upload, status: status, code: code, random: random)
         case 404 where upload.operation == .change || upload.operation == .reportActivity:
             // The server has forgotten the installation: the next token registers it anew, or those that are there.
+            if case .reportActivity(let activity, _, _) = upload {
+                // It has registered anew since, and the route has no such activity all the same: perhaps a proxy does not pass it on.
+                guard unknownActivities.insert(activity).inserted else { return refuse(upload, status: status, code: code) }
+            }
             record.server = .new
             stated = nil
             activities.forgetReports()
@@ -39,7 +43,9 @@ extension RegistrationMachine {
         case .receipts(let receipts):
             record.receipts.remove(receipts)
             if record.receipts.pending.isEmpty { receiptsAreDue = false }
-        case .reportActivity(let activity, let token, _): activities.confirm(activity, token)
+        case .reportActivity(let activity, let token, _):
+            activities.confirm(activity, token)
+            unknownActivities.remove(activity)
         case .endActivity(let activity): _ = record.activities.remove(activity)
         }
         return actions + rest(saving: true)
@@ -76,6 +82,10 @@ extension RegistrationMachine {
             phase = .resting
             return [.saveCredential] + advance()
         case .failed: return wait(nil, random: random)
+        case .refused where user != nil && user != record.desired.user:
+            // Nobody can sign the former user out by name any more. A registration without that name does it too.
+            record.server.owners = nil
+            return rest(saving: true)
         case .refused:
             isRefused = !isOvertaken
             receiptsAreDue = false
@@ -87,15 +97,20 @@ extension RegistrationMachine {
     /// The same request would be refused again. It changed nothing.
     private mutating func refuse(_ upload: Upload, status: Int, code: String?) -> [Action] {
         restoreBelief()
+        guard status != 401 else {
+            // The session is over, whatever the request was: it goes again when a user signs in.
+            isRefused = !isOvertaken
+            receiptsAreDue = false
+            return [.notice(.signInRequired(user: record.desired.user))] + rest(saving: true)
+        }
         switch upload {
         case .receipts(let receipts): record.receipts.remove(receipts)
         case .reportActivity(let activity, _, _): activities.drop(activity)
         case .endActivity(let activity): _ = record.activities.remove(activity)
         case .register, .change, .signOut, .deregister: isRefused = !isOvertaken
         }
-        let isSession = status == 401 || status == 403
         let notice: PushNotice =
-            isSession
+            status == 403
             ? .signInRequired(user: record.desired.user) : .refused(operation: upload.operation, status: status, code: code)
         return [.notice(notice)] + rest(saving: true)
     }

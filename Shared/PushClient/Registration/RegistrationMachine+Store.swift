@@ -22,10 +22,22 @@ extension RegistrationMachine {
         self.init(record: record, credential: credential, rules: rules)
     }
 
-    /// Writes what `actions` ask to store: the state after all of them.
-    func save(_ actions: [Action], to store: any PushStore) throws {
-        if actions.contains(.save) { try store.write(JSONEncoder().encode(record), for: .record) }
-        if actions.contains(.saveCredential) { try store.write(credential.map { try JSONEncoder().encode($0) }, for: .credential) }
+    /// What these ask to store.
+    static func items(of actions: [Action]) -> Set<PushStoreItem> {
+        Set(
+            actions.compactMap { action in
+                switch action {
+                case .save: .record
+                case .saveCredential: .credential
+                case .notice, .wake, .send, .fetchCredential: nil
+                }
+            })
+    }
+
+    /// Writes the present state.
+    func save(_ items: Set<PushStoreItem>, to store: any PushStore) throws {
+        if items.contains(.record) { try store.write(JSONEncoder().encode(record), for: .record) }
+        if items.contains(.credential) { try store.write(credential.map { try JSONEncoder().encode($0) }, for: .credential) }
     }
 
     /// A request is in flight, or the app is asked for a credential.

@@ -73,6 +73,8 @@ struct RegistrationMachine: Sendable {
     var tokens: [PushTokenPurpose: PushToken] = [:]
     var failed: Set<PushTokenPurpose> = []
     var activities = ActivityBook()
+    /// Activities whose report was answered 404 in this launch.
+    var unknownActivities: Set<String> = []
     /// What this launch has registered, or nothing if it has deregistered; nil before. So each launch states it, also when nothing changed.
     var stated: [PushToken]?
     /// A refusal that the same state would meet again. A new state, an opened app or a new launch ends it.
@@ -115,7 +117,10 @@ struct RegistrationMachine: Sendable {
             tokens[purpose] = nil
             failed.insert(purpose)
             return advance()
-        case .signIn(let user): return want { $0.presence = .signedIn(user) }
+        case .signIn(let user):
+            // Also the same user again, whose session was over.
+            encourage()
+            return want { $0.presence = .signedIn(user) }
         case .signOut:
             guard record.desired.presence != .deregistered else { return [] }
             return want { $0.presence = .signedOut }
@@ -129,9 +134,7 @@ struct RegistrationMachine: Sendable {
             activities.drop(activity)
             return (record.activities.add(activity) ? [.save] : []) + advance()
         case .retryNow:
-            isRefused = false
-            receiptsAreDue = !record.receipts.pending.isEmpty
-            hurry()
+            encourage()
             return advance()
         case .answered(let number, let answer):
             guard number == self.number, case .sending(let upload) = phase else { return [] }
@@ -156,6 +159,13 @@ struct RegistrationMachine: Sendable {
         isRefused = false
         isOvertaken = true
         return [.save] + advance()
+    }
+
+    /// A good moment.
+    private mutating func encourage() {
+        isRefused = false
+        receiptsAreDue = !record.receipts.pending.isEmpty
+        hurry()
     }
 
     private mutating func hurry() {

@@ -6,10 +6,12 @@ import Foundation
 /// it for empty.
 final class MemoryStore: PushStore {
     struct Locked: Error {}
+    struct Full: Error {}
 
     private struct State {
         var items: [PushStoreItem: Data] = [:]
         var isLocked = false
+        var isFull = false
     }
 
     private let state = Guarded(State())
@@ -28,6 +30,12 @@ final class MemoryStore: PushStore {
         set { state.withLock { $0.isLocked = newValue } }
     }
 
+    /// Nothing can be written.
+    var isFull: Bool {
+        get { state.withLock { $0.isFull } }
+        set { state.withLock { $0.isFull = newValue } }
+    }
+
     func read(_ item: PushStoreItem) throws -> Data? {
         try state.withLock { state in
             guard !state.isLocked else { throw Locked() }
@@ -36,7 +44,10 @@ final class MemoryStore: PushStore {
     }
 
     func write(_ data: Data?, for item: PushStoreItem) throws {
-        state.withLock { $0.items[item] = data }
+        try state.withLock { state in
+            guard !state.isFull else { throw Full() }
+            state.items[item] = data
+        }
     }
 }
 
