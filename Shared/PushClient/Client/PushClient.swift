@@ -48,7 +48,8 @@ public final class PushClient: Sendable {
 
     // MARK: What the app says
 
-    /// This user is signed in on this device from now on. The same user again changes nothing.
+    /// This user is signed in on this device from now on. The same user again uploads what
+    /// waits since the session was over, and changes nothing else.
     ///
     /// - Parameter user: As the backend knows the user, at most 256 bytes.
     public func signIn(as user: String) { handle(.signIn(user)) }
