@@ -26,6 +26,15 @@ import Testing
                 store: store)
             return PushClient(configuration, inbox: inbox ?? self.inbox, clock: clock, random: { 0.5 })
         }
+
+        /// Ada is signed in, and the server knows it.
+        func clientOfAda() async -> PushClient {
+            inbox.put(.token(PushClientTests.token, purpose: .alert))
+            let client = client()
+            client.signIn(as: "ada")
+            await client.settled()
+            return client
+        }
     }
 
     /// What can happen around a launch. Each order of these must end with the token at the server, under the user's name.
@@ -125,10 +134,7 @@ import Testing
     @Test func whatCouldNotBeWrittenIsWrittenWithTheNextChangeAndNothingLeavesBefore() async throws {
         let store = MemoryStore()
         let app = App(store: store)
-        app.inbox.put(.token(Self.token, purpose: .alert))
-        let client = app.client()
-        client.signIn(as: "ada")
-        await client.settled()
+        let client = await app.clientOfAda()
         let requests = app.server.requests.count
 
         store.isFull = true
@@ -149,10 +155,7 @@ import Testing
     @Test func noTokenIsStored() async throws {
         let store = MemoryStore()
         let app = App(store: store)
-        app.inbox.put(.token(Self.token, purpose: .alert))
-        let client = app.client()
-        client.signIn(as: "ada")
-        await client.settled()
+        _ = await app.clientOfAda()
         let hex = PushToken(Self.token, purpose: .alert, environment: .sandbox).hex
         for item in PushStoreItem.allCases {
             let text = try store.read(item).map { String(decoding: $0, as: UTF8.self) } ?? ""

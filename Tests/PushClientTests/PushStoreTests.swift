@@ -68,6 +68,16 @@ import Testing
         }
     }
 
+    @Test func aReceiptThatCannotBeReadStays() async throws {
+        try await withFolderAsync { folder in
+            let unreadable = folder.appendingPathComponent("a.json")
+            try FileManager.default.createDirectory(at: unreadable, withIntermediateDirectories: true)
+            try Data("no receipt".utf8).write(to: folder.appendingPathComponent("b.json"))
+            try ReceiptFolder(folder: folder).collect(into: PushClientTests.App().client())
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["a.json"])
+        }
+    }
+
     @Test func aFolderKeepsTheNewestReceipts() async throws {
         try await withFolderAsync { folder in
             let receipts = ReceiptFolder(folder: folder, capacity: 2)

@@ -224,6 +224,15 @@ import Testing
         #expect(uploads(machine.handle(.timeIsUp(machine.number), random: 0)).count == 1)
     }
 
+    @Test func theSameUserAgainEndsNoDelay() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = answer(&machine, 503)
+        #expect(uploads(machine.handle(.signIn("ada"), random: 0)) == [])
+        #expect(machine.phase == .waiting(mayHurry: true))
+    }
+
     @Test func theNetworkEndsAnOrdinaryDelay() {
         var machine = machine()
         _ = machine.handle(.token(Self.alert), random: 0)

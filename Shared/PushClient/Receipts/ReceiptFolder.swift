@@ -23,21 +23,27 @@ public struct ReceiptFolder: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let name = "\(receipt.source.notification.uuidString.lowercased()).\(receipt.source.job).\(receipt.event.rawValue).json"
         try JSONEncoder().encode(receipt).write(to: folder.appendingPathComponent(name), options: .atomic)
-        // The app may remove them at the same time.
-        for file in try files().dropLast(capacity) { try? FileManager.default.removeItem(at: file) }
+        for file in try files().dropLast(capacity) { try remove(file) }
     }
 
     /// Hands the receipts to the client, the oldest first, then removes their files. A kill between the two repeats them, and the client
     /// counts each once.
     public func collect(into client: PushClient) throws {
         guard FileManager.default.fileExists(atPath: folder.path) else { return }
-        let files = try files()
-        let receipts = files.compactMap { file in
-            (try? Data(contentsOf: file)).flatMap { try? JSONDecoder().decode(PushReceipt.self, from: $0) }
-        }
+        // A file that cannot be read now, as before the first unlock, stays for the next time.
+        let files = try files().compactMap { file in (try? Data(contentsOf: file)).map { (file, $0) } }
+        // A file that is no receipt goes with the others.
+        let receipts = files.compactMap { _, data in try? JSONDecoder().decode(PushReceipt.self, from: data) }
         // Only a client that could write its store has kept them.
         guard client.add(receipts) else { return }
-        for file in files { try FileManager.default.removeItem(at: file) }
+        for (file, _) in files { try remove(file) }
+    }
+
+    /// The other process may have removed it.
+    private func remove(_ file: URL) throws {
+        do {
+            try FileManager.default.removeItem(at: file)
+        } catch let error as CocoaError where error.code == .fileNoSuchFile {}
     }
 
     /// The oldest first.

@@ -8,7 +8,7 @@ extension RegistrationMachine {
         case 404 where upload.operation == .change || upload.operation == .reportActivity:
             // The server has forgotten the installation: the next token registers it anew, or those that are there.
             if case .reportActivity(let activity, _, _) = upload {
-                // It has registered anew since, and the route has no such activity all the same: perhaps a proxy does not pass it on.
+                // The client has registered anew since the first 404, and gets another one: a proxy may not forward this route.
                 guard unknownActivities.insert(activity).inserted else { return refuse(upload, status: status, code: code) }
             }
             record.server = .new
@@ -83,7 +83,7 @@ extension RegistrationMachine {
             return [.saveCredential] + advance()
         case .failed: return wait(nil, random: random)
         case .refused where user != nil && user != record.desired.user:
-            // Nobody can sign the former user out by name any more. A registration without that name does it too.
+            // The backend gives no credential of the former user any more. A registration that does not name that user ends their time too.
             record.server.owners = nil
             return rest(saving: true)
         case .refused:

@@ -118,8 +118,8 @@ struct RegistrationMachine: Sendable {
             failed.insert(purpose)
             return advance()
         case .signIn(let user):
-            // Also the same user again, whose session was over.
-            encourage()
+            // The same user may sign in again because the session was over.
+            if isRefused { encourage() }
             return want { $0.presence = .signedIn(user) }
         case .signOut:
             guard record.desired.presence != .deregistered else { return [] }
