@@ -6,6 +6,7 @@ package enum LogKey {
     package static let count = "count"
     package static let deliveries = "erased.deliveries"
     package static let delivery = "delivery.id"
+    static let environment = "environment"
     package static let error = "error"
     package static let eventLog = "event.log"
     package static let eventSink = "event.sink"

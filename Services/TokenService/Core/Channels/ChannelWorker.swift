@@ -82,7 +82,9 @@ package final class ChannelWorker: Service {
                 lost = error
             } catch {
                 isSound = false
-                logger.failed("The commands for channels could not be made", error)
+                logger.failed(
+                    "A command for a channel could not be made", error,
+                    [LogKey.app: "\(scope.slug)", LogKey.environment: "\(scope.environment.rawValue)"])
             }
         }
         await publish(commands)
