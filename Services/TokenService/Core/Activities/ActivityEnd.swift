@@ -11,8 +11,9 @@ enum ActivityEnd {
         var purpose: Purpose?
     }
 
-    /// To run after the writes of the registry. An activity that no device of its user shows any more is over. An end without a content state and with a dismissal date in the past removes the activity
-    /// at once, and says nothing about it (Apple, "Starting and updating Live Activities with ActivityKit push notifications").
+    /// To run after the writes of the registry. An activity that no device of its user may show any more is over. An end without a content
+    /// state and with a dismissal date in the past removes the activity at once, and says nothing about it (Apple, "Starting and updating
+    /// Live Activities with ActivityKit push notifications").
     static func insert(_ places: [Place]) -> [PostgresQuery] {
         guard !places.isEmpty else { return [] }
         return [

@@ -94,7 +94,9 @@ extension ActivityRecord {
             "state", .word,
             "`starting`: no device has reported an update token, and it follows no channel. `ended`: by its sender, by its channel, by a sign-out or eight hours after its start. `dismissed`: off the lock screen."
         ) { $0.state },
-        .required("started_at", .time) { $0.activity.startedAt },
+        .required("started_at", .time, "When its start was accepted or due, or when a device first reported its update token.") {
+            $0.activity.startedAt
+        },
         .nullable("reported_at", .time, "When a device first reported its update token.") { $0.activity.reportedAt },
         .required("ends_at", .time, "When it ended, or when the system ends it.") { $0.endsAt },
         .nullable("stale_at", .time, "Of the newest state.") { $0.activity.staleAt },

@@ -49,7 +49,8 @@ package struct ActivityStore {
         guard !installations.isEmpty else { return [:] }
         let rows = try session.execute(
             """
-            SELECT i.app_id, i.id, i.owner FROM unnest(\(installations.map(\.app))::bigint[], \(installations.map(\.id))::uuid[]) AS e (app_id, id)
+            SELECT i.app_id, i.id, i.owner
+            FROM unnest(\(installations.map(\.app))::bigint[], \(installations.map(\.id))::uuid[]) AS e (app_id, id)
             JOIN installations i ON i.app_id = e.app_id AND i.id = e.id WHERE i.owner IS NOT NULL
             """)
         var users: [InstallationKey: String] = [:]
@@ -76,20 +77,21 @@ package struct ActivityStore {
                 CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
             FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.owner.user))::text[],
                     \(rows.map(\.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
-                    \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[], \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
+                    \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[],
+                    \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
                     \(rows.map(\.hasFrequentUpdates))::bool[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
                     \(rows.map(\.line.newest))::uuid[], \(rows.map(\.line.newestTimestamp))::bigint[],
                     \(rows.map(\.line.isWaiting))::bool[], \(rows.map(\.line.sending))::uuid[],
                     \(rows.map(\.line.isRetrying))::bool[], \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
-                AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates, ended_at, stale_at,
-                    dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
+                AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
+                    ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
             ON CONFLICT (app_id, id) DO UPDATE SET owner = excluded.owner, installation = excluded.installation,
-                attributes_type = excluded.attributes_type, is_started_for_user = excluded.is_started_for_user, started_at = excluded.started_at, reported_at = excluded.reported_at,
+                attributes_type = excluded.attributes_type, is_started_for_user = excluded.is_started_for_user,
+                started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
-                is_waiting = excluded.is_waiting,
-                sending = excluded.sending, is_retrying = excluded.is_retrying, free_at = excluded.free_at
+                is_waiting = excluded.is_waiting, sending = excluded.sending, is_retrying = excluded.is_retrying, free_at = excluded.free_at
             """
         ]
     }

@@ -11,6 +11,7 @@ package struct LiveActivity: Equatable, Sendable {
     package let key: Key
     package var owner: Owner
     package var attributesType: String?
+    /// When its start was accepted or due; from the first report on, when that came.
     package var startedAt: Int64
     /// A start to the user made it: the user's devices that have not reported a token of it may show it.
     package var isStartedForUser = false

@@ -2,8 +2,8 @@ import Postgres
 import PushModel
 
 extension DeadLetterStore {
-    /// Locks Live Activities, jobs, receipts, counters and notifications, each in ascending order of its key, as outcomes do. The registry is not locked:
-    /// if an owner leaves meanwhile, the fence stops the delivery.
+    /// Locks Live Activities, jobs, receipts, counters and notifications, each in ascending order of its key, as outcomes do. The registry is
+    /// not locked: if an owner leaves meanwhile, the fence stops the delivery.
     /// - Returns: in the order of the deliveries, without those whose notification was removed.
     func read(_ deliveries: [DeadDelivery]) throws -> [ReplayFacts] {
         let ids = deliveries.map(\.notification)
