@@ -10,37 +10,37 @@ import Testing
 /// Over HTTP, with the database and the broker; the dispatcher is played.
 @Suite("The updates of a Live Activity go one after another", .serialized, .timeLimit(.minutes(5)))
 struct ActivityLineTests {
-    private static let path = "/v1/apps/shop/installations/\(installation(1))/activities"
+    static let path = "/v1/apps/shop/installations/\(installation(1))/activities"
 
-    private static func start(_ id: String, type: String = "Ride") -> String {
+    static func start(_ id: String, type: String = "Ride") -> String {
         """
         {"to":{"user":"ada"},"activity":"\(id)","content":{"event":"start","attributes_type":"\(type)","attributes":{},
         "content_state":{},"alert":"On the way"}}
         """
     }
 
-    private static func change(_ id: String, _ eta: Int, event: String = "update", more: String = "") -> String {
+    static func change(_ id: String, _ eta: Int, event: String = "update", more: String = "") -> String {
         #"{"to":{"activity":"\#(id)"},"content":{"event":"\#(event)","content_state":{"eta":\#(eta)}}\#(more)}"#
     }
 
     /// Accepts a request.
     /// - Returns: the id of its notification.
     @discardableResult
-    private static func send(_ body: String, by shop: APITestClient) async throws -> PushID {
+    static func send(_ body: String, by shop: APITestClient) async throws -> PushID {
         let answer = try await shop.post("/v1/apps/shop/notifications", body)
         #expect(answer.status == 202, "\(answer.json)")
         return try #require(answer.json.text("id").flatMap { PushID($0) })
     }
 
-    private static func state(_ id: PushID, _ shop: APITestClient) async throws -> String? {
+    static func state(_ id: PushID, _ shop: APITestClient) async throws -> String? {
         try await shop.get("/v1/apps/shop/notifications/\(id)").json.text("state")
     }
 
-    private static func eta(_ job: PushJob) throws -> Int64? {
+    static func eta(_ job: PushJob) throws -> Int64? {
         try JSONValue.parse(job.payload)["aps"]?["content-state"]?["eta"]?.integerValue
     }
 
-    private static func withPhone(
+    static func withPhone(
         _ options: RunningService.Options = .init(), _ body: @Sendable (RunningService, APITestClient) async throws -> Void
     ) async throws {
         try await RunningService.run(options) { running in
@@ -182,80 +182,6 @@ struct ActivityLineTests {
         }
     }
 
-    @Test("Of two starts of one activity at the same moment, by two processes, one is accepted") func startsAtOnce() async throws {
-        try await Self.withPhone { running, shop in
-            try await running.another { other in
-                let second = other.client.with(key: shop.key)
-                // Both have looked for the activity before either can write.
-                let requests = try await running.holding("LOCK TABLE notifications IN SHARE MODE") {
-                    let requests = [shop, second].map { client in
-                        Task { try await Self.answered { try await client.post("/v1/apps/shop/notifications", Self.start("ride")).status } }
-                    }
-                    try await Self.waiting(2, running)
-                    return requests
-                }
-                #expect(try await [requests[0].value, requests[1].value].sorted() == [202, 409])
-                #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
-            }
-        }
-    }
-
-    /// The second one waits for the first one's lock, and does not see its notification in the statement that waited.
-    @Test("Of two updates at the same moment, by two processes, one goes and the other waits for it") func updatesAtOnce() async throws {
-        try await Self.withPhone { running, shop in
-            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
-            try await running.another { other in
-                let second = other.client.with(key: shop.key)
-                let requests = try await running.holding("LOCK TABLE notifications IN SHARE MODE") {
-                    let requests = [shop, second].map { client in
-                        Task {
-                            try await Self.answered { try await client.post("/v1/apps/shop/notifications", Self.change("ride", 1)).status }
-                        }
-                    }
-                    try await Self.waiting(2, running)
-                    return requests
-                }
-                #expect(try await [requests[0].value, requests[1].value] == [202, 202])
-                #expect(try await running.count("SELECT count(*) FROM jobs") == 1)
-                #expect(try await running.count("SELECT count(*) FROM activities WHERE sending IS NOT NULL AND is_waiting") == 1)
-            }
-        }
-    }
-
-    @Test("When the user signs out or another one signs in, the activities end on that device and on no other") func signOut() async throws
-    {
-        try await Self.withPhone { running, shop in
-            try await shop.register(installation(2), user: "ada", token: token(11))
-            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
-            #expect(try await shop.put(Self.path + "/pass", #"{"token":"\#(token(4))"}"#).status == 200)
-            let other = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
-            #expect(try await shop.put(other, #"{"token":"\#(token(5))"}"#).status == 200)
-            try await running.jobs { signal in
-                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
-                var ended: Set<String> = []
-                for _ in 1...2 {
-                    let job = try PushJob(decoding: try await signal.next().body)
-                    let aps = try JSONValue.parse(job.payload)["aps"]
-                    #expect(aps?["event"]?.stringValue == "end" && job.priority == 10 && job.deliveries.map(\.ownerEpoch) == [2])
-                    #expect(aps?["content-state"] == nil)
-                    ended.formUnion(job.deliveries.map(\.token.hex))
-                }
-                #expect(ended == [token(3), token(4)])
-                try await Self.send(Self.change("ride", 1), by: shop)
-                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(5)])
-                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active", "on another device")
-                #expect(try await shop.get("/v1/apps/shop/activities/pass").json.text("state") == "ended")
-                // The app of another user's device reports what is still on its lock screen.
-                try await shop.register(installation(1), user: "eve", token: token(1))
-                for _ in 1...2 { _ = try await signal.next() }
-                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
-                let late = try PushJob(decoding: try await signal.next().body)
-                #expect(late.deliveries.map(\.token.hex) == [token(6)] && late.deliveries.map(\.ownerEpoch) == [3])
-                #expect(try JSONValue.parse(late.payload)["aps"]?["event"]?.stringValue == "end")
-            }
-        }
-    }
-
     @Test("The newest state goes again when a second device, or another update token, comes after it") func renewal() async throws {
         try await Self.withPhone { running, shop in
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
@@ -278,21 +204,6 @@ struct ActivityLineTests {
                 try await Self.send(Self.change("ride", 2), by: shop)
                 try await next(eta: 2, to: 6, 5)
                 #expect(try await running.count("SELECT count(*) FROM notifications") == 4, "a report of the same token sends nothing")
-            }
-        }
-    }
-
-    @Test("The end at a sign-out is newer than the newest state, or the device ignores it") func endIsNewest() async throws {
-        try await Self.withPhone { running, shop in
-            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
-            try await running.jobs { signal in
-                try await Self.send(
-                    #"{"to":{"activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}"#, by: shop)
-                _ = try await signal.next()
-                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
-                let aps = try JSONValue.parse(try PushJob(decoding: try await signal.next().body).payload)["aps"]
-                #expect(aps?["event"]?.stringValue == "end" && aps?["timestamp"]?.integerValue ?? 0 > 4_070_908_800)
-                #expect(aps?["dismissal-date"]?.integerValue ?? .max <= UnixClock.now() / 1000)
             }
         }
     }
@@ -370,51 +281,6 @@ struct ActivityLineTests {
         }
     }
 
-    @Test("A start to an installation makes an activity of the user who is signed in there") func startOnInstallation() async throws {
-        try await Self.withPhone { running, shop in
-            let content = #"{"event":"start","attributes_type":"Ride","attributes":{},"content_state":{},"alert":"Now"}"#
-            try await Self.send(
-                #"{"to":{"installation":"\#(installation(1))"},"activity":"ride","content":\#(content)}"#, by: shop)
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("user") == "ada")
-            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
-            try await running.jobs { signal in
-                _ = try await signal.next()
-                let update = try await Self.send(Self.change("ride", 1), by: shop)
-                let job = try PushJob(decoding: try await signal.next().body)
-                #expect(job.notification == update && job.deliveries.map(\.token.hex) == [token(3)])
-            }
-        }
-    }
-
-    @Test("A sign-out ends no activity that another device of the user got and has not reported yet") func unreportedDevice() async throws {
-        try await Self.withPhone { running, shop in
-            let tokens = #"[{"token":"\#(token(11))"},{"token":"\#(token(12))","purpose":"activity_start:Ride"}]"#
-            #expect(
-                try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
-            func state(_ id: String) async throws -> String? { try await shop.get("/v1/apps/shop/activities/\(id)").json.text("state") }
-            try await Self.send(Self.start("ride"), by: shop)
-            for id in ["ride", "own"] {
-                #expect(try await shop.put("\(Self.path)/\(id)", #"{"token":"\#(token(id == "ride" ? 3 : 4))"}"#).status == 200)
-            }
-            #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
-            // The app of the phone had started the other one itself.
-            #expect(try await state("ride") == "active")
-            #expect(try await state("own") == "ended")
-            let tablet = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
-            #expect(try await shop.put(tablet, #"{"token":"\#(token(5))"}"#).status == 200)
-            try await running.jobs { signal in
-                var found: PushJob?
-                let update = try await Self.send(Self.change("ride", 1), by: shop)
-                while found?.notification != update { found = try PushJob(decoding: try await signal.next().body) }
-                #expect(found?.deliveries.map(\.token.hex) == [token(5)])
-                #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_installation = \(installation(2))") == 0)
-            }
-            #expect(try await shop.delete(tablet).status == 204)
-            #expect(try await state("ride") == "ended")
-        }
-    }
-
     @Test("An update whose outcome never comes holds no newer one back after its expiry") func lostOutcome() async throws {
         try await Self.withPhone { running, shop in
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
@@ -428,79 +294,8 @@ struct ActivityLineTests {
         }
     }
 
-    /// Fan-out and the report both wait for the tokens: fan-out has begun, and the report does not see its result.
-    @Test("A device that reports its token while fan-out reads the tokens gets the newest state") func reportDuringFanOut() async throws {
-        try await Self.withPhone { running, shop in
-            try await shop.register(installation(2), user: "ada", token: token(11))
-            #expect(try await Self.report("ride", token: token(3), on: 1, by: shop) == 200)
-            try await running.jobs { signal in
-                try await Self.send(Self.change("ride", 1), by: shop)
-                _ = try await signal.next()
-                let newest = try await Self.send(Self.change("ride", 2), by: shop)
-                let report: Task<Int, any Error> = try await running.holding("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE") {
-                    try await running.execute("UPDATE activities SET sending = NULL")
-                    try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE notification = \(newest)")
-                    try await Self.waiting(1, running)
-                    let report = Task { try await Self.answered { try await Self.report("ride", token: token(5), on: 2, by: shop) } }
-                    try await Self.waiting(2, running)
-                    return report
-                }
-                #expect(try await report.value == 200)
-                var reached: Set<String> = []
-                while reached.count < 2 {
-                    let job = try PushJob(decoding: try await signal.next().body)
-                    #expect(try Self.eta(job) == 2)
-                    reached.formUnion(job.deliveries.map(\.token.hex))
-                    try await running.report(.accepted, of: job, status: 200)
-                }
-                #expect(reached == [token(3), token(5)])
-            }
-        }
-    }
-
-    private static func report(_ activity: String, token: String, on device: Int, by shop: APITestClient) async throws -> Int {
+    static func report(_ activity: String, token: String, on device: Int, by shop: APITestClient) async throws -> Int {
         let path = "/v1/apps/shop/installations/\(installation(device))/activities/\(activity)"
         return try await shop.put(path, #"{"token":"\#(token)"}"#).status
-    }
-
-    /// Repeats a request that waited for a lock for too long.
-    private static func answered(_ request: () async throws -> Int) async throws -> Int {
-        try await eventually {
-            let status = try await request()
-            return status == 503 ? nil : status
-        }
-    }
-
-    /// Returns when so many sessions wait for a lock.
-    private static func waiting(_ number: Int64, _ running: RunningService) async throws {
-        _ = try await eventually { () -> Bool? in
-            let found = try await running.count(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-            return found >= number ? true : nil
-        }
-    }
-
-    @Test("An activity belongs to its user: lists, export and erasure know it") func privacy() async throws {
-        try await Self.withPhone { running, shop in
-            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))","attributes_type":"Ride"}"#).status == 200)
-            try await shop.register(installation(2), user: nil, token: token(12))
-            let lonely = "/v1/apps/shop/installations/\(installation(2))/activities/lonely"
-            #expect(try await shop.put(lonely, #"{"token":"\#(token(13))"}"#).status == 200)
-            let all = try await shop.get("/v1/apps/shop/activities?limit=1").json
-            #expect(all["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["lonely"])
-            let next = try #require(all.text("next_cursor"))
-            let second = try await shop.get("/v1/apps/shop/activities?limit=1&cursor=\(next)").json
-            #expect(second["activities"]?.arrayValue?.compactMap { $0.text("attributes_type") } == ["Ride"])
-            #expect(second["next_cursor"]?.isNull == true)
-            let ofAda = try await shop.get("/v1/apps/shop/activities?user=ada&state=active").json
-            #expect(ofAda["activities"]?.arrayValue?.count == 1)
-            let export = try await running.client.post("/v1/apps/shop/users/ada/export", "{}").json
-            #expect(export["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["ride"])
-            // The last device of it says that it is over.
-            #expect(try await shop.delete(lonely).status == 204)
-            #expect(try await shop.get("/v1/apps/shop/activities/lonely").json.text("state") == "ended")
-            #expect(try await running.client.erase("ada").json["erased"]?["activities"]?.integerValue == 1)
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").status == 404)
-        }
     }
 }

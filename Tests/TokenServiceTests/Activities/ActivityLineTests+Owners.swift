@@ -1,0 +1,129 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+/// Whose an activity is, and on which devices it shows.
+extension ActivityLineTests {
+    @Test("When the user signs out or another one signs in, the activities end on that device and on no other") func signOut() async throws
+    {
+        try await Self.withPhone { running, shop in
+            try await shop.register(installation(2), user: "ada", token: token(11))
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            #expect(try await shop.put(Self.path + "/pass", #"{"token":"\#(token(4))"}"#).status == 200)
+            let other = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
+            #expect(try await shop.put(other, #"{"token":"\#(token(5))"}"#).status == 200)
+            try await running.jobs { signal in
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+                var ended: Set<String> = []
+                for _ in 1...2 {
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    let aps = try JSONValue.parse(job.payload)["aps"]
+                    #expect(aps?["event"]?.stringValue == "end" && job.priority == 10 && job.deliveries.map(\.ownerEpoch) == [2])
+                    #expect(aps?["content-state"] == nil)
+                    ended.formUnion(job.deliveries.map(\.token.hex))
+                }
+                #expect(ended == [token(3), token(4)])
+                try await Self.send(Self.change("ride", 1), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(5)])
+                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active", "on another device")
+                #expect(try await shop.get("/v1/apps/shop/activities/pass").json.text("state") == "ended")
+                // The app of another user's device reports what is still on its lock screen.
+                try await shop.register(installation(1), user: "eve", token: token(1))
+                for _ in 1...2 { _ = try await signal.next() }
+                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
+                let late = try PushJob(decoding: try await signal.next().body)
+                #expect(late.deliveries.map(\.token.hex) == [token(6)] && late.deliveries.map(\.ownerEpoch) == [3])
+                #expect(try JSONValue.parse(late.payload)["aps"]?["event"]?.stringValue == "end")
+            }
+        }
+    }
+
+    @Test("The end at a sign-out is newer than the newest state, or the device ignores it") func endIsNewest() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                try await Self.send(
+                    #"{"to":{"activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}"#, by: shop)
+                _ = try await signal.next()
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+                let aps = try JSONValue.parse(try PushJob(decoding: try await signal.next().body).payload)["aps"]
+                #expect(aps?["event"]?.stringValue == "end" && aps?["timestamp"]?.integerValue ?? 0 > 4_070_908_800)
+                #expect(aps?["dismissal-date"]?.integerValue ?? .max <= UnixClock.now() / 1000)
+            }
+        }
+    }
+
+    @Test("A start to an installation makes an activity of the user who is signed in there") func startOnInstallation() async throws {
+        try await Self.withPhone { running, shop in
+            let content = #"{"event":"start","attributes_type":"Ride","attributes":{},"content_state":{},"alert":"Now"}"#
+            try await Self.send(
+                #"{"to":{"installation":"\#(installation(1))"},"activity":"ride","content":\#(content)}"#, by: shop)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("user") == "ada")
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+            try await running.jobs { signal in
+                _ = try await signal.next()
+                let update = try await Self.send(Self.change("ride", 1), by: shop)
+                let job = try PushJob(decoding: try await signal.next().body)
+                #expect(job.notification == update && job.deliveries.map(\.token.hex) == [token(3)])
+            }
+        }
+    }
+
+    @Test("A sign-out ends no activity that another device of the user got and has not reported yet") func unreportedDevice() async throws {
+        try await Self.withPhone { running, shop in
+            let tokens = #"[{"token":"\#(token(11))"},{"token":"\#(token(12))","purpose":"activity_start:Ride"}]"#
+            #expect(
+                try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
+            func state(_ id: String) async throws -> String? { try await shop.get("/v1/apps/shop/activities/\(id)").json.text("state") }
+            try await Self.send(Self.start("ride"), by: shop)
+            for id in ["ride", "own"] {
+                #expect(try await shop.put("\(Self.path)/\(id)", #"{"token":"\#(token(id == "ride" ? 3 : 4))"}"#).status == 200)
+            }
+            #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+            // The app of the phone had started the other one itself.
+            #expect(try await state("ride") == "active")
+            #expect(try await state("own") == "ended")
+            let tablet = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
+            #expect(try await shop.put(tablet, #"{"token":"\#(token(5))"}"#).status == 200)
+            try await running.jobs { signal in
+                var found: PushJob?
+                let update = try await Self.send(Self.change("ride", 1), by: shop)
+                while found?.notification != update { found = try PushJob(decoding: try await signal.next().body) }
+                #expect(found?.deliveries.map(\.token.hex) == [token(5)])
+                #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_installation = \(installation(2))") == 0)
+            }
+            #expect(try await shop.delete(tablet).status == 204)
+            #expect(try await state("ride") == "ended")
+        }
+    }
+
+    @Test("An activity belongs to its user: lists, export and erasure know it") func privacy() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))","attributes_type":"Ride"}"#).status == 200)
+            try await shop.register(installation(2), user: nil, token: token(12))
+            let lonely = "/v1/apps/shop/installations/\(installation(2))/activities/lonely"
+            #expect(try await shop.put(lonely, #"{"token":"\#(token(13))"}"#).status == 200)
+            let all = try await shop.get("/v1/apps/shop/activities?limit=1").json
+            #expect(all["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["lonely"])
+            let next = try #require(all.text("next_cursor"))
+            let second = try await shop.get("/v1/apps/shop/activities?limit=1&cursor=\(next)").json
+            #expect(second["activities"]?.arrayValue?.compactMap { $0.text("attributes_type") } == ["Ride"])
+            #expect(second["next_cursor"]?.isNull == true)
+            let ofAda = try await shop.get("/v1/apps/shop/activities?user=ada&state=active").json
+            #expect(ofAda["activities"]?.arrayValue?.count == 1)
+            let export = try await running.client.post("/v1/apps/shop/users/ada/export", "{}").json
+            #expect(export["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["ride"])
+            // The last device of it says that it is over.
+            #expect(try await shop.delete(lonely).status == 204)
+            #expect(try await shop.get("/v1/apps/shop/activities/lonely").json.text("state") == "ended")
+            #expect(try await running.client.erase("ada").json["erased"]?["activities"]?.integerValue == 1)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride").status == 404)
+        }
+    }
+}

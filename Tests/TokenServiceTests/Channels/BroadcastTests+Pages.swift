@@ -1,0 +1,112 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+/// The pages of a broadcast with the fallback; the test makes each.
+extension BroadcastTests {
+    /// The broadcast has its outcome before the devices' jobs are made.
+    @Test("A newer broadcast waits until the devices of the fallback have their outcomes, and goes then") func pages() async throws {
+        try await Self.withoutRelay { running, shop in
+            let first = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+            try await Self.makePage(of: first, running)
+            try await Self.accept(first, job: 0, running)
+            let second = try await Self.send(Self.state(2), by: shop)
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(first) AND is_waiting") == 1)
+            try await Self.makePage(of: first, running)
+            try await Self.accept(first, job: 1, running)
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(first)") == 1, "more devices may follow")
+            try await Self.makePage(of: first, running)
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(first)").json.text("state") == "completed")
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NULL AND is_waiting") == 1)
+            #expect(
+                try await running.count("SELECT count(*) FROM fan_outs WHERE notification = \(second) AND free_from <= now()") == 1)
+
+            // One that is cancelled between two pages has no outcome to come.
+            let third = try await Self.send(Self.state(3, more: #","fallback":"activities""#), by: shop)
+            try await Self.makeFirstPage(of: third, running)
+            try await Self.accept(third, job: 0, running)
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(third)").status == 200)
+            let fourth = try await Self.send(Self.state(4), by: shop)
+            try await Self.makeFirstPage(of: fourth, running)
+            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(fourth)") == 1)
+        }
+    }
+
+    @Test("A broadcast that expires between two pages of its fan-out comes to its end, also if a newer one waits")
+    func expiresBetweenPages() async throws {
+        try await Self.withoutRelay { running, shop in
+            let first = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+            try await Self.makePage(of: first, running)
+            try await Self.send(Self.state(2), by: shop)
+            try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(first)")
+            try await Self.makePage(of: first, running)
+            #expect(try await running.count("SELECT count(*) FROM fan_outs WHERE notification = \(first) AND ended_at IS NOT NULL") == 1)
+        }
+    }
+
+    @Test("A second end of a channel goes to the activities that the first one was to end") func secondEnd() async throws {
+        try await Self.withoutRelay { running, shop in
+            let fallback = #","fallback":"activities""#
+            let first = try await Self.send(Self.state(1, event: "end", more: fallback), by: shop)
+            try await Self.makePage(of: first, running)
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(first)").status == 200)
+            let second = try await Self.send(Self.state(2, event: "end", more: fallback), by: shop)
+            // The second page is read before the first one is committed.
+            let pages = try await running.pool.transaction { session in
+                let (store, now) = (AudienceStore(session: session), UnixClock.now())
+                var audience = try #require(try store.audience(of: second))
+                let page = try store.page(of: audience, names: DeliveryNames(second), now: now)
+                audience.checkpoint = page.end
+                return [page, try store.page(of: audience, after: page, names: DeliveryNames(second), now: now)]
+            }
+            #expect(pages.map(\.count) == [1, 1])
+        }
+    }
+
+    /// With the channel `game`, which one activity follows that has an update token.
+    private static func withoutRelay(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.insertChannel()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let report = #"{"token":"\#(token(2))","channel":"game"}"#
+            #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))/activities/watch", report).status == 200)
+            try await body(running, shop)
+        }
+    }
+
+    /// When it is its turn.
+    private static func makeFirstPage(of notification: PushID, _ running: RunningService) async throws {
+        _ = try await eventually { () -> Bool? in
+            do {
+                try await makePage(of: notification, running)
+                return true
+            } catch is FanOutTakenOver {
+                return nil
+            }
+        }
+    }
+
+    private static func makePage(of notification: PushID, _ running: RunningService) async throws {
+        try await running.pool.transaction { session in
+            let (store, now) = (AudienceStore(session: session), UnixClock.now())
+            let audience = try #require(try store.audience(of: notification))
+            let page = try store.page(of: audience, names: DeliveryNames(notification), now: now)
+            try store.commit(page, of: audience, leaseSeconds: 60, now: now)
+        }
+    }
+
+    private static func accept(_ notification: PushID, job: Int, _ running: RunningService) async throws {
+        let id = DeliveryNames(notification).id(job: job, position: 0)
+        let delivery = OutcomeEvent.Delivery(id: id, notification: notification, installation: .lowest, attempt: 1, status: 200)
+        let event = OutcomeEvent(
+            id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: try #require(AppSlug("shop")), outcome: .accepted,
+            isFinal: true, deliveries: [delivery])
+        _ = try await OutcomeApplication(pool: running.pool).apply(OutcomeBatch([event]))
+    }
+}
