@@ -1,43 +1,69 @@
 /// Reads AMQP's field encodings from bytes that a peer sent. Every read is checked: nil means that there were fewer bytes than announced.
+///
+/// It gives out places and not slices: a slice would count one more reference to the bytes for each field of each message.
 struct WireReader {
-    private let source: ArraySlice<UInt8>
+    private let source: [UInt8]
     private var position: Int
+    private var end: Int
 
-    init(_ bytes: [UInt8]) { self.init(bytes[...]) }
-
-    init(_ bytes: ArraySlice<UInt8>) {
-        source = bytes
-        position = bytes.startIndex
+    init(_ source: [UInt8]) {
+        self.source = source
+        position = 0
+        end = source.count
     }
 
-    mutating func bytes(_ count: Int) -> ArraySlice<UInt8>? {
-        guard count >= 0, count <= source.endIndex - position else {
-            position = source.endIndex
+    /// The places of the next bytes.
+    mutating func bytes(_ count: Int) -> Range<Int>? {
+        guard count >= 0, count <= end - position else {
+            position = end
             return nil
         }
         defer { position += count }
-        return source[position..<position + count]
+        return position..<position + count
     }
 
     mutating func skip(_ count: Int) { _ = bytes(count) }
 
-    mutating func uint8() -> UInt8? { bytes(1)?.first }
+    /// From now on, reads the next `count` bytes only.
+    /// - Returns: false if there are fewer.
+    mutating func narrow(to count: Int) -> Bool {
+        guard count >= 0, count <= end - position else { return false }
+        end = position + count
+        return true
+    }
+
+    func isText(_ place: Range<Int>, _ text: String) -> Bool {
+        place.count == text.utf8.count && source[place].elementsEqual(text.utf8)
+    }
+
+    func text(_ place: Range<Int>) -> String { String(decoding: source[place], as: UTF8.self) }
+
+    mutating func uint8() -> UInt8? {
+        guard position < end else { return nil }
+        defer { position += 1 }
+        return source[position]
+    }
+
     mutating func uint16() -> UInt16? { number(2).map { UInt16(truncatingIfNeeded: $0) } }
     mutating func uint32() -> UInt32? { number(4).map { UInt32(truncatingIfNeeded: $0) } }
     mutating func uint64() -> UInt64? { number(8) }
 
     private mutating func number(_ width: Int) -> UInt64? {
-        bytes(width)?.reduce(0) { $0 << 8 | UInt64($1) }
+        guard let place = bytes(width) else { return nil }
+        var number: UInt64 = 0
+        for index in place { number = number << 8 | UInt64(source[index]) }
+        return number
     }
 
-    mutating func shortString() -> String? {
-        guard let count = uint8(), let text = bytes(Int(count)) else { return nil }
-        return String(decoding: text, as: UTF8.self)
+    mutating func shortString() -> String? { shortPlace().map(text) }
+
+    /// The place of a short string.
+    mutating func shortPlace() -> Range<Int>? {
+        guard let count = uint8() else { return nil }
+        return bytes(Int(count))
     }
 
-    mutating func skipShortString() {
-        if let count = uint8() { skip(Int(count)) }
-    }
+    mutating func skipShortString() { _ = shortPlace() }
 
     mutating func skipTable() {
         if let count = uint32() { skip(Int(count)) }
@@ -63,7 +89,7 @@ struct WireReader {
         case UInt8(ascii: "V"): return .other
         case UInt8(ascii: "S"), UInt8(ascii: "x"):
             guard let count = uint32(), let text = bytes(Int(count)) else { return nil }
-            return keep ? .string(String(decoding: text, as: UTF8.self)) : .other
+            return keep ? .string(self.text(text)) : .other
         case UInt8(ascii: "F"), UInt8(ascii: "A"):
             guard let count = uint32() else { return nil }
             return bytes(Int(count)).map { _ in .other }

@@ -13,29 +13,26 @@ package struct PushID: Hashable, Sendable, Comparable {
     }
 
     /// Any 8-4-4-4-12 spelling, either case; nil when it is not one.
-    package init?(_ text: String) { self.init(digits: text.utf8) }
+    package init?(_ text: String) { self.init(digits: text.utf8.span) }
 
     /// Any 8-4-4-4-12 spelling, either case; nil when it is not one.
-    package init?(_ text: Substring) { self.init(digits: text.utf8) }
+    package init?(_ text: Substring) { self.init(digits: text.utf8.span) }
 
     /// The same from bytes of text, for the hot path.
-    package init?(ascii: ArraySlice<UInt8>) { self.init(digits: ascii) }
+    package init?(ascii: ArraySlice<UInt8>) { self.init(digits: ascii.span) }
 
-    private init?(digits ascii: some Sequence<UInt8>) {
+    private init?(digits ascii: Span<UInt8>) {
+        guard ascii.count == Self.textCount else { return nil }
         var hex = HexAccumulator()
-        var high: UInt64 = 0
-        var low: UInt64 = 0
-        var position = 0
-        for byte in ascii {
-            switch position {
-            case 8, 13, 18, 23: guard byte == UInt8(ascii: "-") else { return nil }
-            case ..<19: high = high << 4 | UInt64(hex.value(byte))
-            case ..<36: low = low << 4 | UInt64(hex.value(byte))
-            default: return nil
-            }
-            position += 1
+        for place in [8, 13, 18, 23] { guard ascii[place] == UInt8(ascii: "-") else { return nil } }
+        func number(_ number: UInt64, _ places: Range<Int>) -> UInt64 {
+            var number = number
+            for place in places { number = number << 4 | UInt64(hex.value(ascii[place])) }
+            return number
         }
-        guard position == 36, hex.isValid else { return nil }
+        let high = number(number(number(0, 0..<8), 9..<13), 14..<18)
+        let low = number(number(0, 19..<23), 24..<36)
+        guard hex.isValid else { return nil }
         self.init(high: high, low: low)
     }
 
