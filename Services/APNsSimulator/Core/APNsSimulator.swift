@@ -38,7 +38,7 @@ package final class APNsSimulator: Sendable {
         world = World(
             unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity,
             journalFile: try Self.journalFile(configuration),
-            limits: WorldLimits(
+            rules: WorldRules(
                 requestsPerSecond: configuration.requestsPerSecond, broadcastsPerSecond: configuration.broadcastsPerSecond,
                 activityBudgetPerHour: configuration.activityBudgetPerHour), clock: configuration.clock)
         keyRing = KeyRing(configuration.keys)

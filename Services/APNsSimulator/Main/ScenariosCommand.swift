@@ -5,7 +5,18 @@ import ArgumentParser
 struct Scenarios: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List the scenarios that come with the program, print one, or check a file of your own.",
-        discussion: "A printed scenario is a file to begin with: apns-simulator scenarios bad-day >mine.json")
+        discussion: """
+            A printed scenario is a file to begin with:
+
+              apns-simulator scenarios bad-day >mine.json
+
+            A scenario may also choose how APNs behaves where Apple's pages, Apple's
+            engineers and other clients disagree. The first value is the default:
+
+              "readings": {"token_updates":"team","stored":"app"}
+
+
+            """ + Readings.help)
 
     @Argument(help: "Print this one.") var name: String?
     @Option(help: "Check this scenario file and say what is wrong with it.") var check: String?

@@ -14,7 +14,9 @@ struct ScenarioFileTests {
 
     @Test(
         "Every ready-made scenario with rules for requests applies them",
-        arguments: ReadyScenario.allCases.filter { ![.calm, .distant, .brokenTLS, .regionFailover].contains($0) })
+        arguments: ReadyScenario.allCases.filter {
+            ![.calm, .distant, .brokenTLS, .regionFailover, .teamTokens, .offlineQueue, .lostStarts].contains($0)
+        })
     func strikes(_ ready: ReadyScenario) async throws {
         try await withSimulator {
             $0.scenario = try ReadyScenario.named(ready.rawValue)

@@ -1,12 +1,10 @@
-/// One connection's proof of its right to push: the rules of provider tokens, which are counted per connection (Apple: Establishing a
-/// token-based connection to APNs; docs/apns.md, Provider tokens).
+/// One connection's proof of its right to push: the rules of provider tokens (Apple: Establishing a token-based connection to APNs;
+/// docs/apns.md, Provider tokens). Each connection counts its own changes of token; ``TokenUpdates`` counts those of the team.
 ///
 /// Pure: it gets the time as an argument. One per connection, used by the connection's thread.
 struct ConnectionAuthority {
     /// A token older than this is answered `ExpiredProviderToken`.
     static let maximumAgeSeconds: Int64 = 3600
-    /// A connection may change to another token at most this often.
-    static let minimumUpdateIntervalMilliseconds: Int64 = 20 * 60 * 1000
     /// How many different token strings are remembered; those of a client that shows more are verified again.
     private static let rememberedTokens = 8
 
@@ -20,6 +18,9 @@ struct ConnectionAuthority {
 
     private let environment: SimulatorEnvironment
     private let keyRing: KeyRing
+    private let updates: TokenUpdates
+    /// Of ``updates``, when the team could last show this connection's token.
+    private var updatesGeneration: UInt64 = 0
     private var generation: UInt64
     private var knownTokens: [KnownToken] = []
     /// The token in use, and since when, UNIX milliseconds.
@@ -28,6 +29,8 @@ struct ConnectionAuthority {
     private var first: ProviderKey?
     /// Once expired, always expired (docs/apns.md, Provider tokens).
     private var isWedged = false
+    /// The reading that a connection with too many updates serves no more.
+    private var isRefused = false
     private var isCertificateGood = false
     /// A request with a valid token has been seen: more than one stream may be open.
     private(set) var isAuthenticated = false
@@ -35,9 +38,10 @@ struct ConnectionAuthority {
     /// certificate-based connection to APNs).
     private(set) var certificate: ClientCertificate?
 
-    init(environment: SimulatorEnvironment, keyRing: KeyRing) {
+    init(environment: SimulatorEnvironment, keyRing: KeyRing, updates: TokenUpdates = TokenUpdates()) {
         self.environment = environment
         self.keyRing = keyRing
+        self.updates = updates
         generation = keyRing.generation
     }
 
@@ -47,15 +51,17 @@ struct ConnectionAuthority {
     mutating func check(authorization: [UInt8]?, topic: [UInt8], now: Int64) -> RejectionReason? {
         if certificate != nil { return checkCertificate(topic: topic) }
         if isWedged { return .expiredProviderToken }
+        if isRefused { return .tooManyProviderTokenUpdates }
         guard let authorization else { return .missingProviderToken }
         forgetChangedKeys()
         let reason: RejectionReason?
         // The usual case, and the only comparison it costs: the same token as before.
         if let current, current.text == authorization {
-            reason = checkAge(current.token, now: now)
+            reason = checkAge(current.token, now: now) ?? checkTeam(authorization, current.token, now: now)
         } else {
             reason = adopt(authorization, now: now)
         }
+        if reason == .tooManyProviderTokenUpdates, updates.readings.tokenRefusal == .connection { isRefused = true }
         if let reason { return reason }
         guard let current else { return .invalidProviderToken }
         if current.token.isSuspended { return .forbidden }
@@ -88,7 +94,10 @@ struct ConnectionAuthority {
             guard token.key.teamID == first.teamID else { return .invalidProviderToken }
             guard token.key.isRelated(to: first) else { return .unrelatedKeyIDInToken }
         }
-        if let current, now - current.since < Self.minimumUpdateIntervalMilliseconds { return .tooManyProviderTokenUpdates }
+        if let current, now - current.since < TokenUpdates.minimumIntervalMilliseconds { return .tooManyProviderTokenUpdates }
+        // Another token, so an answer about the one before does not count.
+        updatesGeneration = 0
+        if let reason = checkTeam(authorization, token, now: now) { return reason }
         first = first ?? token.key
         current = (authorization, token, now)
         return nil
@@ -99,6 +108,14 @@ struct ConnectionAuthority {
         guard abs(now / 1000 - token.issuedAt) > Self.maximumAgeSeconds else { return nil }
         isWedged = true
         return .expiredProviderToken
+    }
+
+    private mutating func checkTeam(_ authorization: [UInt8], _ token: ProviderToken, now: Int64) -> RejectionReason? {
+        let latest = updates.generation
+        guard latest != updatesGeneration || latest == 0 else { return nil }
+        guard updates.admits(authorization, of: token.key.teamID, now: now) else { return .tooManyProviderTokenUpdates }
+        updatesGeneration = latest
+        return nil
     }
 
     /// A token's signature is verified once per connection.

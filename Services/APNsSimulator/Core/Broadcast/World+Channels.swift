@@ -69,7 +69,7 @@ extension World {
     private func broadcast(_ broadcast: Inbox.Entry, to channelID: String, _ key: BroadcastApps.Key, now: Int64) -> Bool {
         change { state in
             guard let channel = state.broadcast.app(key).channels[channelID] else { return true }
-            if let limit = state.limits.broadcastsPerSecond, !state.broadcast.admits(channelID, perSecond: limit, key, now: now) {
+            if let limit = state.rules.broadcastsPerSecond, !state.broadcast.admits(channelID, perSecond: limit, key, now: now) {
                 return false
             }
             var entry = broadcast
@@ -83,7 +83,7 @@ extension World {
                     state.followUp(token, now: now)
                     continue
                 }
-                let receipts = state.records.values[index].receive(entry, keeps: keeps, limits: state.limits, now: now)
+                let receipts = state.records.values[index].receive(entry, keeps: keeps, rules: state.rules, now: now)
                 for receipt in receipts {
                     if receipt.reception == .shown { shown += 1 }
                     state.arrivals.append(Arrival(receipt, token: token, entry, now: now))

@@ -15,6 +15,7 @@ struct ScenarioController {
                 object.field("seed", Int64(clamping: performance?.scenario.seed ?? Scenario.calm.seed))
                 object.field("started_at", performance.map { rfc3339($0.startedAt) })
                 object.field("elapsed_ms", elapsed)
+                object.object("readings") { (performance?.scenario.readings ?? Readings()).write(to: &$0) }
                 object.array("rules") { array in
                     for strike in performance?.strikes ?? [] {
                         array.object { entry in

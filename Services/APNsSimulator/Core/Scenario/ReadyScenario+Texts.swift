@@ -46,6 +46,30 @@ extension ReadyScenario {
         }
         """
 
+    static let teamTokensText = """
+        {
+          "v": 1, "name": "team-tokens",
+          "about": "APNs counts provider tokens for each team: a second one within 20 minutes is 429 on every connection, and a connection that got a 429 for it stays unusable.",
+          "readings": { "token_updates": "team", "token_refusal": "connection" }
+        }
+        """
+
+    static let offlineQueueText = """
+        {
+          "v": 1, "name": "offline-queue",
+          "about": "APNs keeps every push for a device that is off; the same collapse id takes the place of the earlier one.",
+          "readings": { "stored": "collapse_id" }
+        }
+        """
+
+    static let lostStartsText = """
+        {
+          "v": 1, "name": "lost-starts",
+          "about": "APNs accepts every start of a Live Activity with 200, and none appears.",
+          "readings": { "starts": "lost" }
+        }
+        """
+
     static let outageText = """
         {
           "v": 1, "name": "outage", "seed": 5,

@@ -12,6 +12,9 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
     case brokenTLS = "broken-tls"
     case protocolAbuse = "protocol-abuse"
     case distant
+    case teamTokens = "team-tokens"
+    case offlineQueue = "offline-queue"
+    case lostStarts = "lost-starts"
 
     package var scenario: Scenario {
         get throws(SimulatorError) { try ScenarioReader.parse(Array(text.utf8)) }
@@ -40,6 +43,9 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
         case .brokenTLS: Self.brokenTLSText
         case .protocolAbuse: Self.protocolAbuseText
         case .distant: Self.distantText
+        case .teamTokens: Self.teamTokensText
+        case .offlineQueue: Self.offlineQueueText
+        case .lostStarts: Self.lostStartsText
         }
     }
 }

@@ -11,6 +11,7 @@ package struct Scenario: Sendable, Equatable {
     var events: [TimedEvent]
     /// How much later every byte leaves.
     var roundTrip = Duration.zero
+    package var readings = Readings()
 
     package static let calm = Scenario(
         name: "calm", about: "Nothing goes wrong.", seed: 1, requests: [], connections: [], events: [])
@@ -124,6 +125,6 @@ extension Scenario {
     /// For people: how much is in it.
     package var summary: String {
         "scenario \(name), seed \(seed): \(requests.count) rules for requests, \(connections.count) for connections, \(events.count) events"
-            + (roundTrip > .zero ? ", every frame \(roundTrip) late" : "")
+            + (roundTrip > .zero ? ", every frame \(roundTrip) late" : "") + (readings == Readings() ? "" : ", other readings of APNs")
     }
 }

@@ -50,11 +50,13 @@ enum ScenarioReader {
         let connections = reader.optionalObjects("connections", maximumCount: maximumRules) ?? []
         let events = reader.optionalObjects("events", maximumCount: maximumRules) ?? []
         let roundTrip = reader.optionalInteger("round_trip_ms", in: 0...longestRoundTrip) ?? 0
+        let readings = reader.optionalObject("readings").map { Readings($0) } ?? Readings()
         let scenario = Scenario(
             name: name ?? "", about: about, seed: UInt64(seed),
             requests: requests.enumerated().compactMap { request($1, number: $0) },
             connections: connections.enumerated().compactMap { connection($1, number: $0) },
-            events: events.enumerated().compactMap { event($1, number: $0) }, roundTrip: .milliseconds(roundTrip))
+            events: events.enumerated().compactMap { event($1, number: $0) }, roundTrip: .milliseconds(roundTrip),
+            readings: readings)
         return reader.problems.isEmpty ? scenario : nil
     }
 

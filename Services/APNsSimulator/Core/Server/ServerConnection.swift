@@ -65,7 +65,8 @@ final class ServerConnection {
         tls = try TLSSession(server: scenario?.certificateContext ?? service.currentTLS)
         output = ConnectionOutput(socket, tls)
         output.roundTrip = scenario?.roundTrip ?? .zero
-        check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
+        check = RequestCheck(
+            authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing, updates: service.tokenUpdates))
         gate = StreamGate(
             streams: activeFaults.streams ?? UInt32(configuration.streams), isGated: configuration.streamGate,
             isPenalised: configuration.streamPenalty)

@@ -10,6 +10,7 @@ final class SharedService: Sendable {
     private let askingTLS: TLSContext
     let world: World
     let keyRing: KeyRing
+    let tokenUpdates = TokenUpdates()
     let logger: Logger
     /// Whether to log a line per push. Read once, because every push needs it.
     let logsPushes: Bool
@@ -32,10 +33,15 @@ final class SharedService: Sendable {
     /// For a new connection.
     var currentTLS: TLSContext { configuration.clientCAFile != nil || keyRing.asksForCertificates ? askingTLS : tls }
 
-    /// The scenario that new loops begin with; running loops get it by command.
+    /// The scenario that new loops begin with; running loops get it by command. Its readings hold at once.
     var scenario: ScenarioRun? {
         get { running.withLock { $0 } }
-        set { running.withLock { $0 = newValue } }
+        set {
+            let readings = newValue?.scenario.readings ?? Readings()
+            running.withLock { $0 = newValue }
+            world.adopt(readings)
+            tokenUpdates.readings = readings
+        }
     }
 
     /// Takes one of the places for connections, to be given back with `releaseConnection`.

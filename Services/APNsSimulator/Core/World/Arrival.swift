@@ -4,7 +4,7 @@ enum Reception: String, Sendable {
     case shown
     /// The app got it, the user saw nothing: a background push, or one without visible content.
     case silent
-    /// The device was off: it waits, and has replaced an earlier one of the same topic.
+    /// The device was off: it waits, and may have taken the place of an earlier one (``Readings/Stored``).
     case stored
     /// The device was off and it may not wait, or the app is gone.
     case dropped

@@ -21,7 +21,7 @@ package struct Device: Sendable, Equatable {
     package let state: State
     /// For people.
     package let name: String?
-    /// Off: pushes are accepted, and the last one of each topic waits (docs/apns.md, Devices).
+    /// Off: pushes are accepted, and wait (docs/apns.md, Devices; ``Readings/Stored``).
     package let isOnline: Bool
     package let throttle: Throttle?
     /// Broadcast channels that its Live Activities listen to.
@@ -47,7 +47,7 @@ struct TokenRecord {
         /// Pushes accepted for this device, shown or not.
         var accepted: Int64 = 0
         var isOnline = true
-        /// Pushes that wait for the device to come online: one per topic, oldest first.
+        /// Pushes that wait for the device to come online, oldest first (``Readings/Stored``).
         var stored: [StoredPush] = []
         var throttle: Throttle?
         /// How many pushes are still accepted after the uninstallation, because APNs learns of it late (docs/apns.md, Answers).

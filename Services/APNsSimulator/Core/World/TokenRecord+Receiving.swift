@@ -4,19 +4,28 @@ struct StoredPush {
     let isSilent: Bool
     /// UNIX milliseconds.
     let expiresAt: Int64
+
+    fileprivate func takesPlace(of earlier: StoredPush, _ reading: Readings.Stored) -> Bool {
+        switch reading {
+        case .topic: earlier.entry.topic == entry.topic
+        case .app: PushType.bundleID(of: earlier.entry.topic) == PushType.bundleID(of: entry.topic)
+        case .collapseID:
+            entry.collapseID != nil && earlier.entry.collapseID == entry.collapseID && earlier.entry.topic == entry.topic
+        }
+    }
 }
 
 extension TokenRecord {
     /// A broadcast. Changed in place: a copy of an inbox under the world's lock would delay all other threads.
     /// - Parameter keeps: The channel keeps it for devices that are off.
-    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, limits: WorldLimits, now: Int64) -> [Receipt] {
+    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, rules: WorldRules, now: Int64) -> [Receipt] {
         guard installation?.state.hasApp == true, let channelID = entry.target.channelID else { return [] }
         guard installation?.isOnline == true else {
             installation?.missed += 1
             installation?.awaited.insert(channelID)
             return [Receipt(keeps ? .stored : .dropped)]
         }
-        return installation?.playBroadcast(entry, onlyUnseen: false, limits: limits, now: now) ?? []
+        return installation?.playBroadcast(entry, onlyUnseen: false, rules: rules, now: now) ?? []
     }
 }
 
@@ -26,7 +35,7 @@ extension TokenRecord.Installation {
 
     /// How a device treats an accepted push. A background push never shows, and one with an alert is dropped without a word (docs/apns.md,
     /// Devices).
-    mutating func receive(_ facts: PushFacts, for target: PushTarget, id: MessageID, limits: WorldLimits, now: Int64) -> Receipt {
+    mutating func receive(_ facts: PushFacts, for target: PushTarget, id: MessageID, rules: WorldRules, now: Int64) -> Receipt {
         accepted += 1
         guard state.hasApp, target != .device || state == .installed else { return Receipt(.dropped) }
         guard let reading = facts.content, let content = reading.content else { return Receipt(.silent) }
@@ -48,22 +57,24 @@ extension TokenRecord.Installation {
             // Those go to the app or its extensions, which may show their own content.
             default: true
             }
-        guard isOnline else { return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), now: now) }
-        return isSilent ? Receipt(.silent) : show(entry, limits: limits, now: now)
+        guard isOnline else {
+            return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), rules.readings.stored, now: now)
+        }
+        return isSilent ? Receipt(.silent) : show(entry, rules: rules, now: now)
     }
 
-    /// One per topic: the newest.
-    private mutating func store(_ push: StoredPush, now: Int64) -> Receipt {
+    private mutating func store(_ push: StoredPush, _ reading: Readings.Stored, now: Int64) -> Receipt {
         guard push.expiresAt > now else { return Receipt(.dropped) }
-        stored.removeAll { $0.entry.topic == push.entry.topic }
+        stored.removeAll { push.takesPlace(of: $0, reading) }
+        if stored.count == Inbox.maximumEntries { stored.removeFirst() }
         stored.append(push)
         return Receipt(.stored)
     }
 
-    private mutating func show(_ entry: Inbox.Entry, limits: WorldLimits, now: Int64) -> Receipt {
+    private mutating func show(_ entry: Inbox.Entry, rules: WorldRules, now: Int64) -> Receipt {
         guard let content = entry.content.content else { return Receipt(.silent) }
         if entry.target != .device || (entry.type == .liveactivity && content.activity != nil) {
-            return play(entry, limits: limits, now: now)
+            return play(entry, rules: rules, now: now)
         }
         if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
         inbox.show(entry)
@@ -71,11 +82,11 @@ extension TokenRecord.Installation {
     }
 
     /// The waiting pushes, once the device is online again.
-    mutating func takeStored(limits: WorldLimits, now: Int64) -> [(push: StoredPush, receipt: Receipt)] {
+    mutating func takeStored(rules: WorldRules, now: Int64) -> [(push: StoredPush, receipt: Receipt)] {
         defer { stored = [] }
         return stored.map { push in
             if push.expiresAt <= now { return (push, Receipt(.expired)) }
-            return (push, push.isSilent ? Receipt(.silent) : show(push.entry, limits: limits, now: now))
+            return (push, push.isSilent ? Receipt(.silent) : show(push.entry, rules: rules, now: now))
         }
     }
 

@@ -61,7 +61,7 @@ extension World.State {
     /// Delivers the pushes that waited for the device, and the newest that its channels keep.
     mutating func deliverStored(to token: TokenKey, now: Int64) {
         guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
-        for (push, receipt) in device.takeStored(limits: limits, now: now) { note(receipt, token, push.entry, now: now) }
+        for (push, receipt) in device.takeStored(rules: rules, now: now) { note(receipt, token, push.entry, now: now) }
         records[token]?.installation = device
         deliverKept(to: token, now: now)
         // A start that waited has begun an activity.
@@ -73,7 +73,7 @@ extension World.State {
         guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
         for entry in broadcast.stored(for: device.following, in: device.environment, now: now) {
             guard let channelID = entry.target.channelID else { continue }
-            let receipts = device.playBroadcast(entry, onlyUnseen: true, limits: limits, now: now).filter { $0.reception == .shown }
+            let receipts = device.playBroadcast(entry, onlyUnseen: true, rules: rules, now: now).filter { $0.reception == .shown }
             for receipt in receipts { note(receipt, token, entry, now: now) }
             broadcast.noteReceptions(Int64(receipts.count), of: channelID, in: device.environment)
             if !receipts.isEmpty, device.awaited.contains(channelID) { device.missed -= 1 }

@@ -12,7 +12,7 @@ final class World: Sendable {
         var lastWaiter: UInt64 = 0
         /// The limit of the whole server; nil is none.
         var capacity: Throttle?
-        let limits: WorldLimits
+        var rules: WorldRules
         /// No push will arrive any more.
         var isOver = false
     }
@@ -25,16 +25,19 @@ final class World: Sendable {
     let journalFile: JournalFile?
 
     init(
-        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, limits: WorldLimits = WorldLimits(),
+        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, rules: WorldRules = WorldRules(),
         clock: @escaping @Sendable () -> Int64
     ) {
         self.unknownDevices = unknownDevices
         self.clock = clock
         self.journalFile = journalFile
-        let capacity = limits.requestsPerSecond.map { Throttle(pushes: Int64($0), milliseconds: 1000) }
+        let capacity = rules.requestsPerSecond.map { Throttle(pushes: Int64($0), milliseconds: 1000) }
         state = Mutex(
-            State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil), capacity: capacity, limits: limits))
+            State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil), capacity: capacity, rules: rules))
     }
+
+    /// How APNs behaves from now on, as the scenario says.
+    func adopt(_ readings: Readings) { state.withLock { $0.rules.readings = readings } }
 
     // MARK: Devices
 
@@ -146,14 +149,15 @@ package struct DeviceSummary: Sendable, Equatable {
     }
 }
 
-/// Limits that the settings set; nil is none.
-struct WorldLimits: Sendable {
+/// What the settings and the scenario say for all devices. A limit that is nil is none.
+struct WorldRules: Sendable {
     /// Of the whole server.
     var requestsPerSecond: Int?
     /// To one channel.
     var broadcastsPerSecond: Int?
     /// Updates with priority 10 that one Live Activity shows in an hour.
     var activityBudgetPerHour: Int?
+    var readings = Readings()
 }
 
 /// The answer to a push to a token that no device has.

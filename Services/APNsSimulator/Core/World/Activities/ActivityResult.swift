@@ -23,6 +23,8 @@ package enum ActivityResult: String, Sendable, CaseIterable {
     case rotated
     /// By the person.
     case dismissed
+    /// A start that APNs accepted and that never appears, as the scenario says (``Readings/Starts``).
+    case startLost = "start_lost"
 }
 
 /// The result of an accepted push on its device.

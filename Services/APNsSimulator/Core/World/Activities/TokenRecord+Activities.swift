@@ -3,8 +3,8 @@ extension TokenRecord.Installation {
     static let frequentUpdatesFactor: Int64 = 4
 
     /// How many updates with priority 10 each of its activities shows in an hour; nil is any number.
-    func activityLimit(_ limits: WorldLimits) -> Int64? {
-        limits.activityBudgetPerHour.map { Int64($0) * (hasFrequentUpdates ? Self.frequentUpdatesFactor : 1) }
+    func activityLimit(_ rules: WorldRules) -> Int64? {
+        rules.activityBudgetPerHour.map { Int64($0) * (hasFrequentUpdates ? Self.frequentUpdatesFactor : 1) }
     }
 
     /// Whether pushes to this topic may reach its start and update tokens.
@@ -20,22 +20,24 @@ extension TokenRecord.Installation {
     }
 
     /// A Live Activity's push, but no broadcast.
-    mutating func play(_ entry: Inbox.Entry, limits: WorldLimits, now: Int64) -> Receipt {
+    mutating func play(_ entry: Inbox.Entry, rules: WorldRules, now: Int64) -> Receipt {
         guard let content = entry.content.content, let state = content.activity, entry.type == .liveactivity else {
             return Receipt(.noEvent)
         }
         switch entry.target {
         case .start(let type):
             if let fault = content.startFault(for: type) { return Receipt(fault) }
+            if rules.readings.starts == .lost { return Receipt(.startLost) }
             let source: Activity.Source? = state.inputPushChannel.map { .channel($0) } ?? Activities.newToken().map { .token($0) }
             return begin(entry, state, source ?? .app, id: state.activityID, now: now)
         case .update(let id):
             guard state.event != .start else { return Receipt(.notAnUpdate, activityID: id) }
-            return take(entry, state, id, limits: limits, now: now)
+            return take(entry, state, id, rules: rules, now: now)
         case .device:
+            if state.event == .start, rules.readings.starts == .lost { return Receipt(.startLost) }
             let source = Activity.Source.device(collapseID: entry.collapseID)
             let earlier = activities.all.first { $0.source == source && $0.topic == entry.topic }
-            if let earlier, state.event != .start { return take(entry, state, earlier.id, limits: limits, now: now) }
+            if let earlier, state.event != .start { return take(entry, state, earlier.id, rules: rules, now: now) }
             if let earlier { drop(earlier.id) }
             let name = entry.collapseID ?? Array(PushType.bundleID(of: entry.topic))
             return begin(entry, state, source, id: state.activityID ?? String(decoding: name, as: UTF8.self), now: now)
@@ -46,7 +48,7 @@ extension TokenRecord.Installation {
     /// A broadcast reaches every activity that follows its channel. If the control API has named the channel, the first one begins an
     /// activity.
     /// - Parameter onlyUnseen: Not those that have had this state: it was stored.
-    mutating func playBroadcast(_ entry: Inbox.Entry, onlyUnseen: Bool, limits: WorldLimits, now: Int64) -> [Receipt] {
+    mutating func playBroadcast(_ entry: Inbox.Entry, onlyUnseen: Bool, rules: WorldRules, now: Int64) -> [Receipt] {
         guard let channelID = entry.target.channelID, let state = entry.content.content?.activity else { return [] }
         let reached = activities.following(channelID)
         if reached.isEmpty {
@@ -54,7 +56,7 @@ extension TokenRecord.Installation {
         }
         return reached.compactMap { id in
             if onlyUnseen, activities[id]?.newestPush == entry.id { return nil }
-            return take(entry, state, id, limits: limits, now: now)
+            return take(entry, state, id, rules: rules, now: now)
         }
     }
 
@@ -71,9 +73,9 @@ extension TokenRecord.Installation {
     }
 
     private mutating func take(
-        _ entry: Inbox.Entry, _ state: ActivityState, _ id: String, limits: WorldLimits, now: Int64
+        _ entry: Inbox.Entry, _ state: ActivityState, _ id: String, rules: WorldRules, now: Int64
     ) -> Receipt {
-        let result = activities.take(state, of: entry, for: id, limit: activityLimit(limits), now: now)
+        let result = activities.take(state, of: entry, for: id, limit: activityLimit(rules), now: now)
         if result == .updated || result == .ended { show(entry, of: id) }
         return Receipt(result, activityID: id)
     }

@@ -83,7 +83,7 @@ extension World {
 
     /// The activities that the device remembers, the oldest first; nil if no such device was ever installed.
     func activities(of token: TokenKey, now: Int64) -> (changes: Int64, activities: [ActivitySummary])? {
-        let found = state.withLock { state in state.records[token]?.installation.map { ($0.activities, $0.activityLimit(state.limits)) } }
+        let found = state.withLock { state in state.records[token]?.installation.map { ($0.activities, $0.activityLimit(state.rules)) } }
         return found.map { activities, limit in
             (activities.changes, activities.all.map { ActivitySummary($0, limit: limit, now: now) })
         }

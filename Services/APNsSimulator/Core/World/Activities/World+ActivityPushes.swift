@@ -19,12 +19,12 @@ extension World.State {
         at index: Dictionary<TokenKey, TokenRecord>.Index, _ token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64
     ) -> Receipt? {
         guard let purpose = records.values[index].purpose else {
-            let receipt = records.values[index].installation?.receive(facts, for: .device, id: id, limits: limits, now: now)
+            let receipt = records.values[index].installation?.receive(facts, for: .device, id: id, rules: rules, now: now)
             if let receipt { note(receipt, token, facts, id: id, now: now) }
             return receipt
         }
         guard let device = purpose.device, let target = PushTarget(purpose),
-            let receipt = records[device]?.installation?.receive(facts, for: target, id: id, limits: limits, now: now)
+            let receipt = records[device]?.installation?.receive(facts, for: target, id: id, rules: rules, now: now)
         else { return nil }
         note(receipt, device, facts, id: id, now: now)
         return receipt
