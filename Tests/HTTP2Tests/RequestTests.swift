@@ -47,7 +47,7 @@ struct RequestTests {
     @Test("A request without a body is complete with its headers") func emptyRequest() throws {
         let wire = try Wire()
         let stream = try wire.client.submit(request("/"), body: [])
-        #expect(!wire.client.wasFullyWritten(stream))
+        #expect(wire.client.progress(of: stream) == .nothing)
         let output = try wire.client.output()
         #expect(wire.client.progress(of: stream) == .complete(position: wire.client.outputPosition))
         #expect(Frame.all(in: output).map(\.kind) == [.headers])
@@ -110,12 +110,35 @@ struct RequestTests {
         // The connection's window holds four bodies less a byte (RFC 9113 section 6.9.2), so the other requests wait.
         try wire.clientToServer()
         #expect(wire.requests.count == 3)
-        #expect(streams.filter(wire.client.wasFullyWritten) == Array(streams.prefix(3)))
-        #expect(wire.client.progress(of: streams[9]) == .incomplete)
+        let unwritten = streams.filter { wire.client.progress(of: $0) == .incomplete }
+        #expect(unwritten == Array(streams.suffix(7)))
+        #expect(wire.client.pendingBytes == 10 * 16_384 - 65_535 && wire.client.remoteWindow == 0)
         try wire.exchange()
         #expect(wire.requests.map(\.stream).sorted() == streams)
         #expect(wire.requests.allSatisfy { $0.body == body })
-        #expect(streams.allSatisfy(wire.client.wasFullyWritten))
+        #expect(unwritten.allSatisfy { wire.client.progress(of: $0) != .incomplete })
+        #expect(wire.client.pendingBytes == 0 && wire.client.remoteWindow > 32_768)
+    }
+
+    @Test("Bytes that wait are counted until they leave or their stream ends") func pendingBytes() throws {
+        let wire = try Wire(clientLimit: 1000)
+        #expect(wire.client.remoteWindow == 65_535)
+        // Of seventeen bodies the window holds sixteen, less a byte. The seventeenth waits.
+        let streams = try (0..<17).map { _ in try wire.submit([UInt8](repeating: 1, count: 4096)) }
+        #expect(wire.client.pendingBytes == 17 * 4096)
+        let first = try wire.client.output()
+        #expect(wire.client.pendingBytes == 4097 && wire.client.remoteWindow == 0)
+        let unsent = try wire.submit([1, 2, 3])
+        wire.client.reset(unsent)
+        #expect(wire.client.pendingBytes == 4097, "no byte of it has left, so it ends at once")
+        wire.client.reset(streams[16])
+        try wire.server.receive(first)
+        try wire.exchange()
+        #expect(wire.client.pendingBytes == 0 && wire.client.remoteWindow > 0)
+        _ = try wire.submit([1, 2, 3])
+        try wire.server.goAway(lastStream: streams[16])
+        try wire.serverToClient()
+        #expect(wire.client.pendingBytes == 0)
     }
 
     @Test("The client does not report interim answers") func interimAnswers() throws {

@@ -34,7 +34,7 @@ struct ViolationTests {
         #expect(goAway?.errorCode ?? 0 != 0)
         #expect(client.connectionError?.rawValue == goAway?.errorCode)
         #expect(!client.canSubmit)
-        #expect(!client.wantsWrite)
+        #expect(!client.wantsRead)
         // In every case the caller learns of the stream: from an event, or from the list of open streams.
         let closed = client.takeEvents().compactMap(Closed.init).map(\.stream)
         #expect(closed + client.openStreamNumbers == [stream])
@@ -175,7 +175,7 @@ struct ViolationTests {
                 _ = try? client.output()
                 _ = try? server.output()
             }
-            _ = (client.takeEvents(), server.takeEvents(), client.openStreamNumbers, client.isFinished, server.isFinished)
+            _ = (client.takeEvents(), server.takeEvents(), client.openStreamNumbers, client.wantsRead, server.isFinished)
         }
     }
 }

@@ -153,8 +153,9 @@ extension HTTP2ClientSession {
             flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
             return 0
         }
-        let (count, isLast) = bodies.read(streams[slot].body, &streams[slot].bodyOffset, into: buffer, room)
-        if isLast {
+        let count = bodies.read(streams[slot].body, &streams[slot].bodyLeft, into: buffer, room)
+        pendingBytes -= count
+        if streams[slot].bodyLeft == 0 {
             flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
             closeBody(slot: slot)
             endingSlot = slot

@@ -15,7 +15,7 @@ package enum HTTP2ClientEvent: Sendable {
     case pingAck(UInt64)
 }
 
-/// How much of a request this session has given out for sending (`withNextOutput`).
+/// How much of a request this session has given out for sending (`gatherOutput`).
 package enum RequestProgress: Sendable, Equatable {
     /// None: the peer cannot know of it.
     case nothing

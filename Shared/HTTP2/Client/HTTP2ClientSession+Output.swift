@@ -1,14 +1,6 @@
 internal import CNGHTTP2
 
 extension HTTP2ClientSession {
-    /// Lends the next frame to send, or returns false when there is none. Frames are small: use `gatherOutput` on the hot path.
-    package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
-        let frame = try nextFrame()
-        guard !frame.isEmpty else { return false }
-        body(frame.span)
-        return true
-    }
-
     /// Appends frames to `buffer` until it holds at least `limit` bytes or there are no more, so that they fill whole TLS records.
     /// - Returns: true when the limit ended it and there may be more.
     package func gatherOutput(into buffer: inout [UInt8], limit: Int = 65_536) throws(HTTP2Error) -> Bool {
@@ -30,12 +22,11 @@ extension HTTP2ClientSession {
         return frame
     }
 
+    /// Bytes of bodies that the peer takes before it grants more (RFC 9113 section 6.9).
+    package var remoteWindow: Int { Int(nghttp2_session_get_remote_window_size(wire.handle)) }
+
     /// False once the connection is finished on our side.
     package var wantsRead: Bool { wire.wantsRead }
-    package var wantsWrite: Bool { wire.wantsWrite }
-
-    /// The moment to close the socket: no frame is outstanding, and none will be.
-    package var isFinished: Bool { !wire.wantsRead && !wire.wantsWrite }
 }
 
 extension HTTP2ClientSession {
@@ -43,11 +34,6 @@ extension HTTP2ClientSession {
     package func progress(of stream: Int32) -> RequestProgress {
         guard let slot = findSlot(stream) else { return .nothing }
         return progress(slot: slot)
-    }
-
-    /// Whether the peer may have the whole request. False: it is safe to send again elsewhere.
-    package func wasFullyWritten(_ stream: Int32) -> Bool {
-        if case .complete = progress(of: stream) { true } else { false }
     }
 
     func progress(slot: Int) -> RequestProgress {
@@ -72,7 +58,7 @@ extension HTTP2ClientSession {
         wire.ping(number)
     }
 
-    /// Announces to the peer that this side is leaving. Open streams go on; `isFinished` when they are done.
+    /// Announces to the peer that this side is leaving. Open streams go on; `wantsRead` is false when they are done.
     package func goAway(_ code: HTTP2ErrorCode = .noError) throws(HTTP2Error) {
         isRetired = true
         try wire.goAway(lastStream: 0, code, debug: [])
@@ -110,6 +96,7 @@ extension HTTP2ClientSession {
     func closeBody(slot: Int) {
         guard streams[slot].body >= 0 else { return }
         bodies.close(streams[slot].body)
+        pendingBytes -= streams[slot].bodyLeft
         streams[slot].body = -1
     }
 }

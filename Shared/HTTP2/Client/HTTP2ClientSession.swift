@@ -26,6 +26,8 @@ package final class HTTP2ClientSession {
     /// The stream whose END_STREAM is in the frame that is being made.
     var endingSlot: Int?
     package internal(set) var openStreams = 0
+    /// Bytes of bodies that were submitted and have not been given out.
+    package internal(set) var pendingBytes = 0
     /// The peer's present limit, clamped to the session's own maximum.
     package internal(set) var remoteMaxConcurrentStreams: Int
     /// GOAWAY has been received or sent: this connection takes no more requests.
@@ -93,8 +95,9 @@ package final class HTTP2ClientSession {
             streams.release(slot)
             throw .library(Int(stream), "nghttp2_submit_request")
         }
-        streams[slot].begin(stream, body: place)
+        streams[slot].begin(stream, body: place, bytes: body.count)
         openStreams += 1
+        pendingBytes += body.count
         return stream
     }
 
@@ -124,5 +127,4 @@ package final class HTTP2ClientSession {
         }
         try batch.forEach(body)
     }
-
 }

@@ -39,17 +39,14 @@ struct SharedBodies {
     }
 
     /// Copies the next piece into nghttp2's frame. (nghttp2_data_source_read_callback)
-    /// - Parameter offset: how much of it this stream has sent; moved on.
-    /// - Returns: its length, and whether it was the last one: then the caller has to close the stream here.
+    /// - Parameter left: how much of it this stream has not sent; lowered. At zero the caller has to close the stream here.
+    /// - Returns: its length.
     @inline(__always)
-    func read(
-        _ place: Int, _ offset: inout Int, into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int
-    ) -> (count: Int, isLast: Bool) {
-        let total = entries[place].bytes.count
-        let count = min(room, total - offset)
-        entries[place].copy(from: offset, count, to: buffer)
-        offset += count
-        return (count, offset == total)
+    func read(_ place: Int, _ left: inout Int, into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int) -> Int {
+        let count = min(room, left)
+        entries[place].copy(from: entries[place].bytes.count - left, count, to: buffer)
+        left -= count
+        return count
     }
 
     /// A stream no longer needs it.

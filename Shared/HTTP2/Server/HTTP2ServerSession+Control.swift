@@ -1,21 +1,6 @@
 internal import CNGHTTP2
 
 extension HTTP2ServerSession {
-    /// Lends the next frame to send, or returns false when there is none. Frames are small: use `gatherOutput` on the hot path.
-    package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
-        if isGreeted, !notices.isEmpty {
-            body(notices.span)
-            notices = []
-            return true
-        }
-        var frame = Array(try wire.nextOutput())
-        isGreeted = true
-        guard !frame.isEmpty else { return false }
-        if Self.isSettings(frame.span) { addStreamLimit(to: &frame, at: 0) }
-        body(frame.span)
-        return true
-    }
-
     /// Appends frames to `buffer` until it holds at least `limit` bytes or there are no more, so that they fill whole TLS records.
     /// - Returns: true when the limit ended it and there may be more.
     package func gatherOutput(into buffer: inout [UInt8], limit: Int = 65_536) throws(HTTP2Error) -> Bool {
