@@ -3,7 +3,7 @@ import Observability
 import TestSupport
 import Testing
 
-@Suite("pushctl as a process, without a server", .timeLimit(.minutes(2)))
+@Suite("pushctl as a process, without a server", .timeLimit(.minutes(5)))
 struct ProcessTests {
     /// Runs shell commands, in which `pushctl` is the program, in a folder of their own.
     private func shell(_ commands: String, _ environment: [String: String] = [:]) async throws -> (status: Int32, output: String) {

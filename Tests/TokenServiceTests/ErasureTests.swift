@@ -205,7 +205,7 @@ struct ErasureTests {
 
     /// What a process leaves that died after its first transaction: shells, fences and the list of what is left to do.
     @Test("The next call finishes a call that was cut short") func cutShort() async throws {
-        try await RunningService.run { running in
+        try await RunningService.run(.init(database: { $0.lockTimeout = .seconds(2) })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "grace", token: token(1))
             _ = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop)

@@ -55,8 +55,7 @@ struct HousekeepingTests {
     /// A statement that reads all of an app's installations takes longer than any statement may, and nothing after it is ever done.
     @Test("A step reads one page, and nothing if the app has no rule for stale installations") func onePage() async throws {
         try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { _, uri in
-            var configuration = try PostgresConfiguration(uri: uri)
-            configuration.connectTimeout = TestServer.connectTimeout
+            var configuration = try TestServer.configuration(uri: uri)
             configuration.poolSize = 1
             configuration.sessionSettings = TokenServiceConfiguration.planning
             let pool = PostgresPool(configuration)

@@ -180,7 +180,7 @@ struct PartitionTests {
                 while try session.execute(end).count == 0 { try session.execute("SELECT pg_sleep(0.02)") }
             }
             try await isLocked.next()
-            async let dropped = running.dropPassed(retentionDays: 5, lockTimeout: .seconds(20))
+            async let dropped = running.dropPassed(retentionDays: 5, lockTimeout: .seconds(50))
             try await isAwaited.next()
             let sent = try await shop.send(#"{"user":"ada"}"#)
             #expect(sent.status == 202)

@@ -27,7 +27,7 @@ struct PathTests {
         request.method = .POST
         request.headers.add(name: "authorization", value: "Bearer \(client.key ?? "")")
         request.body = .bytes(ByteBuffer(string: #"{"to":{"user":"ada"},"content":{"alert":"Hello"}}"#))
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(2))
         _ = try await response.body.collect(upTo: 65_536)
         return response.status
     }

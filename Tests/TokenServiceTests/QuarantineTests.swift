@@ -68,7 +68,7 @@ struct QuarantineTests {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 25)
             let ids = brake.job.deliveries[..<20].map(\.installation)
-            try await running.pool.transaction(deadline: .seconds(60)) { session in
+            try await running.pool.transaction(deadline: .seconds(240)) { session in
                 try OutcomeStore(session: session).lockBrakes(of: [try session.execute("SELECT id FROM apps").only()["id"]])
                 try session.execute(
                     "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps"

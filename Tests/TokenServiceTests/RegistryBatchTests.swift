@@ -147,9 +147,8 @@ struct RegistryBatchTests {
     @Test("A change that has to wait does not fail the others") func lockedRow() async throws {
         try await withRegistry { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1)])
-            var impatient = try PostgresConfiguration(uri: registry.uri)
+            var impatient = try TestServer.configuration(uri: registry.uri)
             impatient.lockTimeout = .milliseconds(100)
-            impatient.connectTimeout = TestServer.connectTimeout
             let pool = PostgresPool(impatient)
             let transactions = InstallationRegistration.Transactions(pool: pool)
             let requests = [1, 2, 3].map { Content.put($0, "grace", token: $0).request(registry.app) }

@@ -5,7 +5,7 @@ import Testing
 import TokenService
 
 /// PostgreSQL prepares every statement of the token service against its schema, so that a misspelt table or column fails here.
-@Suite("Statements", .timeLimit(.minutes(1)))
+@Suite("Statements", .timeLimit(.minutes(5)))
 struct StatementTests {
     @Test("fit the schema") func fitTheSchema() async throws {
         let statements = try SourceStatement.all()

@@ -41,7 +41,8 @@ package struct TestDatabase: Sendable {
 
     static func onServer<R: Sendable>(_ body: @escaping @Sendable (PostgresSession) throws -> R) async throws -> R {
         var configuration = try TestServer.configuration(uri: TestServer.uri())
-        configuration.statementTimeout = .seconds(60)
+        // Copies of a template wait for each other, and for the disk.
+        configuration.statementTimeout = .seconds(180)
         configuration.poolSize = 1
         let server = PostgresPool(configuration)
         let result: Result<R, any Error>

@@ -30,9 +30,9 @@ package enum TestServer {
         return "\(uri[..<scheme.upperBound])\(authority)/\(database)\(parameters)"
     }
 
-    package static let connectTimeout = Duration.seconds(20)
+    package static let connectTimeout = Duration.seconds(60)
 
-    /// A configuration for tests, with long timeouts because the machine may be busy.
+    /// A configuration for tests, with long timeouts because the machine may be busy: whatever is one minute late is not coming.
     package static func configuration(uri: String) throws(PostgresError) -> PostgresConfiguration {
         var configuration = try PostgresConfiguration(uri: uri)
         configuration.applicationName = "push-tests"
@@ -45,9 +45,11 @@ extension PostgresConfiguration {
     /// Waits longer than production does, for tests of other things.
     package mutating func bePatient() {
         connectTimeout = TestServer.connectTimeout
-        checkOutTimeout = .seconds(20)
-        statementTimeout = .seconds(20)
-        lockTimeout = .seconds(10)
-        idleInTransactionTimeout = .seconds(60)
+        checkOutTimeout = .seconds(60)
+        statementTimeout = .seconds(60)
+        // Less than a statement's: who waits for a lock for too long gets the lock's error.
+        lockTimeout = .seconds(40)
+        // A test's transaction waits for what the test does meanwhile.
+        idleInTransactionTimeout = .seconds(240)
     }
 }

@@ -27,7 +27,7 @@ package final class PrivateBroker: Sendable {
     package static func start() async throws -> PrivateBroker {
         let broker = try await PrivateBroker()
         do {
-            try await broker.control("wait", "\(broker.folder)/pid", "--timeout", "60")
+            try await broker.control("wait", "\(broker.folder)/pid", "--timeout", "240")
             try await broker.control("await_startup")
         } catch {
             await broker.stop()

@@ -275,7 +275,7 @@ struct EventStreamTests {
                 let inserted = Signal<Void>()
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
-                        try await running.pool.transaction(deadline: .seconds(60)) { session in
+                        try await running.pool.transaction(deadline: .seconds(240)) { session in
                             try session.execute(
                                 """
                                 INSERT INTO installation_history (app_id, installation, at, event)

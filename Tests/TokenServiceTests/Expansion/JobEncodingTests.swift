@@ -5,7 +5,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("PostgreSQL and the service read a job and name its deliveries alike", .timeLimit(.minutes(1)))
+@Suite("PostgreSQL and the service read a job and name its deliveries alike", .timeLimit(.minutes(5)))
 struct JobEncodingTests {
     private struct Place: Equatable, Sendable {
         let notification: PushID

@@ -4,7 +4,7 @@ import TestDatabase
 import Testing
 import TokenService
 
-@Suite("The id of a delivery", .timeLimit(.minutes(1)))
+@Suite("The id of a delivery", .timeLimit(.minutes(5)))
 struct DeliveryIDTests {
     private static let notification = PushID(high: 0x0190_a000_0000_7000, low: 0x8000_0000_0000_0002)
 

@@ -26,7 +26,7 @@ extension APITestClient {
         if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
         request.headers.add(name: "content-type", value: "application/x-ndjson")
         request.body = body
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(2))
         let text = String(buffer: try await response.body.collect(upTo: 64 << 20))
         return Lines(status: Int(response.status.code), texts: text.split(separator: "\n").map(String.init))
     }

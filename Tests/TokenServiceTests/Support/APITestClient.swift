@@ -33,7 +33,7 @@ struct APITestClient: Sendable {
         if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
         for (name, value) in headers { request.headers.add(name: name, value: value) }
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(2))
         let bytes = Array((try await response.body.collect(upTo: 4 << 20)).readableBytesView)
         let isJSON = response.headers.first(name: "content-type")?.contains("json") == true
         let answer = Answer(

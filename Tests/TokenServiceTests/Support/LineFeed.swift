@@ -27,7 +27,7 @@ extension APITestClient {
         request.method = .POST
         if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
         request.body = .stream(feed.buffers, length: .unknown)
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(2))
         let reader = LineReader(response.body)
         try await body(reader)
     }
