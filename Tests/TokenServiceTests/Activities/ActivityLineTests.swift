@@ -266,7 +266,7 @@ struct ActivityLineTests {
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
             try await running.jobs { signal in
                 // Another process, whose clock is ahead, accepted the newest state.
-                let ahead = UnixClock.now() / 1000 + 30
+                let ahead = UnixClock.now() / 1000 + 600
                 try await running.execute("UPDATE activities SET newest_timestamp = \(ahead)")
                 let id = try await Self.send(Self.change("ride", 4, event: event), by: shop)
                 let job = try PushJob(decoding: try await signal.next().body)
