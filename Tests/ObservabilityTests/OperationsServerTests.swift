@@ -80,7 +80,12 @@ struct OperationsServerTests {
             #expect(try await exchange(start, port: port) == "")
             let long = try await exchange("GET /healthz HTTP/1.1\r\nX: \(String(repeating: "x", count: 9000))\r\n\r\n", port: port)
             #expect(!long.contains(" 200 "))
-            #expect(try await get("/healthz", port: port).status == 200)
+            // Nothing comes back on a connection that the machine let wait for a second.
+            var answer = ""
+            while answer.isEmpty {
+                answer = try await exchange("GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n", port: port)
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 200 "))
         }
     }
 
@@ -129,8 +134,8 @@ struct OperationsServerTests {
             do {
                 try await outbound.write(ByteBuffer(string: text))
                 for try await part in inbound { answer += String(buffer: part) }
-            } catch is IOError {
-                // The server closed while the test was writing.
+            } catch  where error is IOError || error is ChannelError {
+                // The server closed while the test was writing, or before.
             }
             return answer
         }

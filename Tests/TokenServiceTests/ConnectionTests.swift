@@ -9,6 +9,16 @@ import TokenService
 struct ConnectionTests {
     private static func options(_ settings: [String: String]) -> RunningService.Options { RunningService.Options(settings: settings) }
 
+    /// Runs a process that gives a client a second for its body. The app comes from another process, which cuts off no client of a busy
+    /// machine.
+    private static func withImpatientService(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws
+    {
+        try await RunningService.run { usual in
+            let shop = try await usual.client.makeApp()
+            try await usual.another(options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in try await body(running, shop) }
+        }
+    }
+
     private static func head(_ method: String, _ path: String, _ more: String = "", key: String? = nil) -> String {
         let authorization = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
         return "\(method) \(path) HTTP/1.1\r\nHost: test\r\n\(authorization)\(more)\r\n"
@@ -45,8 +55,7 @@ struct ConnectionTests {
     }
 
     @Test("The service answers a body that stops with 408 and closes the connection") func stoppedBody() async throws {
-        try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
-            let shop = try await running.client.makeApp()
+        try await Self.withImpatientService { running, shop in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send(
                     Self.head("PUT", "/v1/apps/shop/installations/\(installation(1))", "Content-Length: 100\r\n", key: shop.key) + "{")
@@ -60,8 +69,7 @@ struct ConnectionTests {
 
     /// The status of an import is said before its lines are read.
     @Test("The service cuts an import that stops, and the description promises no 408") func stoppedImport() async throws {
-        try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
-            let shop = try await running.client.makeApp()
+        try await Self.withImpatientService { running, shop in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send(Self.head("POST", "/v1/apps/shop/import", "Content-Length: 100\r\n", key: shop.key) + "{")
                 return await connection.readToEnd()
@@ -75,8 +83,7 @@ struct ConnectionTests {
 
     /// Each byte alone would be in time.
     @Test("The service answers a body that trickles with 408 as well") func tricklingBody() async throws {
-        try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
-            let shop = try await running.client.makeApp()
+        try await Self.withImpatientService { running, shop in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send(
                     Self.head("PUT", "/v1/apps/shop/installations/\(installation(1))", "Content-Length: 60000\r\n", key: shop.key) + "{")
@@ -151,7 +158,7 @@ struct ConnectionTests {
 
     /// Answers of some megabytes that the client does not take.
     @Test("The service cuts off a client that takes no answer") func untakenAnswers() async throws {
-        try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
+        try await Self.withImpatientService { running, _ in
             try await running.execute(
                 """
                 INSERT INTO api_keys (id, secret_sha256, name, scopes)

@@ -81,14 +81,17 @@ struct ExpectationTests {
 
     @Test("In HTTP/1.0 the service says nothing and waits for the body")
     func olderVersion() async throws {
-        try await RunningService.run(RunningService.Options(settings: ["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
-            let key = try await running.client.makeApp().key
-            let statuses = try await RawConnection.open(running.client.port) { connection in
-                await connection.send(Self.head("Content-Length: 2\r\n", key: key).replacing("HTTP/1.1", with: "HTTP/1.0"))
-                _ = await connection.readToEnd()
-                return connection.statuses
+        try await RunningService.run { usual in
+            // At a process that does not cut the client's own connection while the machine is busy.
+            let key = try await usual.client.makeApp().key
+            try await usual.another(RunningService.Options(settings: ["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
+                let statuses = try await RawConnection.open(running.client.port) { connection in
+                    await connection.send(Self.head("Content-Length: 2\r\n", key: key).replacing("HTTP/1.1", with: "HTTP/1.0"))
+                    _ = await connection.readToEnd()
+                    return connection.statuses
+                }
+                #expect(statuses == [408])
             }
-            #expect(statuses == [408])
         }
     }
 
