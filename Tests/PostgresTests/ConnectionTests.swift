@@ -17,7 +17,8 @@ struct ConnectionTests {
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
         let hosts = "127.0.0.1:\(proxy.port),127.0.0.1:\(server.port)"
-        try await withPool(server.with(servers: hosts), { $0.connectTimeout = .seconds(2) }) { pool in
+        // The time that the host before takes, and that the real one has.
+        try await withPool(server.with(servers: hosts), { $0.connectTimeout = .seconds(5) }) { pool in
             for _ in 0..<3 {
                 try await pool.session { session in
                     try session.execute("SELECT 1")
@@ -34,8 +35,8 @@ struct ConnectionTests {
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
         try await withPool(server.with(servers: "127.0.0.1:\(proxy.port),127.0.0.1:\(server.port)")) { pool in
-            // Shorter than the connect timeout.
-            try await pool.session(deadline: .seconds(4)) { session in try session.execute("SELECT 1") }
+            // Shorter than the connect timeout. Half of it is for each host.
+            try await pool.session(deadline: .seconds(10)) { session in try session.execute("SELECT 1") }
         }
         #expect(proxy.connections == 1)
     }

@@ -9,6 +9,8 @@ struct FaultTests {
             let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
             #expect(error.code == .connectionFailed)
             #expect(error.message.contains("no answer within the connect timeout"))
+            // The proxy's thread may be late.
+            while proxy.connections == 0 { await Task.yield() }
             #expect(proxy.connections == 1)
         }
     }
@@ -26,7 +28,8 @@ struct FaultTests {
         try await withProxy(.freeze(at: "frozen")) { pool, proxy in
             try await pool.session { session in try session.execute("SELECT 1") }
             let error = try await postgresError {
-                try await pool.session(deadline: .milliseconds(200)) { session in try session.execute("SELECT 'frozen'") }
+                // Time enough to send the statement.
+                try await pool.session(deadline: .seconds(5)) { session in try session.execute("SELECT 'frozen'") }
             }
             #expect(error.code == .deadlineExceeded(outcomeUnknown: true))
             #expect(error.description.contains("the connection was closed"))
@@ -37,8 +40,9 @@ struct FaultTests {
 
     @Test("Without a deadline the operation timeout applies") func operationTimeout() async throws {
         let change: (inout PostgresConfiguration) -> Void = {
-            $0.statementTimeout = .milliseconds(100)
-            $0.answerGrace = .milliseconds(100)
+            // Time enough for BEGIN.
+            $0.statementTimeout = .seconds(2)
+            $0.answerGrace = .seconds(1)
         }
         try await withProxy(.freeze(at: "frozen"), change) { pool, _ in
             let error = try await postgresError {
@@ -54,7 +58,8 @@ struct FaultTests {
         try await withProxy(.freeze(at: Self.commit)) { pool, _ in
             try await pool.session { session in try session.execute("SELECT 1") }
             let error = try await postgresError {
-                try await pool.transaction(deadline: .seconds(1)) { session in try session.execute("SELECT 1") }
+                // Time enough for everything before the COMMIT.
+                try await pool.transaction(deadline: .seconds(5)) { session in try session.execute("SELECT 1") }
             }
             #expect(error.code == .deadlineExceeded(outcomeUnknown: true))
             #expect(error.isOutcomeUnknown && !error.isRetriable)
@@ -65,7 +70,7 @@ struct FaultTests {
         try await withPool(TestServer.uri()) { pool in
             try await pool.session { session in try session.execute("SELECT 1") }
             let error = try await postgresError {
-                try await pool.transaction(deadline: .milliseconds(50)) { session in
+                try await pool.transaction(deadline: .seconds(2)) { session in
                     while true { try session.execute("SELECT 1") }
                 }
             }

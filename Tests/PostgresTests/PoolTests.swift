@@ -155,8 +155,13 @@ struct PoolTests {
             $0.poolSize = 1
             $0.checkOutTimeout = .milliseconds(10)
         }) { pool in
-            try await pool.session { session in try session.execute("SELECT 1") }
-            try await whileHeld(pool) { #expect(await pool.isHealthy()) }
+            // The last answer must be less than three seconds old. On a busy machine the first may be older.
+            var isHealthy = false
+            for _ in 0..<30 where !isHealthy {
+                try await pool.session { session in try session.execute("SELECT 1") }
+                try await whileHeld(pool) { isHealthy = await pool.isHealthy() }
+            }
+            #expect(isHealthy)
         }
     }
 

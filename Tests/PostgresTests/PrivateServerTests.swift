@@ -104,7 +104,8 @@ struct PrivateServerTests {
     @Test("A COMMIT that no standby confirms has an unknown outcome") func unconfirmedCommit() async throws {
         try await PrivateServer.with { server in
             let change: (inout PostgresConfiguration) -> Void = {
-                $0.statementTimeout = .milliseconds(500)
+                // Time enough for the statements that are answered.
+                $0.statementTimeout = .seconds(4)
                 $0.answerGrace = .seconds(1)
             }
             try await withPool(server.uri("sslmode=disable"), change) { pool in
