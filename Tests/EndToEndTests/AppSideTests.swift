@@ -247,7 +247,7 @@ struct AppSideTests {
             let last = PushClient(configuration, inbox: inbox, clock: clock)
             inbox.put(.token(token, purpose: .alert))
             let (seed, clock) = (seed, clock)
-            let status = try await eventually("the device with seed \(seed) has uploaded its state", within: .seconds(120)) {
+            let status = try await eventually("the device with seed \(seed) has uploaded its state") {
                 last.retryNow()
                 await last.settled()
                 // A server's Retry-After passes too.
@@ -316,7 +316,7 @@ private final class AppBackend: PushTransport, CredentialSource {
         request.method = HTTPMethod(rawValue: method)
         for (name, value) in headers { request.headers.replaceOrAdd(name: name, value: value) }
         if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(5))
         let content = try await response.body.collect(upTo: 1 << 20)
         let fields = Dictionary(response.headers.map { ($0.name, $0.value) }) { first, _ in first }
         return PushResponse(status: Int(response.status.code), headers: fields, body: Data(content.readableBytesView))

@@ -77,7 +77,7 @@ struct CredentialExplanationTests {
     private static func expect(_ sentence: String, of id: String, app: String = Client.app, to client: PushAPI) async throws {
         var last = ""
         do {
-            _ = try await eventually("why says it", within: .seconds(30)) {
+            _ = try await eventually("why says it") {
                 last = try await client.get("/v1/apps/\(app)/notifications/\(id)/why?user=ada")["explanation"]?.stringValue ?? ""
                 return last == sentence ? true : nil
             }

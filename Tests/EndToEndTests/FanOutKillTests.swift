@@ -43,7 +43,7 @@ struct FanOutKillTests {
                     tokenService = try await platform.startTokenService(Self.settings)
                 }
                 let survivor = client.talking(to: tokenService)
-                let patience = Duration.seconds(120 + audience.count / 500)
+                let patience = Duration.seconds(240 + audience.count / 500)
                 _ = try await eventually("everything has its outcome", within: patience) {
                     try await survivor.status(id)["state"]?.stringValue == "completed" ? true : nil
                 }
@@ -57,7 +57,7 @@ struct FanOutKillTests {
 
     /// Waits until fan-out has made the given job.
     private static func wait(for job: Int, of id: String, _ audience: LargeAudience) async throws {
-        _ = try await eventually("job \(job) is made", within: .seconds(120), pause: .milliseconds(2)) {
+        _ = try await eventually("job \(job) is made", pause: .milliseconds(2)) {
             let progress = try await audience.progress(of: id)
             return progress.jobs > job || progress.isFannedOut ? true : nil
         }

@@ -34,7 +34,7 @@ struct MemoryFloodTests {
             let before = try Self.memory("VmRSS:", of: service.process)
             let gate = Gate()
             let statuses = try await Self.send(to: service.url, key: key, gate) {
-                _ = try await eventually("the bodies of a full house are held", within: .seconds(180)) {
+                _ = try await eventually("the bodies of a full house are held") {
                     try Self.memory("VmRSS:", of: service.process) - before >= Self.connections * Self.bodyBytes * 3 / 4 ? true : nil
                 }
             }

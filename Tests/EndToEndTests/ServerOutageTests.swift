@@ -99,7 +99,7 @@ struct ServerOutageTests {
     /// Every 202 has its one notification, and every notification has arrived.
     private static func honoured(_ record: SteadyLoad.Record, _ device: Client.Device, _ client: Client, on platform: Platform) async throws
     {
-        _ = try await eventually("everything that was accepted has its outcome", within: .seconds(180)) {
+        _ = try await eventually("everything that was accepted has its outcome", within: .seconds(300)) {
             try await platform.texts("SELECT id::text AS text FROM notifications WHERE state <> 'completed'").isEmpty ? true : nil
         }
         let notifications = try await platform.texts("SELECT id::text AS text FROM notifications")

@@ -103,16 +103,17 @@ struct StartTests {
     /// Returns when the given number of broker connections have failed.
     private static func failures(_ count: Int, of service: RunningService) async throws {
         _ = try await eventually("\(service.process.name) has tried \(count) times") {
-            let answer = try? await HTTPClient.shared.execute(HTTPClientRequest(url: "\(service.url)/metrics"), timeout: .seconds(10))
+            let answer = try? await HTTPClient.shared.execute(HTTPClientRequest(url: "\(service.url)/metrics"), timeout: .minutes(1))
             guard let body = try await answer?.body.collect(upTo: 1 << 20) else { return nil as Bool? }
             let failed = String(buffer: body).split(separator: "\n").filter { $0.hasPrefix("push_broker_connection_failures_total") }
             return failed.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +) >= count ? true : nil
         }
     }
 
-    /// The messages of the warnings.
+    /// The messages of the warnings, without those that say that they are written again because the fault lasts (every 30 s).
     private static func troubles(_ log: String) -> [String] {
         log.split(separator: "\n").compactMap { try? JSONValue.parse(Array($0.utf8)) }
-            .filter { ["warning", "error"].contains($0["level"]?.stringValue) }.compactMap { $0["msg"]?.stringValue }
+            .filter { ["warning", "error"].contains($0["level"]?.stringValue) && $0["repeated"] == nil }
+            .compactMap { $0["msg"]?.stringValue }
     }
 }

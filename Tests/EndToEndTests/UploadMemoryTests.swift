@@ -56,7 +56,7 @@ struct UploadMemoryTests {
         request.headers = ["authorization": "Bearer \(key)", "content-type": "application/json"]
         request.body = .bytes(body)
         let began = ContinuousClock.now
-        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(2))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(5))
         let answer = try await response.body.collect(upTo: 1 << 20)
         #expect(response.status == .accepted, "\(String(buffer: answer))")
         return ContinuousClock.now - began

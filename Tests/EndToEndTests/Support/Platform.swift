@@ -118,8 +118,8 @@ final class Platform {
             "token-service",
             [
                 "HTTP_PORT": "\(port(of: url))", "POSTGRES_URL": databaseURI, "RABBITMQ_URL": brokerURI, "BROKER_PREFIX": brokerPrefix,
-                // If the broker is there, its answer comes, even on a busy machine.
-                "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key", "FENCE_TIMEOUT_MS": "10000",
+                // If the broker is there, its answer comes, even on a busy machine; so does the end of a process.
+                "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key", "FENCE_TIMEOUT_MS": "10000", "SHUTDOWN_DEADLINE_SECONDS": "120",
             ].merging(settings) { _, given in given })
         return RunningService(process: process, url: url)
     }
@@ -141,7 +141,7 @@ final class Platform {
                 "APNS_CREDENTIALS_FILE": "\(folder)/credentials/credentials.json", "APNS_CA_FILE": "\(folder)/credentials/ca.crt",
                 "APNS_PRODUCTION_URL": "https://localhost:\(productionPort)", "APNS_SANDBOX_URL": "https://localhost:\(sandboxPort)",
                 "APNS_PRODUCTION_CHANNELS_URL": "https://localhost:\(productionChannelsPort)",
-                "APNS_SANDBOX_CHANNELS_URL": "https://localhost:\(sandboxChannelsPort)",
+                "APNS_SANDBOX_CHANNELS_URL": "https://localhost:\(sandboxChannelsPort)", "SHUTDOWN_DEADLINE_SECONDS": "120",
             ].merging(settings) { _, given in given })
         return RunningService(process: process, url: url)
     }
@@ -247,7 +247,7 @@ func testEnvironment(_ name: String, _ meaning: String) throws -> String {
     try #require(ProcessInfo.processInfo.environment[name], "\(name) (\(meaning)) is not set: run the tests with deploy/test")
 }
 
-/// Asks until the program answers 2xx; fails when it ends first or a minute passes.
+/// Asks until the program answers 2xx; fails when it ends first, or not in time.
 private func waitUntilAnswers(_ url: String, _ process: PlatformProcess) async throws {
     try await PushAPI.with(baseURL: url, key: nil) { client in
         try await eventually("\(process.name) answers") {
@@ -257,17 +257,19 @@ private func waitUntilAnswers(_ url: String, _ process: PlatformProcess) async t
     }
 }
 
-/// Asks again, many times a second, until `answer` has one. For what a process of its own can only be asked; bounded by a minute.
+/// Asks again, many times a second, until `answer` has one. For what a process of its own can only be asked.
+/// - Parameter patience: A bound for a machine that is very busy, and no statement about how long it takes.
 func eventually<Answer>(
-    _ what: String, within patience: Duration = .seconds(60), pause: Duration = .milliseconds(50), _ answer: () async throws -> Answer?
+    _ what: String, within patience: Duration = .seconds(180), pause: Duration = .milliseconds(50), _ answer: () async throws -> Answer?
 ) async throws -> Answer {
-    let clock = ContinuousClock()
-    let deadline = clock.now + patience
-    while clock.now < deadline {
+    let end = ContinuousClock.now + patience
+    while true {
+        // The last answer is asked for after the end.
+        let isLast = ContinuousClock.now >= end
         if let value = try await answer() { return value }
+        if isLast { throw NeverHappened(what: what, patience: patience) }
         try await Task.sleep(for: pause)
     }
-    throw NeverHappened(what: what, patience: patience)
 }
 
 struct NeverHappened: Error, CustomStringConvertible {
