@@ -94,7 +94,7 @@ struct OutboxTests {
             let jobs = (0..<40).map { number in
                 let template = JobTemplate(
                     notification: PushID(high: 7, low: UInt64(number)), app: slugs[number % 2], lane: .now, pushType: .alert, topic: "t",
-                    priority: 10, apnsExpiration: 0, expiresAt: .max, acceptedAt: 0, onUnknown: .resend,
+                    priority: 10, apnsExpiration: 0, expiresAt: 4_000_000_000_000, acceptedAt: 0, onUnknown: .resend,
                     payload: [UInt8](repeating: 32, count: number < 38 ? 2 : 3000), traceparent: "trace \(number)")
                 return PublishableJob(
                     id: JobID(notification: template.notification, number: 0), template: template,
