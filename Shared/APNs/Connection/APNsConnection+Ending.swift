@@ -6,18 +6,20 @@ extension APNsConnection {
     mutating func end() {
         let cause = ending ?? .drained
         if cause == .drained || cause == .cutOff { sayGoodbye() }
+        link.close { mayHaveLeft = session.outputPosition }
+        // Only now is it certain which requests have left.
         settleInFlight(cause)
         if cause.blamesAddress { totals.connectionsLost += 1 }
-        link.close()
     }
 
-    /// As far as the kernel takes it without waiting.
+    /// Completes no request.
     private mutating func sayGoodbye() {
         do {
+            for stream in inFlight.keys where session.progress(of: stream).isCertainlyNotProcessed { session.reset(stream) }
             try session.goAway()
             var frames: [UInt8] = []
             _ = try session.gatherOutput(into: &frames)
-            if try link.flush() { try link.write(frames) }
+            try link.write(frames)
         } catch { /* The peer needs no reasons from a connection that fails while it is closed. */  }
     }
 

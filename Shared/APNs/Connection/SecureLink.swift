@@ -82,13 +82,9 @@ final class SecureLink {
     }
 
     /// Sends pending bytes as far as the kernel takes them.
-    /// - Returns: whether nothing is left.
-    func flush() throws(SystemError) -> Bool {
-        try flush(noting: {})
-    }
-
     /// - Parameter noting: called when the kernel has taken at least one byte.
-    func flush(noting taken: () -> Void) throws(SystemError) -> Bool {
+    /// - Returns: whether nothing is left.
+    func flush(noting taken: () -> Void = {}) throws(SystemError) -> Bool {
         while session.pendingOutput > 0 {
             var isBlocked = false
             try session.withOutput { bytes throws(SystemError) in
@@ -104,10 +100,11 @@ final class SecureLink {
         return true
     }
 
-    /// Sends a close alert as far as that is possible without waiting.
-    func close() {
+    /// Sends what is pending and a close alert, as far as that is possible without waiting.
+    /// - Parameter noting: called when the kernel has taken at least one byte.
+    func close(noting taken: () -> Void = {}) {
         session.shutdown()
-        do { _ = try flush() } catch { /* The peer has left already. */  }
+        do { _ = try flush(noting: taken) } catch { /* The peer has left already. */  }
         socket.close()
     }
 }

@@ -7,14 +7,16 @@ let start = ContinuousClock.now
 
 extension APNsBatch {
     /// A batch whose requests are numbered from 0. Each token holds the batch and the number.
+    /// - Parameter bytes: of the payload.
     static func make(
         _ count: Int = 1, tag: UInt64 = 1, lane: Lane = .now, expiresIn milliseconds: Int64 = 3_600_000, topic: String = "com.example.shop",
-        collapseID: String? = nil, collapsesByID: Bool = false, expiration: Int64? = nil
+        collapseID: String? = nil, collapsesByID: Bool = false, expiration: Int64? = nil, bytes: Int? = nil,
+        expiresAt: Int64? = nil
     ) -> APNsBatch {
         APNsBatch(
             tag: tag, lane: lane, pushType: .alert, topic: topic, priority: 10, collapseID: collapseID,
-            collapsesByID: collapsesByID, expiration: expiration, expiresAt: WallClock.milliseconds() + milliseconds,
-            payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
+            collapsesByID: collapsesByID, expiration: expiration, expiresAt: expiresAt ?? WallClock.milliseconds() + milliseconds,
+            payload: bytes.map { Array(repeating: 0x20, count: $0) } ?? Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
             requests: (0..<count).map { .make($0, tag: tag) })
     }
 

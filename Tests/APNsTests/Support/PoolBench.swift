@@ -35,7 +35,7 @@ final class PoolBench: Sendable {
             credential: APNsCredential(
                 name: "test", kind: kind ?? .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: identity.key)),
             endpoint: APNsEndpoint(host: host, port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
-            environment: environment, service: service, gate: { batch, _ in gate.reason(for: batch.tag) },
+            environment: environment, service: service, gate: { batch, _ in gate.reason(for: batch) },
             onFinished: { for batch in $0 { finished.send(batch) } },
             onEvent: { events.send($0) }, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
@@ -65,9 +65,16 @@ final class PoolBench: Sendable {
 /// Which batches the gate stops.
 final class StopList: Sendable {
     private let reasons = Mutex<[UInt64: StopReason]>([:])
+    private let watcher = Mutex<@Sendable (APNsBatch) -> Void>({ _ in })
 
     func stop(_ tag: UInt64, _ reason: StopReason) { reasons.withLock { $0[tag] = reason } }
-    func reason(for tag: UInt64) -> StopReason? { reasons.withLock { $0[tag] } }
+    /// - Parameter watcher: called, on the pool's thread, with the batch of each request that the gate is asked for.
+    func watch(_ watcher: @escaping @Sendable (APNsBatch) -> Void) { self.watcher.withLock { $0 = watcher } }
+
+    fileprivate func reason(for batch: APNsBatch) -> StopReason? {
+        watcher.withLock { $0 }(batch)
+        return reasons.withLock { $0[batch.tag] }
+    }
 }
 
 /// Runs a test against a pool, and shuts the pool and the server down even if the test fails.

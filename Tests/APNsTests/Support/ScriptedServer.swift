@@ -47,6 +47,9 @@ final class ScriptedServer: Sendable {
     struct Behaviour: Sendable {
         var alpn = ["h2"]
         var streams = 1000
+        /// The bytes that a client may send before the server grants more, in all streams together and in one.
+        var connectionWindow = 65_535
+        var streamWindow = 65_535
         var usesStranger = false
         /// The server reads the bytes of TLS and never answers.
         var isDumb = false
@@ -137,6 +140,8 @@ final class ServerHand {
     var isRude = false
     /// Bytes to send as they are, frames or not.
     var raw: [UInt8] = []
+    /// Bytes to send after the TLS records, encrypted or not.
+    var rawAfterTLS: [UInt8] = []
 
     init(_ session: HTTP2ServerSession) { self.session = session }
 
@@ -197,6 +202,8 @@ final class ScriptedLoop {
         let tls = try TLSSession(server: context)
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = behaviour.streams
+        settings.connectionWindow = behaviour.connectionWindow
+        settings.initialWindowSize = behaviour.streamWindow
         let hand = ServerHand(try HTTP2ServerSession(settings: settings))
         var isSecure = false
         var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -254,18 +261,20 @@ final class ScriptedLoop {
             output += hand.raw
             hand.raw = []
             try tls.write(output.span)
-            flush(tls)
+            flush(tls, then: hand.rawAfterTLS)
+            hand.rawAfterTLS = []
         }
         if result == .closed { hand.isClosing = true }
     }
 
     /// Blocks until the socket took everything; the answers of a test are small.
-    private func flush(_ tls: TLSSession) {
-        while !tls.withOutput({ bytes in
+    private func flush(_ tls: TLSSession, then raw: [UInt8] = []) {
+        // One array, so that the client reads all of it at once.
+        var output = tls.takeOutput() + raw
+        while !output.isEmpty {
             do {
-                if case .bytes(let count) = try connection.socket.write(bytes) { return count }
-                return 0
-            } catch { return bytes.count }
-        }) {}
+                if case .bytes(let count) = try connection.socket.write(output.span) { output.removeFirst(count) }
+            } catch { return }
+        }
     }
 }
