@@ -5,15 +5,16 @@ import SystemIO
 extension APNsConnection {
     mutating func receive() throws {
         buffers.plaintext.removeAll(keepingCapacity: true)
-        let result = try link.read(into: &buffers.plaintext)
+        // Answers that came before an error count.
+        let result = Result { try link.read(into: &buffers.plaintext) }
         if !buffers.plaintext.isEmpty {
             state.received(now: now)
             // A span of a class's property would end with the access to it.
             let bytes = buffers.plaintext
+            defer { _ = drainEvents() }
             try session.receive(bytes.span)
-            _ = drainEvents()
         }
-        if case .closed(let how) = result { lose(how) }
+        if case .closed(let how) = try result.get() { lose(how) }
     }
 
     /// - Returns: whether there were any.

@@ -206,6 +206,28 @@ struct ConnectionEndTests {
         }
     }
 
+    /// The last bytes before the end of a connection may be answers.
+    @Test("Answers that come right before an error count", arguments: ["a broken TLS record", "more PINGs than HTTP/2 answers"])
+    func answersBeforeError(error: String) async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.index == 0 || request.connection > 1 { return hand.accept(request) }
+            guard request.index == 9 else { return }
+            for stream in stride(from: request.stream - 16, through: request.stream, by: 2) { hand.answer(stream, 200) }
+            if error == "a broken TLS record" {
+                hand.rawAfterTLS = [23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32)
+            } else {
+                hand.raw = (0..<2_000).flatMap { _ in [0, 0, 8, 6, 0, 0, 0, 0, 0] + [UInt8](repeating: 1, count: 8) }
+            }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(10))
+            let batch = try await bench.next()[1]
+            #expect(batch?.acceptedCount == 10)
+            try await bench.events.first { if case .connectionClosed(_, let why) = $0 { why != "drained" } else { false } }
+            #expect(server.requests.waiting.count == 10, "each was sent once")
+        }
+    }
+
     @Test("A protocol violation ends the connection and not the pool") func protocolViolation() async throws {
         let server = try ScriptedServer { request, hand in
             if request.connection == 1, request.index == 1 {
