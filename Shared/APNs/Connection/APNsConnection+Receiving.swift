@@ -82,12 +82,15 @@ extension APNsConnection {
             accepted(entry, partial?.uniqueID)
         } else if entry.status != 0 {
             answered(entry, partial)
-        } else if code == .refusedStream || written.isCertainlyNotProcessed {
-            if code == .refusedStream { totals.refused += 1 }
-            giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
         } else {
-            totals.unknown += 1
-            answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(.streamReset))
+            perform(state.streamReset(isRefusal: code == .refusedStream))
+            if code == .refusedStream { totals.refused += 1 }
+            if code == .refusedStream || written.isCertainlyNotProcessed {
+                giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
+            } else {
+                totals.unknown += 1
+                answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(.streamReset))
+            }
         }
     }
 

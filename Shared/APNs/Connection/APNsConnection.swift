@@ -4,7 +4,7 @@ import PushModel
 import SystemIO
 
 /// One open connection to APNs, from the end of the TLS handshake on. It belongs to its pool's event loop, which calls
-/// ``work(isReadable:isWritable:now:wall:_:)`` after each event of the socket, a timer or the queue. It performs what ``ConnectionState``
+/// ``work(isReadable:isWritable:now:wall:_:takes:)`` after each event of the socket, a timer or the queue. It performs what ``ConnectionState``
 /// decides.
 ///
 /// A value, and never copied: the compiler then proves that no two accesses overlap, which for a class is checked while running, several
@@ -107,13 +107,17 @@ struct APNsConnection: ~Copyable {
     }
 
     /// One round: reads, handles what became due, takes requests, writes. At the connection's end each request has an answer or goes back to the pool.
-    /// - Parameter queue: it takes from it what it may send at once.
-    mutating func work(isReadable: Bool, isWritable: Bool, now: ContinuousClock.Instant, wall: Int64, _ queue: inout LaneQueue) {
+    /// - Parameters:
+    ///   - queue: it takes from it what it may send at once.
+    ///   - takes: false: it takes nothing.
+    mutating func work(
+        isReadable: Bool, isWritable: Bool, now: ContinuousClock.Instant, wall: Int64, _ queue: inout LaneQueue, takes: Bool
+    ) {
         self.now = now
         self.wall = wall
         if isWritable { isWriteBlocked = false }
         do {
-            try round(isReadable: isReadable, &queue)
+            try round(isReadable: isReadable, &queue, takes: takes)
         } catch let error as TLSError where error.isAlert && token == nil {
             perform(state.certificateRefused("\(error)"))
         } catch let error as HTTP2Error where !error.isPeersFault {
@@ -124,14 +128,14 @@ struct APNsConnection: ~Copyable {
         if ending != nil { end() }
     }
 
-    private mutating func round(isReadable: Bool, _ queue: inout LaneQueue) throws {
+    private mutating func round(isReadable: Bool, _ queue: inout LaneQueue, takes: Bool) throws {
         if isReadable { try receive() }
         perform(state.tick(now: now))
         expireOverdue()
         // Handling the answers took a while, which must not count against the peer.
         now = context.clock.now()
         repeat {
-            fill(&queue)
+            if takes { fill(&queue) }
             try send()
             // Sending may close streams (those that were reset), which frees places.
         } while drainEvents() && ending == nil

@@ -9,6 +9,8 @@ enum RetireCause: Equatable, Sendable {
     /// APNs refuses the credential: another connection would get the same answer.
     case credential(reason: String)
     case timeouts
+    /// APNs reset streams instead of answering, or refused many.
+    case resets
     /// nghttp2 took no request, for a reason of this process's own; its error text.
     case library(String)
     case age
@@ -25,6 +27,7 @@ enum RetireCause: Equatable, Sendable {
         case .answered(let status, let reason): "\(status)" + (reason.map { " " + $0 } ?? "")
         case .wedged(let reason), .credential(let reason): reason
         case .timeouts: "timeouts"
+        case .resets: "resets"
         case .library(let what): what
         case .age: "age"
         case .streamIDsUsedUp: "stream_ids_used_up"
@@ -41,15 +44,14 @@ enum RetireCause: Equatable, Sendable {
         case .credential(Self.certificateRefused): Self.certificateRefused
         case .wedged(let reason), .credential(let reason): APNsReason(rawValue: reason)?.rawValue ?? "credential"
         case .library: "library"
-        case .timeouts, .age, .streamIDsUsedUp, .poolDecided: label
+        case .timeouts, .resets, .age, .streamIDsUsedUp, .poolDecided: label
         }
     }
 
     /// The address did not serve well: try it last for a while.
     var blamesAddress: Bool {
         switch self {
-        case .goAway(let reason): reason == APNsReason.shutdown.rawValue
-        case .answered, .timeouts: true
+        case .goAway, .answered, .timeouts, .resets: true
         case .wedged, .credential, .library, .age, .streamIDsUsedUp, .poolDecided: false
         }
     }

@@ -8,9 +8,9 @@ struct ConnectionState {
         var settingsTimeout: Duration
         var maximumAge: Duration
         var maximumRequests: Int
-        /// Each timed-out request adds a hundred, each answer subtracts one: three in a row retire the connection, and so does one in a
-        /// hundred for long (docs/apns.md, Answers).
-        var timeoutScore = 300
+        /// Each request that timed out or was reset adds a hundred, each refused one adds one, and each answer subtracts one: three in a row
+        /// retire the connection, and so does one in a hundred for long (docs/apns.md, Answers).
+        var faultScore = 300
 
         /// Up to a tenth younger by chance, so that connections opened together are not replaced together.
         static func age(upTo maximum: Duration) -> Duration { maximum * Double.random(in: 0.9...1) }
@@ -39,7 +39,7 @@ struct ConnectionState {
     private(set) var inFlight = 0
     private(set) var requests = 0
     private(set) var isProven = false
-    private var timeoutScore = 0
+    private var faultScore = 0
 
     init(_ rules: Rules, now: ContinuousClock.Instant) {
         self.rules = rules
@@ -55,6 +55,9 @@ struct ConnectionState {
 
     /// Streams kept free for the `now` lane: a sixteenth, none while there are few or only the first request may go.
     var reservedForNow: Int { isProven ? min(peerLimit, rules.maximumStreams) / 16 : 0 }
+
+    /// APNs has reset or not answered requests lately: another connection is the better choice.
+    var isFaulty: Bool { faultScore > 0 }
 
     var isOpen: Bool { phase == .open }
     var isClosed: Bool { phase == .closed }
@@ -123,12 +126,12 @@ struct ConnectionState {
 
     /// The cheap path for the most frequent answer.
     mutating func accepted() -> Action? {
-        if timeoutScore > 0 { timeoutScore -= 1 }
+        if faultScore > 0 { faultScore -= 1 }
         return isProven ? nil : prove()
     }
 
     mutating func answered(status: Int, reason: String?) -> [Action] {
-        if timeoutScore > 0 { timeoutScore -= 1 }
+        if faultScore > 0 { faultScore -= 1 }
         let meaning = APNsMeaning(status: status, reason: reason)
         var actions: [Action] = []
         if meaning.isAuthenticated, meaning.reaction == .keep, !isProven, let action = prove() { actions.append(action) }
@@ -147,9 +150,14 @@ struct ConnectionState {
         retire(.credential(reason: why))
     }
 
-    mutating func timedOut() -> Action? {
-        timeoutScore += 100
-        return timeoutScore >= rules.timeoutScore ? retire(.timeouts) : nil
+    mutating func timedOut() -> Action? { fault(100, .timeouts) }
+
+    /// RST_STREAM instead of an answer. A few refusals are no fault: they follow a stream limit that falls.
+    mutating func streamReset(isRefusal: Bool) -> Action? { fault(isRefusal ? 1 : 100, .resets) }
+
+    private mutating func fault(_ weight: Int, _ cause: RetireCause) -> Action? {
+        faultScore += weight
+        return faultScore >= rules.faultScore ? retire(cause) : nil
     }
 
     // MARK: Time, and the pool

@@ -19,7 +19,11 @@ final class PoolRunner {
             self.connection = connection
         }
 
-        var load: (Int, Int) { (connection.state.inFlight, connection.state.requests) }
+        /// The smallest gets the next request. One that has faults comes last: few requests in flight are no merit then.
+        var rank: (Int, Int, Int) {
+            let state = connection.state
+            return (state.isFaulty ? 1 : 0, state.inFlight, state.requests)
+        }
 
         func isDue(at now: ContinuousClock.Instant) -> Bool {
             if isReadable || isWritable { return true }
@@ -116,7 +120,8 @@ final class PoolRunner {
         }
         // Before answers free streams: a batch that has arrived competes for them.
         admitArrivals()
-        for open in open where open.isDue(at: now) { run(open, wall) }
+        // A faulty one takes what the others leave, below.
+        for open in open where open.isDue(at: now) { run(open, wall, takes: !open.connection.state.isFaulty) }
         for id in dials.keys { proceed(id) { $0.tick(&addresses, now) } }
         shareOut(wall)
         lookAfterQueue(wall)
@@ -127,8 +132,8 @@ final class PoolRunner {
         return due
     }
 
-    private func run(_ open: Open, _ wall: Int64) {
-        open.connection.work(isReadable: open.isReadable, isWritable: open.isWritable, now: now, wall: wall, &queue)
+    private func run(_ open: Open, _ wall: Int64, takes: Bool) {
+        open.connection.work(isReadable: open.isReadable, isWritable: open.isWritable, now: now, wall: wall, &queue, takes: takes)
         (open.isReadable, open.isWritable) = (false, false)
         collect(from: open)
     }
@@ -218,8 +223,8 @@ final class PoolRunner {
     /// fewest, as a new one has. Each gets one turn.
     private func shareOut(_ wall: Int64) {
         var left = open
-        while !queue.isEmpty, let next = left.filter({ $0.connection.state.freeStreams > 0 }).min(by: { $0.load < $1.load }) {
-            run(next, wall)
+        while !queue.isEmpty, let next = left.filter({ $0.connection.state.freeStreams > 0 }).min(by: { $0.rank < $1.rank }) {
+            run(next, wall, takes: true)
             left.removeAll { $0 === next }
         }
     }

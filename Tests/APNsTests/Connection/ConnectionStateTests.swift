@@ -174,6 +174,26 @@ struct ConnectionStateTests {
         #expect(retired)
     }
 
+    @Test("Three resets in a row retire the connection, and so do many refusals") func resets() {
+        var state = open()
+        #expect(!state.isFaulty)
+        #expect(state.streamReset(isRefusal: false) == nil)
+        #expect(state.isFaulty)
+        #expect(state.timedOut() == nil, "both count together")
+        #expect(state.streamReset(isRefusal: false) == .retire(.resets))
+
+        var refusing = open()
+        for _ in 0..<299 { #expect(refusing.streamReset(isRefusal: true) == nil) }
+        for _ in 0..<100 { _ = refusing.accepted() }
+        for _ in 0..<100 { #expect(refusing.streamReset(isRefusal: true) == nil) }
+        #expect(refusing.streamReset(isRefusal: true) == .retire(.resets))
+
+        var recovered = open()
+        _ = recovered.streamReset(isRefusal: true)
+        _ = recovered.accepted()
+        #expect(!recovered.isFaulty)
+    }
+
     @Test("Age and used-up stream numbers end a connection gracefully") func ageAndStreamNumbersEndAConnectionGracefully() {
         var old = open()
         old.received(now: start + .seconds(86_399))

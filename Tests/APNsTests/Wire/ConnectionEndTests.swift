@@ -206,6 +206,35 @@ struct ConnectionEndTests {
         }
     }
 
+    /// Two connections. One of them accepts its first request and resets all others.
+    @Test(
+        "The pool replaces a connection that only resets and does not give it most requests",
+        arguments: [HTTP2ErrorCode.internalError, .enhanceYourCalm])
+    func resettingConnection(code: HTTP2ErrorCode) async throws {
+        let isProven = Atomic(false)
+        let server = try ScriptedServer { request, hand in
+            if request.connection > 1 || !isProven.exchange(true, ordering: .relaxed) {
+                hand.accept(request)
+            } else {
+                hand.reset(request.stream, code)
+            }
+        }
+        try await withPool(server, { $0.connections = 2 }) { bench in
+            try await bench.connect()
+            for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
+            bench.submit(.make(2, tag: 1))
+            _ = try await bench.next()
+            var accepted = 0
+            for tag in 10..<110 as Range<UInt64> {
+                bench.submit(.make(5, tag: tag))
+                accepted += try await bench.next()[tag]?.acceptedCount ?? 0
+            }
+            #expect(accepted >= 480)
+            await bench.pool.shutdown(deadline: .zero)
+            #expect(bench.pool.snapshot().totals.retirements["resets"] == 1)
+        }
+    }
+
     /// The last bytes before the end of a connection may be answers.
     @Test("Answers that come right before an error count", arguments: ["a broken TLS record", "more PINGs than HTTP/2 answers"])
     func answersBeforeError(error: String) async throws {

@@ -22,6 +22,7 @@ extension SimulatedWorld {
         case 1...7: for _ in 0..<(crowded == nil ? 1 + roll(4) : 1) { answerSomething(pool, id) }
         case 8: refuseSomething(pool, id)
         case 9: goAway(pool, id)
+        case 11: resetSomething(pool, id)
         case 10: pools[pool].perform(pools[pool].connections[place].state.connectionLost("reset"), on: id, at: now)
         default: for _ in 0..<(1 + roll(3)) { answerSomething(pool, id) }
         }
@@ -108,12 +109,23 @@ extension SimulatedWorld {
         streamEnded(pool, id)
     }
 
+    /// RST_STREAM with a code that does not say whether APNs has processed the request.
+    private mutating func resetSomething(_ pool: Int, _ id: ConnectionID) {
+        guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }),
+            let entry = pools[pool].connections[place].inFlight.popLast()
+        else { return }
+        pools[pool].perform(pools[pool].connections[place].state.streamReset(isRefusal: false), on: id, at: now)
+        if entry.hasLeft { pools[pool].settle(entry.share, .unknown(.streamReset)) } else { pools[pool].giveBack(entry, from: id) }
+        streamEnded(pool, id)
+    }
+
     private mutating func refuseSomething(_ pool: Int, _ id: ConnectionID) {
         guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }),
             let entry = pools[pool].connections[place].inFlight.popLast()
         else { return }
         refusals[entry.request.id, default: []].append(Refusal(pool: pool, connection: id))
         timesRefused += 1
+        pools[pool].perform(pools[pool].connections[place].state.streamReset(isRefusal: true), on: id, at: now)
         pools[pool].giveBack(entry, from: id)
         streamEnded(pool, id)
     }
