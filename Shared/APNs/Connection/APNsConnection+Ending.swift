@@ -25,22 +25,12 @@ extension APNsConnection {
 
     private mutating func settleInFlight(_ cause: CloseCause) {
         for (stream, entry) in inFlight.sorted(by: { $0.key < $1.key }) {
-            if entry.status != 0 {
-                answer(
-                    entry.share, entry.index, sentAt: entry.sentAt,
-                    .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil))
-            } else if mayBeProcessed(stream) {
-                totals.unknown += 1
-                answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(cause == .cutOff ? .shutdown : .connectionLost))
-            } else {
+            var hasLeft = false
+            if case .complete(let position) = session.progress(of: stream) { hasLeft = position <= mayHaveLeft }
+            if !settle(entry, mayBeProcessed: hasLeft, cause == .cutOff ? .shutdown : .connectionLost) {
                 giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
             }
         }
         inFlight = [:]
-    }
-
-    private func mayBeProcessed(_ stream: Int32) -> Bool {
-        guard case .complete(let position) = session.progress(of: stream) else { return false }
-        return position <= mayHaveLeft
     }
 }

@@ -8,26 +8,24 @@ extension APNsConnection {
         // Answers that came before an error count.
         let result = Result { try link.read(into: &buffers.plaintext) }
         if !buffers.plaintext.isEmpty {
-            state.received(now: now)
             // A span of a class's property would end with the access to it.
             let bytes = buffers.plaintext
-            defer { _ = drainEvents() }
+            defer {
+                state.received(now: now, window: session.remoteWindow)
+                drainEvents()
+            }
             try session.receive(bytes.span)
         }
         if case .closed(let how) = try result.get() { lose(how) }
     }
 
-    /// - Returns: whether there were any.
-    mutating func drainEvents() -> Bool {
-        var any = false
+    mutating func drainEvents() {
         session.forEachEvent { note in
-            any = true
             switch note {
             case .answered(let stream, let status): answered(stream, status)
             case .event(let event): handle(event)
             }
         }
-        return any
     }
 
     /// By far the most answers: a status and nothing else.
@@ -105,61 +103,57 @@ extension APNsConnection {
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 
-    /// Gives up requests that have waited too long, and takes back those that expired before they had left. It resets their streams,
-    /// because APNs would count them as open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
+    /// Gives up requests that have waited too long.
     mutating func expireOverdue() {
-        let isDeadlineDue = nextDeadline.map { now >= $0 } ?? false
-        let isExpiryDue = nextExpiry.map { wall >= $0 } ?? false
-        guard isDeadlineDue || isExpiryDue else { return }
-        var due: [(stream: Int32, decision: RequestPatience.Decision)] = []
-        (nextDeadline, nextExpiry) = (nil, nil)
-        var (deadline, expiry): (ContinuousClock.Instant?, Int64?)
-        for (stream, entry) in inFlight {
-            guard let batch = shares.batch(entry.share) else { continue }
-            let decision = RequestPatience.decision(
-                on: batch, deadline: entry.deadline, now: now, wall: wall,
-                mayBeProcessed: !session.progress(of: stream).isCertainlyNotProcessed)
-            guard decision == .wait else {
-                due.append((stream, decision))
-                continue
+        guard let due = nextDeadline, now >= due else { return }
+        for (stream, entry) in inFlight where now >= entry.deadline {
+            let progress = session.progress(of: stream)
+            giveUp(stream)
+            totals.timedOut += 1
+            if !settle(entry, mayBeProcessed: !progress.isCertainlyNotProcessed, .timedOut) {
+                let isExpired = shares.batch(entry.share).map { wall >= $0.expiresAt } ?? false
+                answer(entry.share, entry.index, sentAt: nil, isExpired ? .stopped(.expired) : .notSent(.deadline))
             }
-            deadline = min(deadline ?? entry.deadline, entry.deadline)
-            if batch.expiresAt > wall { expiry = min(expiry ?? batch.expiresAt, batch.expiresAt) }
+            perform(state.timedOut())
         }
-        (nextDeadline, nextExpiry) = (deadline, expiry)
-        for (stream, decision) in due.sorted(by: { $0.stream < $1.stream }) { end(stream, decision) }
+        nextDeadline = inFlight.values.lazy.map(\.deadline).min()
     }
 
-    private mutating func end(_ stream: Int32, _ decision: RequestPatience.Decision) {
-        let progress = session.progress(of: stream)
-        guard let entry = inFlight.removeValue(forKey: stream) else { return }
+    /// Resets the stream, because APNs would count it as open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
+    private mutating func giveUp(_ stream: Int32) {
+        inFlight[stream] = nil
         partial[stream] = nil
         session.reset(stream, .cancel)
-        guard decision == .giveUp else {
-            totals.stopped += 1
-            return answer(entry.share, entry.index, sentAt: nil, .stopped(.expired))
-        }
-        totals.timedOut += 1
-        timedOut(entry, progress)
-        perform(state.timedOut())
     }
 
-    private mutating func timedOut(_ entry: InFlight, _ progress: RequestProgress) {
+    /// Asks expiry and the gate again for requests of which a part waits for the window or the socket, before the rest may leave.
+    mutating func stopPending() {
+        guard session.pendingBytes > 0 else { return }
+        readClock()
+        for (stream, entry) in inFlight where entry.status == 0 {
+            guard session.progress(of: stream).isCertainlyNotProcessed, let batch = shares.batch(entry.share),
+                let reason = stopReason(batch, batch.requests[entry.request])
+            else { continue }
+            giveUp(stream)
+            totals.stopped += 1
+            answer(entry.share, entry.index, sentAt: nil, .stopped(reason))
+        }
+    }
+
+    /// Answers a request that APNs will not end.
+    /// - Returns: false if it was certainly not processed, and has no answer.
+    mutating func settle(_ entry: InFlight, mayBeProcessed: Bool, _ reason: UnknownReason) -> Bool {
+        var result = APNsAnswer.Result.unknown(reason)
         if entry.status != 0 {
             // The status is an answer; only its text is missing.
-            answer(
-                entry.share, entry.index, sentAt: entry.sentAt,
-                .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil))
-        } else if !progress.isCertainlyNotProcessed {
+            result = .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil)
+        } else if mayBeProcessed {
             totals.unknown += 1
-            answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(.timedOut))
         } else {
-            answer(entry.share, entry.index, sentAt: nil, isExpired(entry) ? .stopped(.expired) : .notSent(.deadline))
+            return false
         }
-    }
-
-    private func isExpired(_ entry: InFlight) -> Bool {
-        shares.batch(entry.share).map { wall >= $0.expiresAt } ?? false
+        answer(entry.share, entry.index, sentAt: entry.sentAt, result)
+        return true
     }
 }
 

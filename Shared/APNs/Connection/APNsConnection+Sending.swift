@@ -3,33 +3,46 @@ import OpenSSL
 import PushModel
 
 extension APNsConnection {
-    /// Takes as many requests as there are free streams, and hands them to HTTP/2 (docs/path.md, step 7).
-    mutating func fill(_ queue: inout LaneQueue) {
-        while ending == nil {
-            let free = state.freeStreams
-            guard free > 0, !queue.isEmpty else { return }
-            taken.removeAll(keepingCapacity: true)
-            queue.take(for: id, maximum: free, reservedForNow: reserved(of: free), into: &taken)
-            guard !taken.isEmpty else { return }
-            let authorization = authorization()
-            var count = 0
-            for share in taken {
-                count += share.requests.count
-                submit(share, authorization)
-            }
-            if count < free { return }
-        }
+    /// What may be taken now: nothing while the kernel takes no more.
+    private var room: (now: LaneQueue.Room, others: LaneQueue.Room) {
+        guard !isWriteBlocked else { return (LaneQueue.Room(), LaneQueue.Room()) }
+        return state.room(window: session.remoteWindow, pending: session.pendingBytes)
     }
 
-    /// While the kernel takes no more, only `now` is taken: it would wait behind all other requests.
-    private func reserved(of free: Int) -> Int {
-        isWriteBlocked ? free : state.reservedForNow
+    /// It could take a request of `now`.
+    var isFree: Bool {
+        let room = room.now
+        return room.requests > 0 && (room.bytes > 0 || state.inFlight == 0)
+    }
+
+    /// The window or the socket takes nothing more of a backlog: it is full, or it stalls.
+    var isFull: Bool { room.others.isFull }
+
+    /// Takes the requests of one turn, and hands them to HTTP/2 (docs/path.md, step 7).
+    /// - Returns: whether there were any.
+    mutating func fill(_ queue: inout LaneQueue) -> Bool {
+        guard !queue.isEmpty else { return false }
+        let (room, others) = room
+        guard room.requests > 0 else { return false }
+        taken.removeAll(keepingCapacity: true)
+        queue.take(for: id, room, others: others, into: &taken)
+        if taken.isEmpty, state.inFlight == 0 {
+            // APNs' window is smaller than the payload, or closed. One request finds out, by its deadline at the latest.
+            let one = LaneQueue.Room(requests: 1, bytes: .max)
+            queue.take(for: id, one, others: one, into: &taken)
+        }
+        guard !taken.isEmpty else { return false }
+        readClock()
+        let authorization = authorization()
+        for share in taken { submit(share, authorization) }
+        return true
     }
 
     private mutating func submit(_ share: Share, _ authorization: [UInt8]?) {
         let batch = share.batch
         let place = shares.open(share)
-        let deadline = RequestPatience(timeout: context.configuration.requestTimeout).deadline(of: batch, sentAt: now)
+        let deadline = now + context.configuration.requestTimeout
+        nextDeadline = nextDeadline ?? deadline
         guard let authorization else {
             giveBack(place, share.requests, isRefused: false)
             return
@@ -37,8 +50,9 @@ extension APNsConnection {
         headers.begin(batch, authorization: authorization)
         for index in share.requests {
             let request = batch.requests[index]
-            // The last moment: promises 3 and 6 (docs/promises.md) hold because the gate is asked here and not earlier.
-            if let stop = wall >= batch.expiresAt ? .expired : context.gate(batch, request) {
+            // Promises 3 and 6 (docs/promises.md) hold because the gate is asked here and not earlier: the request leaves in this turn, or
+            // is asked for again (`stopPending`).
+            if let stop = stopReason(batch, request) {
                 totals.stopped += 1
                 answer(place, request.index, sentAt: nil, .stopped(stop))
                 continue
@@ -57,8 +71,10 @@ extension APNsConnection {
                 return
             }
         }
-        nextDeadline = nextDeadline.map { min($0, deadline) } ?? deadline
-        nextExpiry = nextExpiry.map { min($0, batch.expiresAt) } ?? batch.expiresAt
+    }
+
+    func stopReason(_ batch: APNsBatch, _ request: APNsRequest) -> StopReason? {
+        wall >= batch.expiresAt ? .expired : context.gate(batch, request)
     }
 
     /// Empty with a certificate. Nil: the key does not sign, which no other connection will change.
@@ -72,19 +88,28 @@ extension APNsConnection {
         }
     }
 
-    /// Gathers frames into whole TLS records, and gives them to the kernel as far as it takes them.
-    mutating func send() throws {
-        while ending == nil {
-            let isFlushed = try link.flush { mayHaveLeft = session.outputPosition }
-            isWriteBlocked = !isFlushed
-            // The rest stays in HTTP/2, where it can still be cancelled, and does not pile up as ciphertext.
-            guard isFlushed else { return }
+    /// Takes and sends, one turn after another. Each asks the gate, gathers frames into whole TLS records, and gives them to the kernel. What
+    /// the kernel does not take stays in the queue, or in HTTP/2, where it can still be cancelled.
+    /// - Parameter takes: false: it sends only what it has.
+    mutating func send(_ queue: inout LaneQueue, takes: Bool) throws {
+        if ending == nil, !isWriteBlocked { try flush() }
+        if ending == nil, !isWriteBlocked { stopPending() }
+        while ending == nil, !isWriteBlocked {
+            // Streams that were reset before they had left free their places at once.
+            drainEvents()
+            let hasTaken = takes && fill(&queue)
             buffers.plaintext.removeAll(keepingCapacity: true)
             _ = try session.gatherOutput(into: &buffers.plaintext)
-            if buffers.plaintext.isEmpty { break }
+            guard hasTaken || !buffers.plaintext.isEmpty else { break }
             try link.write(buffers.plaintext)
+            try flush()
         }
+        drainEvents()
         if let error = session.connectionError { lose("protocol error by the peer: \(error)") }
+    }
+
+    private mutating func flush() throws {
+        isWriteBlocked = try !link.flush { mayHaveLeft = session.outputPosition }
     }
 
     // MARK: Answers and what is given back

@@ -30,8 +30,6 @@ struct APNsConnection: ~Copyable {
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
     var nextDeadline: ContinuousClock.Instant?
-    /// UNIX milliseconds: not later than the first expiry to come in flight.
-    var nextExpiry: Int64?
 
     // The pool takes these after each round.
     var givenBack: [Share] = []
@@ -39,7 +37,7 @@ struct APNsConnection: ~Copyable {
     var news: [News] = []
     var totals = APNsPoolSnapshot.Totals()
 
-    // Time, read once per round, and once more before requests are taken.
+    // Time, read once per round, and again whenever requests are taken.
     var now: ContinuousClock.Instant
     var wall: Int64
 
@@ -113,11 +111,14 @@ struct APNsConnection: ~Copyable {
     mutating func work(
         isReadable: Bool, isWritable: Bool, now: ContinuousClock.Instant, wall: Int64, _ queue: inout LaneQueue, takes: Bool
     ) {
-        self.now = now
-        self.wall = wall
+        (self.now, self.wall) = (now, wall)
         if isWritable { isWriteBlocked = false }
         do {
-            try round(isReadable: isReadable, &queue, takes: takes)
+            if isReadable { try receive() }
+            perform(state.tick(now: now))
+            expireOverdue()
+            try send(&queue, takes: takes)
+            try watchForWriting()
         } catch let error as TLSError where error.isAlert && token == nil {
             perform(state.certificateRefused("\(error)"))
         } catch let error as HTTP2Error where !error.isPeersFault {
@@ -128,19 +129,7 @@ struct APNsConnection: ~Copyable {
         if ending != nil { end() }
     }
 
-    private mutating func round(isReadable: Bool, _ queue: inout LaneQueue, takes: Bool) throws {
-        if isReadable { try receive() }
-        perform(state.tick(now: now))
-        expireOverdue()
-        // Handling the answers took a while, which must not count against the peer.
-        now = context.clock.now()
-        repeat {
-            if takes { fill(&queue) }
-            try send()
-            // Sending may close streams (those that were reset), which frees places.
-        } while drainEvents() && ending == nil
-        try watchForWriting()
-    }
+    mutating func readClock() { (now, wall) = (context.clock.now(), context.clock.wall()) }
 
     /// Finishes requests in flight, takes no more, and closes.
     mutating func drain() {
@@ -183,13 +172,8 @@ struct APNsConnection: ~Copyable {
 
     /// When it has work to do without an event.
     var due: ContinuousClock.Instant? {
-        var next = state.nextTick
-        if let nextDeadline { next = min(next ?? nextDeadline, nextDeadline) }
-        if let nextExpiry {
-            let due = now + .milliseconds(max(0, nextExpiry - wall))
-            next = min(next ?? due, due)
-        }
-        return next
+        guard let nextDeadline else { return state.nextTick }
+        return min(state.nextTick ?? nextDeadline, nextDeadline)
     }
 
     /// For the snapshot.

@@ -40,6 +40,11 @@ struct ConnectionState {
     private(set) var requests = 0
     private(set) var isProven = false
     private var faultScore = 0
+    /// The most that APNs' window has held: at first RFC 9113's 65,535 bytes (section 6.9.2).
+    private var largestWindow = 65_535
+
+    /// About as much as one output holds with its headers.
+    private static let turn = LaneQueue.Room(requests: 256, bytes: 65_536)
 
     init(_ rules: Rules, now: ContinuousClock.Instant) {
         self.rules = rules
@@ -56,6 +61,17 @@ struct ConnectionState {
     /// Streams kept free for the `now` lane: a sixteenth, none while there are few or only the first request may go.
     var reservedForNow: Int { isProven ? min(peerLimit, rules.maximumStreams) / 16 : 0 }
 
+    /// What may be taken, for the lane `now` and for the others. It is no more than leaves at once: a request that waits in HTTP/2 is in the
+    /// way of `now`. An eighth of the window is kept for `now`, as streams are.
+    /// - Parameter pending: the bytes of submitted requests that have not left.
+    func room(window: Int, pending: Int) -> (now: LaneQueue.Room, others: LaneQueue.Room) {
+        func room(_ requests: Int, _ bytes: Int) -> LaneQueue.Room {
+            LaneQueue.Room(requests: min(requests, Self.turn.requests), bytes: min(bytes, Self.turn.bytes) - pending)
+        }
+        let free = freeStreams
+        return (room(free, window), room(free - reservedForNow, window - largestWindow / 8))
+    }
+
     /// APNs has reset or not answered requests lately: another connection is the better choice.
     var isFaulty: Bool { faultScore > 0 }
 
@@ -65,13 +81,13 @@ struct ConnectionState {
     // MARK: What the peer does
 
     /// Any bytes at all: the peer lives.
-    mutating func received(now: ContinuousClock.Instant) {
+    /// - Parameter window: the bytes that it takes now.
+    mutating func received(now: ContinuousClock.Instant, window: Int = 0) {
         lastRead = now
+        largestWindow = max(largestWindow, window)
     }
 
-    mutating func pongReceived() {
-        pingSentAt = nil
-    }
+    mutating func pongReceived() { pingSentAt = nil }
 
     /// SETTINGS, each time they come: up and down, at once.
     mutating func settings(maximumStreams: Int) -> Action? {
@@ -108,7 +124,7 @@ struct ConnectionState {
 
     /// The library took no further request; the requests that it has may still be answered.
     mutating func libraryRefused(_ what: String) -> [Action] {
-        [retire(.library(what)), inFlight == 0 ? close(.drained) : nil].compactMap(\.self)
+        [retire(.library(what)), closeIfDrained()].compactMap(\.self)
     }
 
     // MARK: Requests
@@ -121,7 +137,7 @@ struct ConnectionState {
     /// A stream has ended: once for each submitted request, after the call with its result.
     mutating func streamEnded() -> Action? {
         inFlight -= 1
-        return phase == .draining && inFlight == 0 ? close(.drained) : nil
+        return closeIfDrained()
     }
 
     /// The cheap path for the most frequent answer.
@@ -146,9 +162,7 @@ struct ConnectionState {
     }
 
     /// Our own key fails: no connection would do better.
-    mutating func cannotSign(_ why: String) -> Action? {
-        retire(.credential(reason: why))
-    }
+    mutating func cannotSign(_ why: String) -> Action? { retire(.credential(reason: why)) }
 
     mutating func timedOut() -> Action? { fault(100, .timeouts) }
 
@@ -179,22 +193,17 @@ struct ConnectionState {
             pingSentAt = now
             actions.append(.sendPing)
         }
-        if phase == .draining, inFlight == 0 { close(.drained).map { actions.append($0) } }
+        closeIfDrained().map { actions.append($0) }
         return actions
     }
 
     /// Finish requests in flight, then close.
     mutating func drain() -> [Action] {
-        var actions: [Action] = []
         if phase == .awaitingSettings { phase = .draining }
-        retire(.poolDecided).map { actions.append($0) }
-        if phase == .draining, inFlight == 0 { close(.drained).map { actions.append($0) } }
-        return actions
+        return [retire(.poolDecided), closeIfDrained()].compactMap(\.self)
     }
 
-    mutating func cutOff() -> Action? {
-        close(.cutOff)
-    }
+    mutating func cutOff() -> Action? { close(.cutOff) }
 
     /// When `tick` has something to decide next.
     var nextTick: ContinuousClock.Instant? {
@@ -220,6 +229,8 @@ struct ConnectionState {
         phase = .draining
         return .retire(cause)
     }
+
+    private mutating func closeIfDrained() -> Action? { phase == .draining && inFlight == 0 ? close(.drained) : nil }
 
     private mutating func close(_ cause: CloseCause) -> Action? {
         guard phase != .closed else { return nil }

@@ -20,7 +20,7 @@ package final class APNsPool: Sendable {
     /// Opens nothing yet.
     /// - Parameters:
     ///   - service: the target of every batch.
-    ///   - gate: asked for every request at the last moment before it is handed to HTTP/2, on the pool's thread; must not block.
+    ///   - gate: asked for every request right before it leaves, on the pool's thread; must not block.
     ///   - onFinished: called on the pool's thread, or by ``submit(_:)``, with the batches that were finished together; must hand over and
     ///     return.
     ///   - onEvent: likewise. For logs and alarms.

@@ -19,15 +19,14 @@ final class PoolRunner {
             self.connection = connection
         }
 
-        /// The smallest gets the next request. One that has faults comes last: few requests in flight are no merit then.
+        /// The smallest gets the next request. One that has faults or stalls comes last: few requests in flight are no merit then.
         var rank: (Int, Int, Int) {
             let state = connection.state
-            return (state.isFaulty ? 1 : 0, state.inFlight, state.requests)
+            return (state.isFaulty || connection.isFull ? 1 : 0, state.inFlight, state.requests)
         }
 
         func isDue(at now: ContinuousClock.Instant) -> Bool {
-            if isReadable || isWritable { return true }
-            return connection.due.map { now >= $0 } ?? false
+            isReadable || isWritable || connection.due.map { now >= $0 } ?? false
         }
     }
 
@@ -44,6 +43,7 @@ final class PoolRunner {
     private var totals = APNsPoolSnapshot.Totals()
 
     private var now: ContinuousClock.Instant
+    private var wall: Int64
     /// When a request last waited or was in flight.
     private var lastWork: ContinuousClock.Instant
     private var nextSweep: ContinuousClock.Instant?
@@ -63,7 +63,7 @@ final class PoolRunner {
         self.poller = poller
         self.buffers = buffers
         let configuration = context.configuration
-        now = context.clock.now()
+        (now, wall) = (context.clock.now(), context.clock.wall())
         lastWork = now
         lifecycle = PoolLifecycle(PoolLifecycle.Rules(configuration), now: now)
         addresses = AddressBook(avoidance: configuration.addressAvoidance)
@@ -112,8 +112,7 @@ final class PoolRunner {
     /// Does all work that is due.
     /// - Returns: when to call it again, if no event comes before.
     func work() -> ContinuousClock.Instant? {
-        now = context.clock.now()
-        let wall = context.clock.wall()
+        (now, wall) = (context.clock.now(), context.clock.wall())
         if let nextTick, now >= nextTick {
             perform(lifecycle.tick(now: now, lastWork: lastWork))
             observeLoad()
@@ -121,10 +120,10 @@ final class PoolRunner {
         // Before answers free streams: a batch that has arrived competes for them.
         admitArrivals()
         // A faulty one takes what the others leave, below.
-        for open in open where open.isDue(at: now) { run(open, wall, takes: !open.connection.state.isFaulty) }
+        for open in open where open.isDue(at: now) { run(open, takes: !open.connection.state.isFaulty) }
         for id in dials.keys { proceed(id) { $0.tick(&addresses, now) } }
-        shareOut(wall)
-        lookAfterQueue(wall)
+        shareOut()
+        lookAfterQueue()
         cutOffIfDue()
         announce()
         handOver()
@@ -132,7 +131,7 @@ final class PoolRunner {
         return due
     }
 
-    private func run(_ open: Open, _ wall: Int64, takes: Bool) {
+    private func run(_ open: Open, takes: Bool) {
         open.connection.work(isReadable: open.isReadable, isWritable: open.isWritable, now: now, wall: wall, &queue, takes: takes)
         (open.isReadable, open.isWritable) = (false, false)
         collect(from: open)
@@ -221,26 +220,27 @@ final class PoolRunner {
 
     /// Gives waiting requests to the connections that can take them: the least busy one first, and among equals the one that had the
     /// fewest, as a new one has. Each gets one turn.
-    private func shareOut(_ wall: Int64) {
-        var left = open
-        while !queue.isEmpty, let next = left.filter({ $0.connection.state.freeStreams > 0 }).min(by: { $0.rank < $1.rank }) {
-            run(next, wall, takes: true)
+    private func shareOut() {
+        guard !queue.isEmpty else { return }
+        var left = open.filter { $0.connection.isFree }
+        while !queue.isEmpty, let next = left.min(by: { $0.rank < $1.rank }) {
+            run(next, takes: true)
             left.removeAll { $0 === next }
         }
     }
 
     /// Lets no request wait beyond its time.
-    private func lookAfterQueue(_ wall: Int64) {
+    private func lookAfterQueue() {
         if case .refusing(let reason) = lifecycle.admission(now: now) {
             for share in queue.remove(where: { _ in true }) { settle(share, .notSent(reason)) }
         }
         if !queue.isEmpty || open.contains(where: { $0.connection.state.inFlight > 0 }) { lastWork = now }
         if !queue.isEmpty, lifecycle.usableConnections == 0 { perform(lifecycle.workWaits(now: now)) }
-        if let due = nextSweep, now >= due { sweep(wall) }
+        if let due = nextSweep, now >= due { sweep() }
         if !queue.isEmpty { nextSweep = nextSweep ?? now + Self.interval }
     }
 
-    private func sweep(_ wall: Int64) {
+    private func sweep() {
         nextSweep = nil
         let longest = context.configuration.maximumWait
         for share in queue.remove(where: { wall >= $0.batch.expiresAt || now >= $0.queuedAt + longest }) {
@@ -256,9 +256,10 @@ final class PoolRunner {
     private var load: PoolSize.Load {
         var load = PoolSize.Load(connections: 0, openStreams: 0, streamLimit: 0, requestsWait: !queue.isEmpty)
         for open in open where open.connection.state.isOpen {
+            let limit = min(open.connection.state.peerLimit, context.configuration.maximumStreams)
             load.connections += 1
-            load.openStreams += open.connection.state.inFlight
-            load.streamLimit += min(open.connection.state.peerLimit, context.configuration.maximumStreams)
+            load.openStreams += open.connection.isFull ? limit : open.connection.state.inFlight
+            load.streamLimit += limit
         }
         return load
     }
@@ -269,7 +270,7 @@ final class PoolRunner {
             open.connection.cutOff()
             collect(from: open)
         }
-        lookAfterQueue(context.clock.wall())
+        lookAfterQueue()
         self.cutOff = nil
     }
 

@@ -20,6 +20,20 @@ struct LaneQueue {
         var sum: Int { self[.now] + self[.soon] + self[.bulk] }
     }
 
+    /// How much a connection may take at once. The bytes are those of payloads.
+    struct Room: Equatable {
+        var requests = 0
+        var bytes = 0
+
+        /// It does not hold one of the largest payloads.
+        var isFull: Bool { bytes < PushType.voip.maximumPayloadBytes }
+
+        fileprivate static func -= (room: inout Room, taken: Room) {
+            room.requests -= taken.requests
+            room.bytes -= taken.bytes
+        }
+    }
+
     private let weights: Weights
     private let maximumRequests: Int
     private var lines = Lanes(ShareLine())
@@ -37,9 +51,6 @@ struct LaneQueue {
     var isEmpty: Bool { count(.now) + count(.soon) + count(.bulk) == 0 }
     func count(_ lane: Lane) -> Int { lines[lane].requests + returned[lane].requests }
 
-    /// Whether there are waiting requests that this connection may have.
-    func hasWork(for id: ConnectionID, _ lane: Lane) -> Bool { waiting(lane, for: id) > 0 }
-
     private func waiting(_ lane: Lane, for id: ConnectionID) -> Int { lines[lane].requests + returned[lane].requests(for: id) }
 
     /// - Returns: false when the lane is full, and then nothing was taken.
@@ -50,41 +61,53 @@ struct LaneQueue {
     }
 
     /// It goes first in its lane: it has waited already. Never refused, since a connection's stream limit bounds it.
-    mutating func putBack(_ share: Share) {
-        returned[share.batch.lane].append(share)
-    }
+    mutating func putBack(_ share: Share) { returned[share.batch.lane].append(share) }
 
-    /// Moves up to `maximum` requests that this connection may have to `taken`.
-    /// - Parameter reservedForNow: streams that only `now` may use, so that a backlog of another lane leaves a free stream for it.
-    mutating func take(for id: ConnectionID, maximum: Int, reservedForNow: Int, into taken: inout [Share]) {
-        let scale = max(1, maximum / weights.sum)
-        // Portions for a thousand free streams would be a long wait if only one is left.
+    /// Moves requests that this connection may have to `taken`. A batch is cut only where the room ends, or where lanes take turns.
+    /// - Parameters:
+    ///   - room: for all of them.
+    ///   - others: for those of other lanes than `now`, so that a backlog of them leaves room for it.
+    mutating func take(for id: ConnectionID, _ room: Room, others: Room, into taken: inout [Share]) {
+        let scale = max(1, room.requests / weights.sum)
+        // Portions for hundreds of requests would be a long wait if there is room for only one.
         for lane in Lane.allCases { credits[lane] = min(credits[lane], weights[lane] * scale) }
-        var left = maximum
-        while left > 0 {
-            var progressed = false
-            var waits = false
-            for lane in Lane.allCases {
-                let allowed = lane == .now ? left : left - reservedForNow
-                let waiting = waiting(lane, for: id)
-                guard allowed > 0, waiting > 0 else { continue }
-                waits = true
-                let count = min(allowed, credits[lane], waiting)
-                guard count > 0 else { continue }
-                let first = returned[lane].take(count, for: id, into: &taken)
-                lines[lane].take(count - first, into: &taken)
-                credits[lane] -= count
-                left -= count
-                progressed = true
+        var rooms = Lanes(others)
+        rooms[.now] = room
+        while true {
+            var (waiting, lanes) = (Lanes(0), 0)
+            for lane in Lane.allCases where rooms[lane].requests > 0 {
+                waiting[lane] = self.waiting(lane, for: id)
+                if waiting[lane] > 0 { lanes += 1 }
             }
-            guard waits else { return }
-            if !progressed { newRound(scale) }
+            guard lanes > 0 else { return }
+            var progressed = false
+            for lane in Lane.allCases {
+                let count = min(waiting[lane], rooms[lane].requests, lanes == 1 ? .max : credits[lane])
+                guard count > 0 else { continue }
+                progressed = true
+                let portion = take(count, rooms[lane].bytes, of: lane, for: id, into: &taken)
+                if lanes > 1 { credits[lane] -= portion.requests }
+                for each in Lane.allCases { rooms[each] -= portion }
+                if portion.requests < count {
+                    // The bytes have ended. The lane keeps its turn: smaller requests of others would take the place of its large ones.
+                    guard lane != .now else { return }
+                    (rooms[.soon], rooms[.bulk]) = (Room(), Room())
+                }
+            }
+            // Much room is shared out in larger portions: the same proportions with fewer pieces.
+            if !progressed { for lane in Lane.allCases { credits[lane] = weights[lane] * scale } }
         }
     }
 
-    /// Many free streams are shared out in larger portions: the same proportions with fewer pieces.
-    private mutating func newRound(_ scale: Int) {
-        for lane in Lane.allCases { credits[lane] = weights[lane] * scale }
+    /// Takes fewer than `count` requests, which must wait, if the next one does not fit into `bytes`.
+    private mutating func take(
+        _ count: Int, _ bytes: Int, of lane: Lane, for id: ConnectionID, into taken: inout [Share]
+    ) -> Room {
+        var left = bytes
+        let returned = min(count, returned[lane].requests(for: id))
+        var requests = self.returned[lane].take(returned, &left, for: id, into: &taken)
+        if requests == returned { requests += lines[lane].take(count - requests, &left, into: &taken) }
+        return Room(requests: requests, bytes: bytes - left)
     }
 
     /// Takes out all shares that match `condition`.

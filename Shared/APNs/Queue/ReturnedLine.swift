@@ -14,10 +14,10 @@ struct ReturnedLine {
         shares.isEmpty ? 0 : shares.reduce(0) { $0 + ($1.refusedBy.contains(id) ? 0 : $1.requests.count) }
     }
 
-    /// Moves up to `count` requests.
+    /// Moves up to `count` requests, as far as they fit into `bytes`, which it lowers.
     /// - Returns: how many it were.
-    mutating func take(_ count: Int, for id: ConnectionID, into taken: inout [Share]) -> Int {
-        guard !shares.isEmpty else { return 0 }
+    mutating func take(_ count: Int, _ bytes: inout Int, for id: ConnectionID, into taken: inout [Share]) -> Int {
+        guard count > 0 else { return 0 }
         var left = count
         var kept: [Share] = []
         for var share in shares {
@@ -25,9 +25,10 @@ struct ReturnedLine {
                 kept.append(share)
                 continue
             }
-            let portion = min(left, share.requests.count)
-            left -= portion
-            taken.append(share.takeFirst(portion))
+            if let first = share.takeFirst(left, &bytes) {
+                left -= first.requests.count
+                taken.append(first)
+            }
             if !share.requests.isEmpty { kept.append(share) }
         }
         shares = kept

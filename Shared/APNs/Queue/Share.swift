@@ -19,8 +19,12 @@ struct Share {
         return !usable.contains(id) || !usable.isSubset(of: refusedBy)
     }
 
-    /// Cuts off the first `count` requests.
-    mutating func takeFirst(_ count: Int) -> Share {
+    /// Cuts off its first requests, at most `count`, and no more than fit into `bytes`, which it lowers.
+    mutating func takeFirst(_ count: Int, _ bytes: inout Int) -> Share? {
+        let size = batch.payload.count
+        let count = min(count, requests.count, bytes / max(1, size))
+        guard count > 0 else { return nil }
+        bytes -= count * size
         var first = self
         first.requests = requests.lowerBound..<(requests.lowerBound + count)
         requests = first.requests.upperBound..<requests.upperBound

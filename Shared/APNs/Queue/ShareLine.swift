@@ -10,22 +10,20 @@ struct ShareLine {
         requests += share.requests.count
     }
 
-    /// Moves exactly `count` requests, which must be there.
-    mutating func take(_ count: Int, into taken: inout [Share]) {
+    /// Moves up to `count` requests, as far as they fit into `bytes`, which it lowers.
+    /// - Returns: how many it were.
+    mutating func take(_ count: Int, _ bytes: inout Int, into taken: inout [Share]) -> Int {
         var left = count
-        while left > 0, head < shares.count, var first = shares[head].take() {
-            let portion = min(left, first.requests.count)
-            left -= portion
-            requests -= portion
-            if portion == first.requests.count {
-                taken.append(first)
-                head += 1
-            } else {
-                taken.append(first.takeFirst(portion))
-                shares[head] = first
-            }
+        while left > 0, head < shares.count, var share = shares[head].take() {
+            let first = share.takeFirst(left, &bytes)
+            if share.requests.isEmpty { head += 1 } else { shares[head] = share }
+            guard let first else { break }
+            taken.append(first)
+            left -= first.requests.count
         }
+        requests -= count - left
         compact()
+        return count - left
     }
 
     mutating func remove(where condition: (Share) -> Bool, into removed: inout [Share]) {

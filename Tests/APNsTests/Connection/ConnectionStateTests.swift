@@ -194,6 +194,23 @@ struct ConnectionStateTests {
         #expect(!recovered.isFaulty)
     }
 
+    @Test("There is room for what leaves at once, and an eighth of the window is kept for `now`") func room() {
+        var state = open()
+        func room(_ window: Int, _ pending: Int = 0) -> [Int] {
+            let room = state.room(window: window, pending: pending)
+            return [room.now.requests, room.now.bytes, room.others.requests, room.others.bytes]
+        }
+        #expect(room(65_535) == [256, 65_535, 256, 65_535 - 8191])
+        #expect(room(9000) == [256, 9000, 256, 9000 - 8191])
+        #expect(room(65_535, 60_000) == [256, 5535, 256, 5535 - 8191])
+        #expect(room(1 << 24) == [256, 65_536, 256, 65_536], "one turn")
+        state.received(now: start, window: 1 << 20)
+        #expect(room(150_000) == [256, 65_536, 256, 150_000 - 131_072])
+        for _ in 0..<900 { state.requestSubmitted() }
+        #expect(room(1 << 20) == [100, 65_536, 38, 65_536])
+        #expect(state.room(window: 65_536, pending: 0).others.isFull && !state.room(window: 150_000, pending: 0).others.isFull)
+    }
+
     @Test("Age and used-up stream numbers end a connection gracefully") func ageAndStreamNumbersEndAConnectionGracefully() {
         var old = open()
         old.received(now: start + .seconds(86_399))

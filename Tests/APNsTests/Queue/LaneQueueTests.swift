@@ -13,9 +13,15 @@ struct LaneQueueTests {
         return queue
     }
 
-    private func take(_ count: Int, for id: ConnectionID = 1, reserved: Int = 0, from queue: inout LaneQueue) -> [Share] {
+    /// - Parameters:
+    ///   - reserved: how many of the requests only `now` may have.
+    ///   - reservedBytes: and of the bytes.
+    private func take(
+        _ count: Int, bytes: Int = .max, for id: ConnectionID = 1, reserved: Int = 0, reservedBytes: Int = 0, from queue: inout LaneQueue
+    ) -> [Share] {
         var taken: [Share] = []
-        queue.take(for: id, maximum: count, reservedForNow: reserved, into: &taken)
+        let others = LaneQueue.Room(requests: count - reserved, bytes: bytes - reservedBytes)
+        queue.take(for: id, LaneQueue.Room(requests: count, bytes: bytes), others: others, into: &taken)
         return taken
     }
 
@@ -83,13 +89,51 @@ struct LaneQueueTests {
         refused.refusedBy = [1, 2]
         queue.putBack(refused)
         #expect(queue.count(.soon) == 7)
-        #expect(!queue.hasWork(for: 1, .bulk) && queue.hasWork(for: 1, .soon))
         #expect(take(100, for: 1, from: &queue).map(\.batch.tag).sorted() == [0, 0, 1])
-        #expect(!queue.isEmpty && !queue.hasWork(for: 1, .soon) && queue.hasWork(for: 3, .soon))
+        #expect(!queue.isEmpty)
         #expect(take(100, for: 2, from: &queue).isEmpty)
         #expect(take(2, for: 3, reserved: 1, from: &queue).map(\.requests) == [0..<1], "a stream that is kept for now stays free")
         #expect(take(100, for: 3, from: &queue).flatMap(\.requests) == Array(1..<5))
         #expect(queue.isEmpty)
+    }
+
+    @Test("A batch goes out whole where it fits, and is cut where the bytes end", arguments: [1, 100, 4096])
+    func bytes(payload: Int) {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 1000)
+        for tag in 1...3 as ClosedRange<UInt64> { _ = queue.append(.make(.make(100, tag: tag, lane: .bulk, bytes: payload))) }
+        #expect(take(300, bytes: 100 * payload, from: &queue).map(\.requests.count) == [100])
+        #expect(take(300, bytes: payload - 1, from: &queue).isEmpty)
+        #expect(take(300, bytes: 150 * payload, from: &queue).map(\.requests) == [0..<100, 0..<50])
+        #expect(take(300, bytes: 50 * payload - 1, from: &queue).map(\.requests) == [50..<99])
+        #expect(take(300, bytes: -1, from: &queue).isEmpty)
+        #expect(queue.count(.bulk) == 1)
+    }
+
+    @Test("Only requests of `now` use the reserved bytes") func reservedBytes() {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 1000)
+        _ = queue.append(.make(.make(100, tag: 1, lane: .bulk, bytes: 1000)))
+        #expect(take(100, bytes: 65_000, reservedBytes: 8000, from: &queue).map(\.requests.count) == [57])
+        #expect(take(100, bytes: 8_000, reservedBytes: 8000, from: &queue).isEmpty)
+        _ = queue.append(.make(.make(20, tag: 2, lane: .now, bytes: 1000)))
+        #expect(take(100, bytes: 8_000, reservedBytes: 8000, from: &queue).map(\.batch.tag) == [2])
+        #expect(queue.count(.now) == 12 && queue.count(.bulk) == 43)
+    }
+
+    @Test("Lanes share bytes as they share streams, and a large request keeps its turn") func lanesAndBytes() {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 10_000)
+        for lane in Lane.allCases { _ = queue.append(.make(.make(2000, lane: lane, bytes: 100))) }
+        var counts = Lanes(0)
+        for _ in 0..<42 {
+            for share in take(100, bytes: 50 * 100, from: &queue) { counts[share.batch.lane] += share.requests.count }
+        }
+        #expect(counts[.now] == 1600 && counts[.soon] == 400 && counts[.bulk] == 100)
+        var large = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 10_000)
+        _ = large.append(.make(.make(1, tag: 1, lane: .now, bytes: 5000)))
+        large.putBack(.make(.make(1, tag: 2, lane: .now, bytes: 5000)))
+        _ = large.append(.make(.make(1, tag: 3, lane: .bulk, bytes: 100)))
+        #expect(take(10, bytes: 1000, from: &large).isEmpty)
+        #expect(take(10, bytes: 5000, from: &large).map(\.batch.tag) == [2], "the returned one goes first")
+        #expect(take(10, bytes: 5100, from: &large).map(\.batch.tag) == [1, 3])
     }
 
     @Test("Returned requests get no more than the share of their lane") func returnedShare() {

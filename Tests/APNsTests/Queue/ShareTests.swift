@@ -15,12 +15,10 @@ struct ShareTests {
         var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100)
         queue.putBack(refused(by: 1, 2))
         var taken: [Share] = []
-        for id in 1...2 {
-            #expect(!queue.hasWork(for: id, .now))
-            queue.take(for: id, maximum: 10, reservedForNow: 0, into: &taken)
-        }
+        let room = LaneQueue.Room(requests: 10, bytes: 10_000)
+        for id in 1...2 { queue.take(for: id, room, others: room, into: &taken) }
         #expect(taken.isEmpty)
-        queue.take(for: 3, maximum: 10, reservedForNow: 0, into: &taken)
+        queue.take(for: 3, room, others: room, into: &taken)
         #expect(taken.map(\.requests.count) == [3])
     }
 

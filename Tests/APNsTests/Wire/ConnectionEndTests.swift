@@ -44,7 +44,7 @@ struct ConnectionEndTests {
     /// Only an answer from APNs is final. A lack of memory in this process is neither the request's fault nor the address's.
     @Test("A request for which HTTP/2 has no memory goes again over another connection") func noMemory() async throws {
         let server = try ScriptedServer()
-        try await withPool(server, { $0.maximumSessionMemory = 500_000 }) { bench in
+        try await withPool(server, { $0.maximumSessionMemory = 200_000 }) { bench in
             bench.submit(.make(900))
             let retired = try await bench.events.first { if case .connectionRetired = $0 { true } else { false } }
             guard case .connectionRetired(_, let reason) = retired else { return }
@@ -146,9 +146,7 @@ struct ConnectionEndTests {
             tag: 2, lane: .now, pushType: .alert, topic: "t", priority: 10, expiresAt: WallClock.milliseconds() + 60_000,
             payload: [UInt8](repeating: 0x20, count: 4096), requests: (0..<200).map { .make($0 + 1, tag: 2) })
         bench.submit(big)
-        let submitted = Gate()
-        while bench.pool.snapshot().totals.submitted < 201 { await Task.yield() }
-        submitted.open()
+        while bench.pool.snapshot().totals.submitted < 10 { await Task.yield() }
         proxy.cut()
         proxy.set(.forwarding)
         let batch = try #require(try await bench.next()[2])

@@ -59,6 +59,36 @@ struct WaitingTests {
         }
     }
 
+    /// Promise 6 (docs/promises.md). The time of day goes on by a second whenever the pool looks at its other clock. The gate is asked right
+    /// after the expiry, so a batch that it sees too late was measured by an old clock.
+    @Test("The pool measures expiry by the time at which it takes a request") func freshClock() async throws {
+        let wall = Atomic(WallClock.milliseconds())
+        let late = Atomic(0)
+        let clock = APNsClock(
+            now: {
+                wall.add(1_000, ordering: .relaxed)
+                return .now
+            }, wall: { wall.load(ordering: .relaxed) })
+        let server = try ScriptedServer()
+        try await withPool(
+            server,
+            {
+                $0.clock = clock
+                $0.maximumAge = .seconds(1 << 30)
+            }
+        ) { bench in
+            bench.gate.watch { batch in if wall.load(ordering: .relaxed) >= batch.expiresAt { late.add(1, ordering: .relaxed) } }
+            bench.submit(.make(1))
+            _ = try await bench.next()
+            for tag in 10..<60 as Range<UInt64> {
+                let now = wall.load(ordering: .relaxed)
+                bench.pool.submit((0..<40).map { .make(1, tag: tag << 8 | $0, expiresAt: now + Int64($0) * 250) })
+                _ = try await bench.next(40)
+            }
+            #expect(late.load(ordering: .relaxed) == 0)
+        }
+    }
+
     @Test("The queue is bounded, and batches beyond its limit come back at once")
     func theQueueIsBoundedAndTheRestComesBackAtOnce() async throws {
         let server = try narrowServer()

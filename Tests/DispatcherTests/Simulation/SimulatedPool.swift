@@ -13,7 +13,7 @@ struct SimulatedPool {
         /// UNIX milliseconds.
         let sentAt: Int64
         let deadline: ContinuousClock.Instant
-        /// The kernel has all of it, so APNs may act on it.
+        /// The kernel has all of it, so APNs may act on it. Until then a part of it waits for APNs' window.
         var hasLeft = false
 
         var request: APNsRequest { share.batch.requests[share.requests.lowerBound] }
@@ -26,9 +26,15 @@ struct SimulatedPool {
         var nextStream = 1
         /// The last limit that APNs advertised.
         var streamLimit = 1
+        /// The bytes that APNs takes.
+        var window = 65_535
         /// APNs has answered a request whose token it took.
         var knowsUs = false
         var hasGoneAway = false
+
+        var room: (now: LaneQueue.Room, others: LaneQueue.Room) {
+            state.room(window: window, pending: inFlight.reduce(0) { $0 + ($1.hasLeft ? 0 : $1.share.batch.payload.count) })
+        }
     }
 
     static let rules = PoolLifecycle.Rules(
@@ -38,7 +44,6 @@ struct SimulatedPool {
         breakerBase: .seconds(5))
     /// Milliseconds.
     static let requestTimeout: Int64 = 15_000
-    private static let patience = RequestPatience(timeout: .milliseconds(requestTimeout))
     private static let maximumStreams = 8
 
     /// The apps that it serves.
@@ -130,8 +135,9 @@ struct SimulatedPool {
         if usable.count > Self.rules.size.maximum { breaches.append("\(usable.count) connections") }
         var load = PoolSize.Load(connections: usable.count, openStreams: 0, streamLimit: 0, requestsWait: !queue.isEmpty)
         for connection in connections where usable.contains(connection.id) {
-            load.openStreams += connection.inFlight.count
-            load.streamLimit += min(connection.streamLimit, Self.maximumStreams)
+            let limit = min(connection.streamLimit, Self.maximumStreams)
+            load.openStreams += connection.room.others.isFull ? limit : connection.inFlight.count
+            load.streamLimit += limit
         }
         let actions = lifecycle.observe(load, now: instant(wall))
         for case .drain in actions {
@@ -194,10 +200,9 @@ struct SimulatedPool {
         }
     }
 
-    mutating func sent(_ share: Share, stream: Int, hasLeft: Bool, on place: Int, at wall: Int64) {
-        let deadline = Self.patience.deadline(of: share.batch, sentAt: instant(wall))
-        connections[place].inFlight.append(
-            InFlight(stream: stream, share: share, sentAt: wall, deadline: deadline, hasLeft: hasLeft))
+    mutating func submitted(_ share: Share, stream: Int, on place: Int, at wall: Int64) {
+        let deadline = instant(wall) + .milliseconds(Self.requestTimeout)
+        connections[place].inFlight.append(InFlight(stream: stream, share: share, sentAt: wall, deadline: deadline))
     }
 
     /// Sent requests are unknown; another connection may have the others.
@@ -212,21 +217,13 @@ struct SimulatedPool {
 
     /// Requests that timed out. APNs cannot have acted on those that never left.
     private mutating func expire(_ id: ConnectionID, at wall: Int64) {
-        for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] {
-            let decision = RequestPatience.decision(
-                on: entry.share.batch, deadline: entry.deadline, now: instant(wall), wall: wall, mayBeProcessed: entry.hasLeft)
-            guard decision != .wait else { continue }
+        for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] where instant(wall) >= entry.deadline {
             guard let place = connections.firstIndex(where: { $0.id == id }) else { return }
             connections[place].inFlight.removeAll { $0.stream == entry.stream }
             if !entry.hasLeft { returned.append(entry.request.id) }
-            if decision == .takeBack {
-                settle(entry.share, .stopped(.expired))
-            } else {
-                // Counted here and not by the code's own rule: only a connection that had the request for the whole timeout is to blame.
-                if wall < entry.sentAt + Self.requestTimeout { breaches.append("a request was given up before its time") }
-                settle(entry.share, entry.hasLeft ? .unknown(.timedOut) : .notSent(.deadline))
-                perform(connections[place].state.timedOut(), on: id, at: wall)
-            }
+            let isExpired = wall >= entry.share.batch.expiresAt
+            settle(entry.share, entry.hasLeft ? .unknown(.timedOut) : isExpired ? .stopped(.expired) : .notSent(.deadline))
+            perform(connections[place].state.timedOut(), on: id, at: wall)
             guard let left = connections.firstIndex(where: { $0.id == id }) else { return }
             perform(connections[left].state.streamEnded(), on: id, at: wall)
         }

@@ -44,6 +44,8 @@ extension SimulatedWorld {
         let limit = [1, 1, 3, 8, 20][roll(crowded == nil ? 5 : 2)]
         let id = pools[pool].connections[place].id
         pools[pool].connections[place].streamLimit = limit
+        // A part of the window is kept for `now`; a closed one lets one request in, to find out whether it stays so.
+        pools[pool].connections[place].window = isFair || crowded != nil ? 65_535 : [65_535, 65_535, 8_000, 0][roll(4)]
         pools[pool].perform(pools[pool].connections[place].state.settings(maximumStreams: limit), on: id, at: now)
     }
 
@@ -53,11 +55,12 @@ extension SimulatedWorld {
         licenseReturned(pool)
         for id in pools[pool].connections.map(\.id) {
             while let place = pools[pool].connections.firstIndex(where: { $0.id == id }) {
-                let free = pools[pool].connections[place].state.freeStreams
+                let connection = pools[pool].connections[place]
                 var taken: [Share] = []
-                if free > 0 {
-                    let reserved = pools[pool].connections[place].state.reservedForNow
-                    pools[pool].queue.take(for: id, maximum: free, reservedForNow: reserved, into: &taken)
+                pools[pool].queue.take(for: id, connection.room.now, others: connection.room.others, into: &taken)
+                if taken.isEmpty, connection.state.freeStreams > 0, connection.inFlight.isEmpty {
+                    let one = LaneQueue.Room(requests: 1, bytes: .max)
+                    pools[pool].queue.take(for: id, one, others: one, into: &taken)
                 }
                 guard !taken.isEmpty else { break }
                 for share in taken { for index in share.requests { submit(share, index, pool, place) } }
@@ -69,17 +72,23 @@ extension SimulatedWorld {
         var share = whole
         share.requests = index..<index + 1
         let request = share.batch.requests[index]
-        if now >= share.batch.expiresAt { return pools[pool].settle(share, .stopped(.expired)) }
-        if let reason = gate.stopReason(for: request, of: share.batch) { return pools[pool].settle(share, .stopped(reason)) }
-        leave(request, of: share.batch.lane, pool)
+        if let reason = stopReason(share) { return pools[pool].settle(share, .stopped(reason)) }
+        if apps[request.id].map(pools[pool].apps.contains) != true { breach("delivery \(request.id.low) went to another app's pool") }
+        if pools[pool].isRetired { breach("delivery \(request.id.low) went to a pool whose credential was replaced") }
         checkRefusals(of: request, pool, pools[pool].connections[place].id)
         let connection = pools[pool].connections[place]
         if connection.hasGoneAway { breach("a request after GOAWAY") }
         if connection.inFlight.count >= connection.streamLimit { breach("more streams than APNs allows") }
         if !connection.knowsUs, !connection.inFlight.isEmpty { breach("a second stream before APNs knows us") }
-        pools[pool].sent(share, stream: connection.nextStream, hasLeft: roll(5) > 0, on: place, at: now)
+        pools[pool].submitted(share, stream: connection.nextStream, on: place, at: now)
         pools[pool].connections[place].nextStream += 2
         pools[pool].connections[place].state.requestSubmitted()
+        if connection.window > 0, roll(5) > 0 { leave(pool, place, connection.inFlight.count) }
+    }
+
+    private func stopReason(_ share: Share) -> StopReason? {
+        if now >= share.batch.expiresAt { return .expired }
+        return gate.stopReason(for: share.batch.requests[share.requests.lowerBound], of: share.batch)
     }
 
     // MARK: Answers come
@@ -89,9 +98,7 @@ extension SimulatedWorld {
         else { return }
         let which = roll(pools[pool].connections[place].inFlight.count)
         guard pools[pool].connections[place].inFlight[which].hasLeft else {
-            // The window opens.
-            pools[pool].connections[place].inFlight[which].hasLeft = true
-            return
+            return openWindow(pool, id, place, which)
         }
         // Some requests are never answered.
         guard isFair || roll(20) > 0 else { return }
@@ -106,6 +113,15 @@ extension SimulatedWorld {
         } else {
             pools[pool].perform(pools[pool].connections[place].state.answered(status: status, reason: reason), on: id, at: now)
         }
+        streamEnded(pool, id)
+    }
+
+    /// The window opens. The rest of the request asks again before it leaves.
+    private mutating func openWindow(_ pool: Int, _ id: ConnectionID, _ place: Int, _ which: Int) {
+        let share = pools[pool].connections[place].inFlight[which].share
+        guard let reason = stopReason(share) else { return leave(pool, place, which) }
+        pools[pool].connections[place].inFlight.remove(at: which)
+        pools[pool].settle(share, .stopped(reason))
         streamEnded(pool, id)
     }
 
@@ -221,15 +237,16 @@ extension SimulatedWorld {
         }
     }
 
-    /// The request goes to HTTP/2. At this point it must break no rule.
-    private mutating func leave(_ request: APNsRequest, of lane: Lane, _ pool: Int) {
+    /// The last bytes of the request leave. At this point it must break no rule.
+    private mutating func leave(_ pool: Int, _ place: Int, _ which: Int) {
+        pools[pool].connections[place].inFlight[which].hasLeft = true
+        let entry = pools[pool].connections[place].inFlight[which]
+        let (request, lane) = (entry.request, entry.share.batch.lane)
         guard var account = deliveries[request.id] else { return breach("a request for a delivery of no job") }
         if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
         if let end = account.secondCopyEnd, now >= end, !account.isForked { breach("call \(request.id.low) rang late") }
         if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
         let app = apps[request.id]
-        if app.map(pools[pool].apps.contains) != true { breach("delivery \(request.id.low) left through another app's pool") }
-        if pools[pool].isRetired { breach("delivery \(request.id.low) left through a pool whose credential was replaced") }
         for entry in stream[..<streamRead] {
             switch entry {
             case .fence(Fixture.shop, account.installation, let epochs, _) where account.ownerEpoch < epochs && app == Fixture.shop:
