@@ -16,7 +16,7 @@ package struct APNsPoolConfiguration: Sendable {
     package var maximumStreams = 1000
     /// Bytes that nghttp2 gets for one connection. 1,000 open streams take about four million.
     package var maximumSessionMemory = 64 << 20
-    /// Requests waiting in each lane; the caller's prefetch should keep below it.
+    /// Requests waiting in each lane; more than the caller ever has in one.
     package var maximumQueued = 20_000
     package var weightNow = 16
     package var weightSoon = 4

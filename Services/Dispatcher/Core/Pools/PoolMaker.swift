@@ -51,6 +51,8 @@ struct PoolMaker: Sendable {
         // Requests of management are few.
         configuration.connections = service == .channels ? 1 : settings.connections
         configuration.maximumConnections = service == .channels ? 1 : settings.maximumConnections
+        // The scheduler bounds the deliveries in progress. Twice as much lets no job that it has begun come back.
+        configuration.maximumQueued = max(configuration.maximumQueued, 2 * settings.bulkDeliveries)
         configuration.proxy = settings.proxy
         return configuration
     }
