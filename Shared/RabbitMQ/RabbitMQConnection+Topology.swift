@@ -29,6 +29,13 @@ extension RabbitMQConnection {
         return count
     }
 
+    /// Declares a queue on this connection's node that no other connection may use, and that ends with this one.
+    package func declareOwnQueue(_ name: String, arguments: [String: RabbitMQValue]) throws(RabbitMQError) {
+        try call("queue.declare \(name)") {
+            _ = amqp_queue_declare(state, Self.channel, pool.bytes(name), 0, 0, 1, 1, pool.table(arguments))
+        }
+    }
+
     /// How many messages are ready in a queue. A queue that does not exist is a 404, which ends the connection.
     package func messageCount(_ queue: String) throws(RabbitMQError) -> Int { try declareQueue(queue, passive: true) }
 

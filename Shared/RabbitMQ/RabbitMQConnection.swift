@@ -32,16 +32,19 @@ package final class RabbitMQConnection {
     private var isOpen = true
 
     /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the node of the process's other connections first,
-    /// then the others, and every address of each. An address has `connectTimeout`, the login 5 s.
-    /// - Throws: the last node's error; a wrong password or an untrusted certificate at once, because other nodes would answer the same.
+    /// then the others, and every address of each. An address has `connectTimeout`, the login 5 s. Each node has a certificate, a limit of
+    /// connections and a load balancer of its own: if one refuses, another may serve.
+    /// - Throws: if no node serves: the first refusal, else the last error. A wrong password at once: all nodes have the same accounts, and
+    ///   each attempt counts against ours.
     package static func open(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) -> RabbitMQConnection {
-        var failure = RabbitMQError(.configuration, "connect", "no node is named")
+        guard !configuration.nodes.isEmpty else { throw RabbitMQError(.configuration, "connect", "no node is named") }
+        var failure = RabbitMQError(.unreachable, "connect", "no node has an address")
         for node in configuration.current.order(configuration.nodes) {
             let addresses: [SocketAddress]
             do {
                 addresses = try SocketAddress.resolve(host: node.host, port: node.port)
             } catch {
-                failure = RabbitMQError(.unreachable, "resolve \(node.host)", "\(error)")
+                if !failure.isRefusal { failure = RabbitMQError(.unreachable, "resolve \(node.host)", "\(error)") }
                 continue
             }
             for address in configuration.current.order(addresses) {
@@ -50,8 +53,9 @@ package final class RabbitMQConnection {
                     configuration.current.connected(to: node, address)
                     return connection
                 } catch {
-                    failure = error
-                    guard error.isOfOneNode else { throw error }
+                    guard error.code != .configuration, error.code != .connectionClosed(403) else { throw error }
+                    configuration.current.failed(node, address)
+                    if !failure.isRefusal { failure = error }
                 }
             }
         }
@@ -180,6 +184,9 @@ package final class RabbitMQConnection {
             throw error
         }
     }
+
+    /// The process's next connections go to another node.
+    package func leaveNode() { reportFailure() }
 
     func requireUsable(_ operation: String) throws(RabbitMQError) {
         guard isUsable else { throw RabbitMQError(.connectionLost, operation, "the connection has ended") }

@@ -40,13 +40,13 @@ package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
 
     package var description: String { "\(operation): \(message) (\(code))" }
 
-    /// Whether another node may answer: this one is unreachable, is stopping, or is cut off from the cluster's majority.
-    var isOfOneNode: Bool {
+    /// The node answered, and a person has to change something: a password, a certificate, a limit.
+    var isRefusal: Bool {
         switch code {
-        case .unreachable, .timedOut, .connectionLost, .heartbeatTimeout: true
-        // CONNECTION_FORCED and INTERNAL_ERROR (AMQP 0-9-1 section 1.2).
-        case .connectionClosed(let reply): reply == 320 || reply == 541
-        default: false
+        case .unreachable, .timedOut, .connectionLost, .heartbeatTimeout: false
+        // CONNECTION_FORCED and INTERNAL_ERROR (AMQP 0-9-1 section 1.2): the node stops, or is cut off from the cluster's majority.
+        case .connectionClosed(let reply): reply != 320 && reply != 541
+        default: true
         }
     }
 
