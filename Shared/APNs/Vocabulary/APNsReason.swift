@@ -101,7 +101,9 @@ extension APNsReason {
             .payloadEmpty, .missingChannelID, .badChannelID, .channelNotRegistered, .badRequestParams, .badRequestPayload,
             .missingPushType, .cannotCreateChannelConfig:
             Row(400, .rejected)
-        case .badDeviceToken, .deviceTokenNotForTopic: Row(400, .tokenRejected)
+        case .badDeviceToken: Row(400, .tokenRejected)
+        // The token is of another app, or the topic in our settings is wrong. Nobody can tell which, so no token is retired for it.
+        case .deviceTokenNotForTopic: Row(400, .rejected)
         case .badTopic, .missingTopic, .topicDisallowed, .featureNotEnabled: Row(400, .misconfigured)
         case .idleTimeout: Row(400, .connectionFault, .retire)
         case .badCertificate, .badCertificateEnvironment, .invalidProviderToken, .missingProviderToken, .badEnvironmentKeyIDInToken,

@@ -13,7 +13,7 @@ struct APNsReasonTests {
         (400, "BadMessageId", .rejected, .keep),
         (400, "BadPriority", .rejected, .keep),
         (400, "BadTopic", .misconfigured, .keep),
-        (400, "DeviceTokenNotForTopic", .tokenRejected, .keep),
+        (400, "DeviceTokenNotForTopic", .rejected, .keep),
         (400, "DuplicateHeaders", .rejected, .keep),
         (400, "IdleTimeout", .connectionFault, .retire),
         (400, "InvalidPushType", .rejected, .keep),
