@@ -62,12 +62,19 @@ extension PushJob {
         self = try decoder.decode(bytes)
     }
 
+    /// UNIX milliseconds. All sums and differences of them fit.
+    private static let moments: ClosedRange<Int64> = 0...253_402_300_799_999
+
     fileprivate init(_ fields: borrowing JobFields) throws(MessageError) {
         guard fields.deliveryCount <= Self.maximumDeliveries else {
             throw MessageError(.invalidField("deliveries"), "more than \(Self.maximumDeliveries)")
         }
         guard (1...10).contains(fields.priority) else { throw MessageError(.invalidField("priority"), "from 1 to 10") }
-        guard fields.attempt >= 0 else { throw MessageError(.invalidField("attempt"), "not negative") }
+        guard (0...1_000_000).contains(fields.attempt) else { throw MessageError(.invalidField("attempt"), "from 0 to 1,000,000") }
+        for (moment, name) in [(fields.acceptedAt, "accepted_at_ms"), (fields.expiresAt, "expires_at_ms")]
+        where !Self.moments.contains(moment) {
+            throw MessageError(.invalidField(name), "not a moment before the year 10000")
+        }
         guard let topic = fields.topic, !topic.isEmpty else { throw MessageError(.invalidField("topic"), "missing") }
         guard !fields.payload.isEmpty else { throw MessageError(.invalidField("payload"), "missing") }
         self.init(

@@ -39,7 +39,7 @@ package struct PushJob: Equatable, Sendable {
         case resend
         /// Send once more, at once, while the notification is young; that copy's job says ``drop``.
         case resendOnce = "resend_once"
-        /// Give up: at most once.
+        /// Give up: at most once, unless the process that sent it is lost.
         case drop
     }
 
