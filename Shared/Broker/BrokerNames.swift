@@ -20,6 +20,7 @@ enum MetricName {
     static let published = "push_broker_published_total"
     static let republished = "push_broker_republished_total"
     static let publishPending = "push_broker_publish_pending"
+    static let stalledQueues = "push_broker_stalled_queues"
     static let received = "push_broker_received_total"
     static let oversized = "push_broker_oversized_total"
     static let connectionFailures = "push_broker_connection_failures_total"
@@ -37,10 +38,11 @@ package enum BrokerMetrics {
     package static let all: [(name: String, labels: [String], help: String)] = [
         (
             MetricName.published, [MetricName.client, MetricName.outcome],
-            "Messages by the broker's answer: confirmed, nacked, unroutable, full, stopped, invalid."
+            "Messages by the broker's answer: confirmed, nacked, unroutable, full, stalled, withdrawn, stopped, invalid."
         ),
         (MetricName.republished, [MetricName.client], "Publishes repeated because their connection was lost before the confirm."),
         (MetricName.publishPending, [MetricName.client], "Messages taken from callers and not settled yet."),
+        (MetricName.stalledQueues, [MetricName.client], "Destinations whose queues have owed a confirmation for more than a second."),
         (MetricName.received, [MetricName.client], "Messages received."),
         (MetricName.oversized, [MetricName.client], "Messages too large to keep, passed to the dead-letter exchange."),
         (MetricName.connectionFailures, [MetricName.client], "Connections that were lost or could not be made."),

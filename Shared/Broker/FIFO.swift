@@ -1,16 +1,19 @@
 /// A first-in-first-out queue over one array: both ends in constant time on average, elements by position from the front.
+///
+/// Inlinable, because other modules use it: they would get an unspecialised generic type, where each call costs hundreds of instructions.
+@usableFromInline
 package struct FIFO<Element> {
-    private var storage: [Element?] = []
-    private var head = 0
+    @usableFromInline var storage: [Element?] = []
+    @usableFromInline var head = 0
 
-    package init() {}
+    @inlinable package init() {}
 
-    package var count: Int { storage.count - head }
-    package var isEmpty: Bool { head == storage.count }
+    @inlinable package var count: Int { storage.count - head }
+    @inlinable package var isEmpty: Bool { head == storage.count }
 
-    package mutating func append(_ element: Element) { storage.append(element) }
+    @inlinable package mutating func append(_ element: Element) { storage.append(element) }
 
-    package mutating func popFirst() -> Element? {
+    @inlinable package mutating func popFirst() -> Element? {
         guard head < storage.count else { return nil }
         defer {
             storage[head] = nil
@@ -23,7 +26,7 @@ package struct FIFO<Element> {
         return storage[head]
     }
 
-    package var first: Element? { head < storage.count ? storage[head] : nil }
+    @inlinable package var first: Element? { head < storage.count ? storage[head] : nil }
 
     /// - Parameter position: from the front, 0 up to `count`.
     package internal(set) subscript(position: Int) -> Element {

@@ -18,8 +18,10 @@ struct PrivateBrokerTests {
         do {
             try await importsTheDefinitionsThatDeclareWouldMake(broker)
             try await checksTheBrokersCertificateInsideTheHandshake(broker)
+            try await goesOnAfterABrokenHandshake(broker)
             try await saysThatItIsBlockedAndGoesOnAfterwards(broker)
             try await publishesAgainWhereAConfirmationIsOverdue(broker)
+            try await aQueueThatDoesNotAnswerDelaysItsOwnMessagesOnly(broker)
             try await doesNotBelieveAConfirmationThatPassesOverAMessage(broker)
             try await looksAgainForTheLeaderOfAQueueThatRefuses(broker)
             try await neverHangsACallerWhileTheBrokerIsFrozen(broker)
@@ -71,6 +73,28 @@ struct PrivateBrokerTests {
         }
     }
 
+    /// A node whose certificate has ended, or a load balancer without a target, breaks every handshake off. Here it is a port without TLS.
+    private func goesOnAfterABrokenHandshake(_ broker: PrivateBroker) async throws {
+        let plain = try RabbitMQConfiguration(uri: broker.uri).nodes[0]
+        let broken = try (1...3).map { _ in try FaultProxy(toHost: plain.host, port: plain.port) }
+        defer { for node in broken { node.stop() } }
+        var wasAsked = false
+        for _ in 1...8 {
+            // A new proxy has a new port, and so another place among the nodes.
+            let good = try FaultProxy(toHost: "127.0.0.1", port: broker.tlsPort)
+            defer { good.stop() }
+            var configuration = try RabbitMQConfiguration(
+                uri: "amqps://guest:guest@localhost:\(good.port)/", authorityFile: broker.authorityFile)
+            configuration.nodes += broken.map { .init(host: "localhost", port: $0.port) }
+            for _ in 1...2 { try RabbitMQConnection.open(configuration).close() }
+            wasAsked = wasAsked || broken.contains { $0.bytesFromClients > 0 }
+        }
+        #expect(wasAsked, "a broken node came first at least once")
+        var hopeless = try RabbitMQConfiguration(uri: "amqps://guest:guest@localhost:1/", authorityFile: broker.authorityFile)
+        hopeless.nodes = broken.map { .init(host: "localhost", port: $0.port) }
+        #expect { try RabbitMQConnection.open(hopeless) } throws: { ($0 as? RabbitMQError)?.code == .untrusted }
+    }
+
     /// A suspended queue confirms nothing, while its node and the connection work.
     private func publishesAgainWhereAConfirmationIsOverdue(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
@@ -88,6 +112,43 @@ struct PrivateBrokerTests {
         }
     }
 
+    /// The suspended queue's message is overdue on one connection after the other.
+    private func aQueueThatDoesNotAnswerDelaysItsOwnMessagesOnly(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "silent")
+        let isAside = Gate()
+        let publisher = try Publisher(
+            configuration: configuration, topology: topology, maximumPending: 200, confirmLimit: .seconds(2),
+            logger: Logger(label: "test") { _ in LogWatcher { if $0.contains("go over another connection") { isAside.open() } } })
+        func bulk() async -> Bool { await publisher.publish([.job(topology, .bulk)], deadline: .seconds(60)) == [.confirmed] }
+        try await whileRunning(publisher) {
+            #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
+            try await broker.control("eval", "sys:suspend('%2F_\(topology.jobQueue(.now))').")
+            // Answered singly: the second message does not wait for the first one of its publication.
+            let answers = Signal<PublishAnswer>()
+            publisher.publish([.job(topology, .now), .job(topology, .bulk)]) { answers.send(contentsOf: $0) }
+            #expect(try await answers.next() == PublishAnswer(index: 1, outcome: .confirmed))
+            var moved = OutgoingMessage.job(topology, .now)
+            moved.fallbackExchanges = [topology.deadExchange]
+            // Before and after the first message is published again.
+            for _ in 1...2 {
+                #expect(await bulk())
+                // It goes to the next exchange that it names, as if it had been stored in the first.
+                #expect(await publisher.publish([moved], deadline: .seconds(60)) == [.confirmed])
+                try await isAside.wait()
+            }
+            #expect(publisher.state == .ready, "the connection of all other messages stays")
+            // Bounded: what waits for the silent queue leaves room for the others.
+            let refused = await publisher.publish((0..<120).map { _ in .job(topology, .now) }, deadline: .seconds(5))
+            #expect(refused.contains(.failed(.stalled)) && refused.contains(.failed(.deadlineExceeded)))
+            #expect(await bulk())
+            #expect(answers.waiting.isEmpty)
+            try await broker.control("eval", "sys:resume('%2F_\(topology.jobQueue(.now))').")
+            #expect(try await answers.next() == PublishAnswer(index: 0, outcome: .confirmed))
+            #expect(await publisher.publish([.job(topology, .now)], deadline: .seconds(60)) == [.confirmed])
+        }
+    }
+
     /// One of the two queues is suspended, so the confirms come in the wrong order, as from a stream with a new leader.
     private func doesNotBelieveAConfirmationThatPassesOverAMessage(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
@@ -97,8 +158,8 @@ struct PrivateBrokerTests {
             #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
             try await broker.control("eval", "sys:suspend('%2F_\(topology.jobQueue(.now))').")
             let early = PublishCount()
-            publisher.publish([.job(topology, .now)]) { _ in early.add(1) }
-            publisher.publish([.job(topology, .bulk)]) { _ in early.add(1) }
+            publisher.publishAll([.job(topology, .now)]) { _ in early.add(1) }
+            publisher.publishAll([.job(topology, .bulk)]) { _ in early.add(1) }
             let deadline = ContinuousClock.now + .seconds(60)
             while publisher.state == .ready, .now < deadline { try await Task.sleep(for: .milliseconds(5)) }
             #expect(publisher.state == .connecting)
@@ -177,7 +238,7 @@ struct PrivateBrokerTests {
             try await broker.control("set_vm_memory_high_watermark", "0")
             let outcomes = Signal<[PublishOutcome]>()
             let ids = (0..<500).map { _ in PushID.random() }
-            publisher.publish(ids.map { .job(topology, id: $0) }) { outcomes.send($0) }
+            publisher.publishAll(ids.map { .job(topology, id: $0) }) { outcomes.send($0) }
             try await blocked.wait()
             #expect(publisher.state == .blocked)
             #expect(outcomes.waiting.isEmpty)
@@ -209,7 +270,7 @@ struct PrivateBrokerTests {
             #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
             try broker.freeze()
             let outcomes = Signal<[PublishOutcome]>()
-            publisher.publish((0..<300).map { _ in .job(topology) }) { outcomes.send($0) }
+            publisher.publishAll((0..<300).map { _ in .job(topology) }) { outcomes.send($0) }
             #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
             // After two heartbeats. The library's own publish would hang here for ever (#780).
             try await away.wait()

@@ -17,7 +17,7 @@ struct PublisherFaultTests {
                     for _ in 0..<10 {
                         let some = (0..<40).map { _ in PushID.random() }
                         ids.formUnion(some)
-                        publisher.publish(some.map { .job(topology, id: $0, body: [UInt8](repeating: 9, count: 2000)) }) {
+                        publisher.publishAll(some.map { .job(topology, id: $0, body: [UInt8](repeating: 9, count: 2000)) }) {
                             outcomes.send($0)
                         }
                     }
@@ -45,7 +45,7 @@ struct PublisherFaultTests {
                 // The broker gets and stores the messages, but its confirms do not arrive.
                 proxy.set(.deafClient)
                 let ids = (0..<50).map { _ in PushID.random() }
-                publisher.publish(ids.map { .job(topology, id: $0) }) { outcomes.send($0) }
+                publisher.publishAll(ids.map { .job(topology, id: $0) }) { outcomes.send($0) }
                 #expect(try await watching.take(50).compactMap(\.messageID) == ids)
                 // A consumer may have a message before its publisher has the confirm.
                 _ = try await proxy.losses.next()
@@ -66,7 +66,7 @@ struct PublisherFaultTests {
                 _ = try await proxy.accepted.next()
                 proxy.set(.blackHole)
                 let outcomes = Signal<[PublishOutcome]>()
-                publisher.publish(ids.dropFirst().map { .job(topology, id: $0) }) { outcomes.send($0) }
+                publisher.publishAll(ids.dropFirst().map { .job(topology, id: $0) }) { outcomes.send($0) }
                 // A second connection means that the publisher gave up the first one after two silent heartbeats.
                 _ = try await proxy.accepted.next()
                 #expect(publisher.state == .connecting)
@@ -90,7 +90,7 @@ struct PublisherFaultTests {
                 _ = try await proxy.accepted.next()
                 proxy.set(.paused)
                 // More than the socket buffers of both hops hold together.
-                publisher.publish([.job(topology, .bulk, body: [UInt8](repeating: 1, count: 48 << 20))]) { outcomes.send($0) }
+                publisher.publishAll([.job(topology, .bulk, body: [UInt8](repeating: 1, count: 48 << 20))]) { outcomes.send($0) }
                 // The watchdog cuts the connection, and the publisher reconnects. TCP_USER_TIMEOUT would have taken fifteen seconds.
                 let start = ContinuousClock.now
                 _ = try await proxy.accepted.next()

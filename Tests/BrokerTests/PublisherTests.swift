@@ -70,7 +70,7 @@ struct PublisherTests {
             func message(to exchange: String, _ routingKey: String) -> OutgoingMessage {
                 OutgoingMessage(
                     exchange: exchange, routingKey: routingKey, messageID: .random(), contentType: "x", body: [1],
-                    fallbackExchange: topology.deadExchange)
+                    fallbackExchanges: [topology.deadExchange])
             }
             try await whileRunning(publisher) {
                 var outcomes: [PublishOutcome] = []
@@ -82,7 +82,7 @@ struct PublisherTests {
                 let mixed = await publisher.publish([unroutable, .job(topology), unroutable], deadline: nil)
                 #expect(mixed == [.confirmedElsewhere, .confirmed, .confirmedElsewhere])
                 var lost = unroutable
-                lost.fallbackExchange = topology.outcomesExchange
+                lost.fallbackExchanges = [topology.outcomesExchange]
                 #expect(await publisher.publish([lost], deadline: nil) == [.failed(.unroutable)])
                 #expect(publisher.pending == 0)
             }
@@ -109,8 +109,8 @@ struct PublisherTests {
         let topology = Topology(prefix: "test-never")
         let outcomes = Signal<[PublishOutcome]>()
         // The publisher does not run yet, so no message can leave it.
-        publisher.publish((0..<10).map { _ in .job(topology) }) { outcomes.send($0) }
-        publisher.publish([.job(topology)]) { outcomes.send($0) }
+        publisher.publishAll((0..<10).map { _ in .job(topology) }) { outcomes.send($0) }
+        publisher.publishAll([.job(topology)]) { outcomes.send($0) }
         #expect(try await outcomes.next() == [.failed(.full)])
         #expect(publisher.pending == 10)
     }
@@ -132,7 +132,7 @@ struct PublisherTests {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await publisher.run() }
                     _ = await publisher.publish([.job(topology)], deadline: nil)
-                    publisher.publish((0..<2000).map { _ in .job(topology) }) { outcomes.send($0) }
+                    publisher.publishAll((0..<2000).map { _ in .job(topology) }) { outcomes.send($0) }
                     trigger.triggerGracefulShutdown()
                     try await group.waitForAll()
                 }
@@ -162,7 +162,7 @@ struct PublisherTests {
                     group.addTask { try await publisher.run() }
                     _ = await publisher.publish([.job(topology)], deadline: nil)
                     proxy.set(.blackHole)
-                    publisher.publish([.job(topology)]) { outcomes.send($0) }
+                    publisher.publishAll([.job(topology)]) { outcomes.send($0) }
                     trigger.triggerGracefulShutdown()
                     try await group.waitForAll()
                 }

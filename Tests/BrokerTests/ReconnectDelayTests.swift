@@ -25,11 +25,25 @@ struct ReconnectDelayTests {
     @Test("The delay reports how many attempts failed and how long the outage took") func reportsOutage() {
         var delay = ReconnectDelay()
         let start = ContinuousClock.now
-        #expect(delay.reset(now: start) == nil)
+        #expect(delay.connected(now: start) == nil)
         for seconds in [0, 3, 7] { _ = delay.next(now: start + .seconds(seconds)) }
         #expect(delay.failures == 3)
-        let outage = delay.reset(now: start + .seconds(8))
+        let outage = delay.connected(now: start + .seconds(8))
         #expect(outage?.failures == 3 && outage?.outage == .seconds(8))
-        #expect(delay.failures == 0 && delay.reset() == nil)
+        #expect(delay.failures == 0 && delay.connected() == nil)
+    }
+
+    @Test("A connection that does not last does not make the pauses short again") func shortLife() {
+        for (age, isShort) in [(Duration.seconds(1), false), (.seconds(10), true)] {
+            var longest = Duration.zero
+            for _ in 0..<200 {
+                var delay = ReconnectDelay()
+                let start = ContinuousClock.now
+                for _ in 0..<8 { _ = delay.next(now: start) }
+                _ = delay.connected(now: start)
+                longest = max(longest, delay.next(now: start + age))
+            }
+            #expect((longest <= .milliseconds(200)) == isShort, "after \(age)")
+        }
     }
 }

@@ -4,6 +4,7 @@ import PushModel
 import RabbitMQ
 import ServiceLifecycle
 import ServiceLifecycleTestKit
+import Synchronization
 import TestBroker
 import TestSupport
 
@@ -18,6 +19,20 @@ func whileRunning<R: Sendable>(_ services: any Service..., body: () async throws
         group.cancelAll()
         try await group.waitForAll()
         return try result.get()
+    }
+}
+
+extension Publisher {
+    /// Calls `completion` when every message has its outcome.
+    func publishAll(_ messages: [OutgoingMessage], _ completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
+        let known = Mutex<[Int: PublishOutcome]>([:])
+        publish(messages) { answers in
+            let all = known.withLock { known in
+                for answer in answers { known[answer.index] = answer.outcome }
+                return known.count == messages.count ? messages.indices.compactMap { known[$0] } : nil
+            }
+            if let all { completion(all) }
+        }
     }
 }
 

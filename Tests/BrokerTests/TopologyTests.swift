@@ -139,10 +139,12 @@ struct TopologyTests {
                 #expect(queue.arguments["x-dead-letter-exchange"] == nil)
                 #expect(try #require(queue.arguments["x-delivery-limit"]?.integer) > 1_000_000)
             } else {
+                let waiting = [
+                    topology.waitingOutcomesQueue: topology.outcomesExchange, topology.waitingCommandsQueue: topology.commandsExchange,
+                ]
                 let target =
                     RetryDelay.allCases.map(topology.retryQueue).contains(queue.name)
-                    ? topology.jobsExchange
-                    : queue.name == topology.waitingOutcomesQueue ? topology.outcomesExchange : topology.deadExchange
+                    ? topology.jobsExchange : waiting[queue.name] ?? topology.deadExchange
                 #expect(queue.arguments["x-dead-letter-exchange"] == .string(target), "\(queue.name)")
                 #expect(queue.arguments["x-dead-letter-strategy"] == "at-least-once", "\(queue.name)")
                 #expect(queue.arguments["x-delivery-limit"] == 50, "\(queue.name)")
@@ -165,13 +167,14 @@ struct TopologyTests {
             names("exchanges") == [
                 "push.jobs", "push.dead", "push.outcomes", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m",
                 "push.retry.10m",
-                "push.retry.15m", "push.outcomes.waiting",
+                "push.retry.15m", "push.outcomes.waiting", "push.dead.waiting", "push.commands", "push.commands.waiting",
+                "push.control.copies",
             ])
         #expect(
             names("queues") == [
                 "push.jobs.now", "push.jobs.soon", "push.jobs.bulk", "push.dead", "push.outcomes.token-service", "push.control",
                 "push.heartbeat", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m", "push.retry.10m", "push.retry.15m",
-                "push.outcomes.waiting", "push.commands",
+                "push.outcomes.waiting", "push.commands", "push.dead.waiting", "push.commands.waiting",
             ])
     }
 }

@@ -70,7 +70,7 @@ final class BrokerLink {
         connected.record(1)
         opened()
         var metadata: Logger.Metadata = [LogKey.client: "\(settings.name)", LogKey.broker: "\(connection.peer)"]
-        if let outage = delay.reset() {
+        if let outage = delay.connected() {
             metadata[LogKey.failures] = "\(outage.failures)"
             metadata[LogKey.outageMilliseconds] = "\(Int(outage.outage / .milliseconds(1)))"
         }

@@ -51,7 +51,10 @@ package final class Consumer: Service, Sendable {
     package func stopTaking() { core.inbox.post(.stopTaking) }
 
     /// Reads streams over another connection: for a caller that knows of messages that do not arrive.
-    package func readAnew(because reason: String) { core.inbox.post(.readAnew(because: reason)) }
+    /// - Parameter leavingNode: at another node of the broker, where the process's next connections go too.
+    package func readAnew(because reason: String, leavingNode: Bool = false) {
+        core.inbox.post(.readAnew(because: reason, leavingNode: leavingNode))
+    }
 
     /// Whether all subscriptions are in place.
     package var isConnected: Bool { core.status.withLock { $0.isConnected } }

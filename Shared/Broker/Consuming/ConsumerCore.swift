@@ -19,7 +19,7 @@ final class ConsumerCore: Sendable {
         case giveBack([Receipt])
         case discard([Receipt])
         case stopTaking
-        case readAnew(because: String)
+        case readAnew(because: String, leavingNode: Bool)
     }
 
     struct Status {

@@ -1,4 +1,5 @@
 import Logging
+import PushModel
 import RabbitMQ
 
 /// The consumers on one connection, one for each subscription. None gets a number that was used before (``BrokerQuirks``).
@@ -15,7 +16,13 @@ extension ConsumerLoop {
         let subscription = subscribed[index].subscription
         let (number, arguments) = subscribed[index].beginConsumer()
         try connection.limitUnacknowledged(subscription.prefetch)
-        try connection.consume(queue: subscription.queue, consumer: number, arguments: arguments)
+        var queue = subscription.queue
+        if subscription.kind == .copies {
+            queue += "." + PushID.random().description
+            try connection.declareOwnQueue(queue, arguments: Subscription.copiesArguments)
+            try connection.bind(queue: queue, to: subscription.queue, routingKey: "")
+        }
+        try connection.consume(queue: queue, consumer: number, arguments: arguments)
     }
 
     /// For each queue that has delivered nothing for a while and has no unsettled message, checks whether the broker still has its
@@ -32,7 +39,9 @@ extension ConsumerLoop {
                 case .lost: forgetStream(index)
                 default: break
                 }
-            } else if silence >= core.settings.silenceLimit, batcher.outstanding(of: index) == 0 {
+            } else if subscribed[index].subscription.kind == .queue, silence >= core.settings.silenceLimit,
+                batcher.outstanding(of: index) == 0
+            {
                 try ask(index, connection)
             }
         }
@@ -43,7 +52,7 @@ extension ConsumerLoop {
             subscribed[index].silentSince = .now
             return
         }
-        if subscribed[index].subscription.isStream {
+        if subscribed[index].subscription.kind == .stream {
             try readStreamAnew(index, connection)
         } else {
             try consumeAnew(index, connection)
@@ -97,7 +106,7 @@ extension ConsumerLoop {
     /// channel learns of that while it waits for the second answer, and then sends the commands that it held back. The third command comes
     /// behind them.
     func awaitSettlements(_ connection: RabbitMQConnection) throws(RabbitMQError) {
-        for index in subscribed.indices where !subscribed[index].subscription.isStream {
+        for index in subscribed.indices where subscribed[index].subscription.kind == .queue {
             // This consumer is not here for messages: others come first. A message that it gets goes back when the connection is closed.
             try connection.limitUnacknowledged(1)
             for isLast in [false, true] {

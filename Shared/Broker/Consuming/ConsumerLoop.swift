@@ -176,8 +176,9 @@ final class ConsumerLoop {
         case .giveBack(let receipts): refuse(receipts, requeue: true)
         case .discard(let receipts): refuse(receipts, requeue: false)
         case .stopTaking: isTaking = false
-        case .readAnew(let reason):
-            guard link.connection != nil else { break }
+        case .readAnew(let reason, let leavingNode):
+            guard let connection = link.connection else { break }
+            if leavingNode { connection.leaveNode() }
             for index in subscribed.indices {
                 subscribed[index].streamPosition?.gaveNothing()
                 if subscribed[index].streamPosition?.standing == .lost { forgetStream(index) }
@@ -237,7 +238,7 @@ final class ConsumerLoop {
             return
         }
         var offset: Int64?
-        if subscription.isStream {
+        if subscription.kind == .stream {
             offset = delivery.properties.header(Subscription.streamOffset)?.integer
             // Messages that are still on their way from an ended reader come from the new one too.
             let isNew =

@@ -22,9 +22,9 @@ package struct ReceivedMessage: Sendable {
     package let properties: RabbitMQProperties
 
     /// nil when the publisher gave none, or another value than a UUID.
-    package var messageID: PushID? { PushID(properties.messageID) }
+    package var messageID: PushID? { PushID(ascii: properties.messageIDText) }
     package var contentType: String { properties.contentType }
-    /// The headers whose values are text.
+    /// The headers whose values are text. On the path of every message, ``header(_:)`` is cheaper.
     package var headers: [String: String] { properties.headers.compactMapValues(\.string) }
 
     package func header(_ name: String) -> String? { properties.header(name)?.string }

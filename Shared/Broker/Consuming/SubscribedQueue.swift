@@ -17,7 +17,7 @@ struct SubscribedQueue {
         stride = count
         lastNumber = index
         consumer = index
-        if subscription.isStream { streamPosition = StreamPosition() }
+        if subscription.kind == .stream { streamPosition = StreamPosition() }
     }
 
     /// A consumer's number that was not used before. Its remainder by the count of subscriptions is the subscription's place.
@@ -30,8 +30,7 @@ struct SubscribedQueue {
     mutating func beginConsumer() -> (number: Int, arguments: [String: RabbitMQValue]) {
         consumer = newNumber()
         silentSince = .now
-        var arguments = subscription.arguments
-        if let offset = streamPosition?.begin() { arguments[Subscription.streamOffset] = .integer(offset) }
-        return (consumer, arguments)
+        guard subscription.kind == .stream else { return (consumer, [:]) }
+        return (consumer, [Subscription.streamOffset: streamPosition?.begin().map { .integer($0) } ?? "first"])
     }
 }

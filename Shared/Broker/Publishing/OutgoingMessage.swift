@@ -1,5 +1,6 @@
 package import PushModel
 import RabbitMQ
+import Synchronization
 
 /// One message to publish: always persistent and, by default, mandatory, so that it is stored on disk in a queue, or the publisher learns
 /// that it was not.
@@ -14,12 +15,14 @@ package struct OutgoingMessage: Sendable, Equatable {
     package var body: [UInt8]
     /// False: it is confirmed also if no queue is bound for it, because no service has to listen.
     package var isMandatory: Bool
-    /// Takes the message if `exchange` refuses it or has no queue for it. Nil: then it fails.
-    package var fallbackExchange: String?
+    /// Take the message, in this order, if `exchange` refuses it, has no queue for it, or has a queue that does not answer.
+    package var fallbackExchanges: [String]
+    /// The publisher drops the message if its sender takes it back before it is written.
+    package var withdrawal: Withdrawal?
 
     package init(
         exchange: String, routingKey: String, messageID: PushID, contentType: String, headers: [String: String] = [:], body: [UInt8],
-        isMandatory: Bool = true, fallbackExchange: String? = nil
+        isMandatory: Bool = true, fallbackExchanges: [String] = []
     ) {
         self.exchange = exchange
         self.routingKey = routingKey
@@ -28,7 +31,7 @@ package struct OutgoingMessage: Sendable, Equatable {
         self.headers = headers
         self.body = body
         self.isMandatory = isMandatory
-        self.fallbackExchange = fallbackExchange
+        self.fallbackExchanges = fallbackExchanges
     }
 
     /// As it goes to the wire.
@@ -39,4 +42,16 @@ package struct OutgoingMessage: Sendable, Equatable {
         return RabbitMQMessage(
             exchange: exchange, routingKey: routingKey, messageID: id, contentType: contentType, headers: headers, body: body)
     }
+}
+
+/// Takes messages back that a publisher has and has not written yet. Thread-safe.
+package final class Withdrawal: Sendable, Equatable {
+    private let isMadeFlag = Atomic(false)
+
+    package init() {}
+
+    package var isMade: Bool { isMadeFlag.load(ordering: .acquiring) }
+    package func make() { isMadeFlag.store(true, ordering: .releasing) }
+
+    package static func == (left: Withdrawal, right: Withdrawal) -> Bool { left === right }
 }

@@ -1,8 +1,20 @@
+/// The outcome of one message of a publication.
+package struct PublishAnswer: Sendable, Equatable {
+    /// Its place in the publication.
+    package let index: Int
+    package let outcome: PublishOutcome
+
+    package init(index: Int, outcome: PublishOutcome) {
+        self.index = index
+        self.outcome = outcome
+    }
+}
+
 /// The result of one message.
 package enum PublishOutcome: Sendable, Equatable {
     /// The broker has stored it on a majority of its nodes.
     case confirmed
-    /// Its exchange refused it, and ``OutgoingMessage/fallbackExchange`` has stored it in the same way.
+    /// Its exchange refused it, and one of ``OutgoingMessage/fallbackExchanges`` has stored it in the same way.
     case confirmedElsewhere
     case failed(PublishFailure)
 
@@ -17,6 +29,10 @@ package enum PublishFailure: Sendable, Equatable {
     case unroutable
     /// Too many messages wait to be published already. It was not taken; try later.
     case full
+    /// Its queue answers nothing, and many messages wait for that queue already. It was not taken; try later.
+    case stalled
+    /// ``Withdrawal``: it was not written.
+    case withdrawn
     /// The publisher ended before the broker had confirmed it: it may be stored or not.
     case stopped
     /// The caller's deadline passed, or its task was cancelled, first: it may be stored already, or be stored later.

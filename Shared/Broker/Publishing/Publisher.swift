@@ -9,8 +9,9 @@ package import SystemIO
 ///
 /// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once. If the connection is lost, unconfirmed
 /// messages are published again, with the same message id, over the next one. So a message may be stored twice, and is never forgotten
-/// while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after 10 s,
-/// and a connection with an overdue confirmation is given up.
+/// while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after 10 s.
+///
+/// A queue that does not answer delays its own messages only: see ``PublisherLoop``.
 package final class Publisher: Service, Sendable {
     private let core: PublisherCore
     private let thread: ServiceThread
@@ -22,7 +23,8 @@ package final class Publisher: Service, Sendable {
     ///     MiB together.
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
-    ///   - confirmLimit: how long a confirmation may take. RabbitMQ can lose one when a queue or a stream gets another leader.
+    ///   - confirmLimit: how long a confirmation may take before the connection is given up. RabbitMQ can lose one when a queue or a stream
+    ///     gets another leader.
     ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier
     ///     message is ignored, and the connection is given up (``BrokerQuirks``).
     /// - Throws: when the process has no file descriptor left.
@@ -50,32 +52,33 @@ package final class Publisher: Service, Sendable {
     package var pending: Int { core.status.withLock { $0.pending } }
 
     /// Hands messages over; never blocks. Before ``run()`` and without a connection they wait.
-    /// - Parameter completion: called once, with one outcome per message in their order: from the publisher's thread, which it must not
-    ///   hold up; or, when nothing was taken (all `.full` or all `.stopped`), before this returns.
-    package func publish(_ messages: [OutgoingMessage], completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
-        core.submit(messages, completion)
+    /// - Parameter onAnswers: called with each message's outcome once, with those that came together, so that no message waits for another
+    ///   one's. From the publisher's thread, which it must not hold up; or, when nothing was taken (all `.full` or all `.stopped`), before
+    ///   this returns.
+    package func publish(_ messages: [OutgoingMessage], onAnswers: @escaping @Sendable ([PublishAnswer]) -> Void) {
+        core.submit(messages, onAnswers)
     }
 
-    /// As ``publish(_:completion:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every
+    /// As ``publish(_:onAnswers:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every
     /// message without an outcome is `.deadlineExceeded`, though it may still be stored.
     package func publish(_ messages: [OutgoingMessage], deadline: Duration?) async -> [PublishOutcome] {
         guard !messages.isEmpty else { return [] }
-        let answer = PublishAnswer(count: messages.count)
+        let wait = PublishWait(count: messages.count)
         let timer = deadline.map { deadline in
             Task {
                 // Cancelled when the outcomes are there: then the deadline is no longer needed.
                 guard (try? await Task.sleep(for: deadline)) != nil else { return }
-                answer.giveUp()
+                wait.giveUp()
             }
         }
         defer { timer?.cancel() }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                guard answer.wait(continuation) else { return }
-                core.submit(messages) { answer.complete($0) }
+                wait.wait(continuation)
+                core.submit(messages) { wait.answer($0) }
             }
         } onCancel: {
-            answer.giveUp()
+            wait.giveUp()
         }
     }
 

@@ -12,13 +12,29 @@ struct PublisherSettings: Sendable {
     let maximumPendingBytes = 64 << 20
     let confirmLimit: Duration
     let isOrdered: Bool
+    /// It has only messages to queues that did not answer.
+    var isAside = false
+
+    /// For such messages of this publisher.
+    var aside: PublisherSettings {
+        let link = BrokerLink.Settings(
+            name: link.name + "-aside", configuration: link.configuration, topology: link.topology, watchdogLimit: link.watchdogLimit)
+        return PublisherSettings(
+            link: link, window: window, maximumPending: maximumPending, confirmLimit: confirmLimit, isOrdered: false, isAside: true)
+    }
 }
 
 /// The state that callers share with the publisher's thread.
 final class PublisherCore: Sendable {
     struct Submission: Sendable {
         let messages: [OutgoingMessage]
-        let completion: @Sendable ([PublishOutcome]) -> Void
+        let onAnswers: @Sendable ([PublishAnswer]) -> Void
+    }
+
+    enum Input: Sendable {
+        case submission(Submission)
+        /// The answer to a message that another connection has (``PublisherLoop``).
+        case aside(UInt64, PublishOutcome)
     }
 
     struct Status {
@@ -36,7 +52,7 @@ final class PublisherCore: Sendable {
     let settings: PublisherSettings
     let logger: Logger
     let wakeUp: WakeUp
-    let inbox: Mailbox<Submission>
+    let inbox: Mailbox<Input>
     let status = Mutex(Status())
     let metrics: PublisherMetrics
 
@@ -48,7 +64,7 @@ final class PublisherCore: Sendable {
         metrics = PublisherMetrics(client: settings.link.name)
     }
 
-    func submit(_ messages: [OutgoingMessage], _ completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
+    func submit(_ messages: [OutgoingMessage], _ onAnswers: @escaping @Sendable ([PublishAnswer]) -> Void) {
         let bytes = messages.reduce(0) { $0 + $1.body.count }
         let isTaken = status.withLock { status in
             // An idle publisher takes one submission of any size: refusing it would not help the caller.
@@ -61,16 +77,16 @@ final class PublisherCore: Sendable {
             status.pendingBytes += bytes
             return true
         }
-        guard isTaken else { return refuse(messages, .full, completion) }
-        guard inbox.post(Submission(messages: messages, completion: completion)) else {
+        guard isTaken else { return refuse(messages, .full, onAnswers) }
+        guard inbox.post(.submission(Submission(messages: messages, onAnswers: onAnswers))) else {
             settled(messages: messages.count, bytes: bytes)
-            return refuse(messages, .stopped, completion)
+            return refuse(messages, .stopped, onAnswers)
         }
     }
 
-    private func refuse(_ messages: [OutgoingMessage], _ failure: PublishFailure, _ completion: ([PublishOutcome]) -> Void) {
+    private func refuse(_ messages: [OutgoingMessage], _ failure: PublishFailure, _ onAnswers: ([PublishAnswer]) -> Void) {
         metrics.count(.failed(failure), messages.count)
-        completion([PublishOutcome](repeating: .failed(failure), count: messages.count))
+        onAnswers(messages.indices.map { PublishAnswer(index: $0, outcome: .failed(failure)) })
     }
 
     /// Gives room back.
@@ -101,6 +117,7 @@ struct PublisherMetrics: Sendable {
     let pending: Gauge
     let blocked: Gauge
     let republished: Counter
+    let stalled: Gauge
     private let outcomes: [String: Counter]
 
     init(client: String) {
@@ -108,7 +125,8 @@ struct PublisherMetrics: Sendable {
         pending = Gauge(label: MetricName.publishPending, dimensions: dimensions)
         blocked = Gauge(label: MetricName.blocked, dimensions: dimensions)
         republished = Counter(label: MetricName.republished, dimensions: dimensions)
-        let labels = ["confirmed", "nacked", "unroutable", "full", "stopped", "invalid"]
+        stalled = Gauge(label: MetricName.stalledQueues, dimensions: dimensions)
+        let labels = ["confirmed", "nacked", "unroutable", "full", "stalled", "withdrawn", "stopped", "invalid"]
         outcomes = Dictionary(
             uniqueKeysWithValues: labels.map {
                 ($0, Counter(label: MetricName.published, dimensions: dimensions + [(MetricName.outcome, $0)]))

@@ -32,6 +32,8 @@ extension Topology {
         [
             DeclaredExchange(name: deadExchange, kind: .fanout), DeclaredExchange(name: jobsExchange, kind: .direct),
             DeclaredExchange(name: outcomesExchange, kind: .topic), DeclaredExchange(name: waitingOutcomesExchange, kind: .fanout),
+            DeclaredExchange(name: waitingDeadExchange, kind: .fanout), DeclaredExchange(name: controlCopiesExchange, kind: .fanout),
+            DeclaredExchange(name: commandsExchange, kind: .fanout), DeclaredExchange(name: waitingCommandsExchange, kind: .fanout),
         ] + RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .fanout) }
     }
 
@@ -41,8 +43,10 @@ extension Topology {
             + RetryDelay.allCases.map { DeclaredQueue(name: retryQueue($0), arguments: delayed($0, deadLettersTo: jobsExchange)) }
             + [
                 DeclaredQueue(name: waitingOutcomesQueue, arguments: delayed(.thirtySeconds, deadLettersTo: outcomesExchange)),
+                DeclaredQueue(name: waitingDeadQueue, arguments: delayed(.thirtySeconds, deadLettersTo: deadExchange)),
                 DeclaredQueue(name: tokenServiceOutcomesQueue, arguments: quorum(deadLettersTo: deadExchange)),
                 DeclaredQueue(name: commandsQueue, arguments: quorum(deadLettersTo: deadExchange)),
+                DeclaredQueue(name: waitingCommandsQueue, arguments: delayed(.oneSecond, deadLettersTo: commandsExchange)),
                 // It keeps the newest heartbeat and drops the one before.
                 DeclaredQueue(
                     name: heartbeatQueue, arguments: ["x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "drop-head"]),
@@ -60,7 +64,12 @@ extension Topology {
         [DeclaredBinding(exchange: deadExchange, queue: deadQueue, routingKey: "")]
             + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
             + RetryDelay.allCases.map { DeclaredBinding(exchange: retryExchange($0), queue: retryQueue($0), routingKey: "") }
-            + [DeclaredBinding(exchange: waitingOutcomesExchange, queue: waitingOutcomesQueue, routingKey: "")]
+            + [
+                DeclaredBinding(exchange: waitingOutcomesExchange, queue: waitingOutcomesQueue, routingKey: ""),
+                DeclaredBinding(exchange: waitingDeadExchange, queue: waitingDeadQueue, routingKey: ""),
+                DeclaredBinding(exchange: commandsExchange, queue: commandsQueue, routingKey: ""),
+                DeclaredBinding(exchange: waitingCommandsExchange, queue: waitingCommandsQueue, routingKey: ""),
+            ]
             // Two words are an outcome; state changes, which the token service publishes itself, have three.
             + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "*.*")]
     }

@@ -31,6 +31,11 @@ package struct Topology: Sendable, Hashable {
     package var waitingOutcomesExchange: String { "\(prefix).outcomes.waiting" }
     /// Fanout.
     package var deadExchange: String { "\(prefix).dead" }
+    /// Fanout. Dead letters that ``deadExchange`` refused wait behind it.
+    package var waitingDeadExchange: String { "\(prefix).dead.waiting" }
+    /// Fanout. It carries a copy of what the token service puts on ``controlStream``. Each dispatcher binds a queue of its own, so that a
+    /// stream that is silent or late is noticed when the next fence comes.
+    package var controlCopiesExchange: String { "\(prefix).control.copies" }
 
     // MARK: Queues
 
@@ -38,16 +43,25 @@ package struct Topology: Sendable, Hashable {
     package func jobRoutingKey(_ lane: Lane) -> String { lane.rawValue }
     package func retryQueue(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
     package var deadQueue: String { "\(prefix).dead" }
+    /// Dead letters that ``deadExchange`` refused. The broker moves them there again.
+    package var waitingDeadQueue: String { "\(prefix).dead.waiting" }
     package var tokenServiceOutcomesQueue: String { "\(prefix).outcomes.token-service" }
     /// Outcomes that ``outcomesExchange`` refused. The broker moves them there again.
     package var waitingOutcomesQueue: String { "\(prefix).outcomes.waiting" }
     /// Requests for broadcast channels (`ChannelCommand`). The token service publishes to it through the default exchange with this routing
     /// key; dispatchers consume it.
     package var commandsQueue: String { "\(prefix).commands" }
+    /// Fanout. Commands that could not be carried out yet wait behind it, and go back to ``commandsQueue`` after a second.
+    package var waitingCommandsExchange: String { "\(prefix).commands.waiting" }
+    package var waitingCommandsQueue: String { "\(prefix).commands.waiting" }
+    /// Fanout.
+    package var commandsExchange: String { "\(prefix).commands" }
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
 
     /// An idle dispatcher publishes to it through the default exchange, and no process reads it: the broker's confirmation shows that its
     /// node reaches most of the others.
     package var heartbeatQueue: String { "\(prefix).heartbeat" }
+    /// A routing key of the default exchange that no queue has. The broker confirms a message to it without asking a queue.
+    var nobody: String { "\(prefix).nobody" }
 }
