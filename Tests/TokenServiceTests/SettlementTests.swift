@@ -57,13 +57,13 @@ struct SettlementTests {
             let goesOn = Signal<Void>()
             try await running.holding("SELECT FROM jobs WHERE notification = \(jobs[3].notification) FOR UPDATE") {
                 Task {
-                    await withCheckedContinuation { settlements.ended(Self.answers(jobs[..<18]), written: $0) }
+                    await withCheckedContinuation { settlements.ended(Self.answers(jobs[..<18]), reply: JobsReply(jobs: 18, $0)) }
                     goesOn.send()
                 }
                 _ = try await eventually { try await Self.unpublished(running) == 3 ? true : nil }
                 #expect(goesOn.waiting.isEmpty)
                 // What ends later does not wait either.
-                settlements.ended(Self.answers(jobs[18...]), written: nil)
+                settlements.ended(Self.answers(jobs[18...]), reply: nil)
                 _ = try await eventually { try await Self.unpublished(running) == 1 ? true : nil }
             }
             _ = try await eventually { try await Self.unpublished(running) == 0 ? true : nil }
@@ -74,7 +74,7 @@ struct SettlementTests {
     @Test("Any process may publish a job that the broker did not take, a second later") func notTaken() async throws {
         try await Self.run { running, settlements in
             let jobs = try await Self.jobs(2, running)
-            settlements.ended(Self.answers(jobs, isPublished: false), written: nil)
+            settlements.ended(Self.answers(jobs, isPublished: false), reply: nil)
             _ = try await eventually {
                 try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NULL AND free_from <= now()") == 2 ? true : nil
             }

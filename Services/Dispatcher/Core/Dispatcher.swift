@@ -38,8 +38,6 @@ package struct Dispatcher: Sendable {
         let notes = NoteLog(logger: logger)
         let wakeUp = try WakeUp()
         let inbox = Mailbox<CoreEvent>(wakeUp: wakeUp)
-        let (jobsMayStart, startJobs) = AsyncStream.makeStream(of: Void.self)
-        let (commandsMayStart, startCommands) = AsyncStream.makeStream(of: Void.self)
         let requests = ChannelRequests()
 
         let loops = try APNsEventLoops(threads: settings.apnsThreads)
@@ -57,13 +55,15 @@ package struct Dispatcher: Sendable {
         let markers = try Publisher(
             name: "markers", configuration: broker, topology: topology, drainTimeout: .zero, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
-        let jobs = try Consumer(
-            name: "jobs", configuration: broker, topology: topology,
-            subscriptions: settings.lanes.map { lane in
-                Subscription(queue: topology.jobQueue(lane), prefetch: UInt16(clamping: settings.prefetch[lane] ?? 1))
-            },
-            drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
-            onConnectionChange: { inbox.post(.jobsConnection(isUp: $0)) })
+        var consumers: [Lane: Consumer] = [:]
+        for lane in settings.lanes {
+            consumers[lane] = try Consumer(
+                name: "jobs-\(lane.rawValue)", configuration: broker, topology: topology,
+                subscriptions: [Subscription(queue: topology.jobQueue(lane), prefetch: UInt16(clamping: settings.prefetch[lane] ?? 1))],
+                drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
+                onConnectionChange: { inbox.post(.jobsConnection(lane, isUp: $0)) })
+        }
+        let jobs = consumers
         let (commandMessages, command) = AsyncStream.makeStream(of: ReceivedMessage.self)
         let commands = try Consumer(
             name: "commands", configuration: broker, topology: topology,
@@ -71,8 +71,12 @@ package struct Dispatcher: Sendable {
             drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { for message in $0 { command.yield(message) } })
         let control = try Consumer(
             name: "control", configuration: broker, topology: topology,
-            subscriptions: [.stream(topology.controlStream, prefetch: 1000)], drainTimeout: .zero, logger: logger,
+            subscriptions: [
+                .stream(topology.controlStream, prefetch: 1000), .copies(of: topology.controlCopiesExchange, prefetch: 1000),
+            ], drainTimeout: .zero, logger: logger,
             onMessages: { inbox.post(.controlReceived($0)) }, onConnectionChange: { inbox.post(.controlConnection(isUp: $0)) })
+
+        let late = (settings.lanes.compactMap { jobs[$0] } + [commands]).map(LateConsumerService.init)
 
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/\(settings.instance)")
         rules.retries.maximumAttempts = settings.maximumAttempts
@@ -87,12 +91,7 @@ package struct Dispatcher: Sendable {
             inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(
                 pools: pools, publisher: publisher, markers: markers, jobs: jobs, commands: commands, control: control,
-                startTaking: {
-                    for start in [startJobs, startCommands] {
-                        start.yield()
-                        start.finish()
-                    }
-                }),
+                startTaking: { for consumer in late { consumer.begin() } }),
             deadlines: CoreLoop.Deadlines(
                 pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2,
                 all: settings.shutdownDeadline * 0.85),
@@ -117,8 +116,8 @@ package struct Dispatcher: Sendable {
                             ])
                         onListening(port)
                     }),
-                publisher, markers, control, LateConsumerService(consumer: jobs, mayStart: jobsMayStart),
-                LateConsumerService(consumer: commands, mayStart: commandsMayStart),
+                publisher, markers, control,
+            ] + late + [
                 ChannelCommandService(
                     messages: commandMessages, consumer: commands, requests: requests, pools: pools, credentials: credentials,
                     publisher: publisher, topology: topology, source: rules.source, isStopping: { loop.status.isStopping },

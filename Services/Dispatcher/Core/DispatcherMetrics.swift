@@ -14,6 +14,7 @@ struct DispatcherMetrics: Sendable {
     private let retries: [RetryDelay: Counter]
     private let held: Counter
     private let deadLettered: Counter
+    private let lettersLost: Counter
     private let acknowledged: Counter
     private let givenBack: Counter
     private let durations: [Lane: Timer]
@@ -38,6 +39,7 @@ struct DispatcherMetrics: Sendable {
         retries = each(RetryDelay.allCases) { counter(MetricName.retries, [("delay", $0.rawValue)]) }
         held = counter(MetricName.held)
         deadLettered = counter(MetricName.deadLettered)
+        lettersLost = counter(MetricName.lettersLost)
         acknowledged = counter(MetricName.acknowledged)
         givenBack = counter(MetricName.givenBack)
         func timers(_ name: String) -> [Lane: Timer] {
@@ -60,6 +62,7 @@ struct DispatcherMetrics: Sendable {
         for (delay, count) in tally.retries { retries[delay]?.increment(by: count) }
         if tally.held > 0 { held.increment(by: tally.held) }
         if tally.deadLettered > 0 { deadLettered.increment(by: tally.deadLettered) }
+        if tally.lettersLost > 0 { lettersLost.increment(by: tally.lettersLost) }
         if tally.acknowledged > 0 { acknowledged.increment(by: tally.acknowledged) }
         if tally.givenBack > 0 { givenBack.increment(by: tally.givenBack) }
         record(tally.finished, durations)

@@ -33,6 +33,7 @@ enum MetricName {
     static let outcomes = "push_dispatcher_outcomes_total"
     static let retries = "push_dispatcher_retries_total"
     static let deadLettered = "push_dispatcher_dead_lettered_total"
+    static let lettersLost = "push_dispatcher_dead_letters_lost_total"
     static let acknowledged = "push_dispatcher_jobs_acknowledged_total"
     static let givenBack = "push_dispatcher_jobs_given_back_total"
     static let duration = "push_dispatcher_job_duration_seconds"
@@ -76,7 +77,7 @@ enum MetricName {
     static let channelCommands = "push_dispatcher_channel_commands_total"
 
     static let all = [
-        jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, atWork, unconfirmed,
+        jobs, deliveries, outcomes, retries, deadLettered, lettersLost, acknowledged, givenBack, duration, inProgress, atWork, unconfirmed,
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, requestsWaiting, requests, answers, answerTime,
         unanswered,
         controlDoubts, controlElsewhere,

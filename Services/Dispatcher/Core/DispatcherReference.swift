@@ -136,6 +136,9 @@ package enum DispatcherReference {
             MetricName.deadLettered, .counter,
             "Deliveries given up, and messages that are no job."),
         DocumentedMetric(
+            MetricName.lettersLost, .counter,
+            "Dead letters that no queue took: their deliveries have their outcome and cannot be replayed."),
+        DocumentedMetric(
             MetricName.acknowledged, .counter,
             "Jobs of which everything is confirmed."),
         DocumentedMetric(

@@ -219,12 +219,12 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
-    @Test("Only a dispatcher at rest publishes heartbeats, because other publications prove as much")
+    @Test("A dispatcher publishes a heartbeat only when it has published nothing else for a while, because that proves as much")
     func publicationsAreHeartbeats() throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.take(Fixture.job([Fixture.delivery(1)]))
         bench.finishNext(200)
-        bench.tick(after: 200)
+        bench.tick(after: 199)
         #expect(bench.published.count == 1)
         bench.confirmNext()
         bench.tick(after: 100)
@@ -320,4 +320,145 @@ struct ControlTests {
         }
         #expect(acknowledged == 4)
     }
+
+    @Test("A control message counts when its copy comes, before the stream delivers it")
+    func copyCounts() throws {
+        let bench = try CoreBench()
+        bench.hear([(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now), id: PushID.random())])
+        bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 2)]))
+        #expect(bench.submitted.isEmpty && bench.events.map(\.outcome) == [.fenced])
+    }
+
+    @Test("A copy whose entry does not come from the stream within a second shows that the stream is late")
+    func lateStream() throws {
+        let bench = try CoreBench()
+        bench.hear([(.cancel(app: Fixture.shop, notification: .random(), at: bench.now), id: PushID.random())])
+        bench.tick(after: 999)
+        #expect(bench.gate.isOpen)
+        bench.tick(after: 1)
+        #expect(!bench.gate.isOpen && bench.markers.count == 1)
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+        bench.tick(after: 5_000)
+        #expect(bench.gate.isOpen && bench.markers.isEmpty, "it is asked for once")
+    }
+
+    @Test("An entry and its copy, in either order, are no doubt; nor is an entry without a copy", arguments: [true, false])
+    func matching(copyFirst: Bool) throws {
+        let bench = try CoreBench()
+        let (message, id) = (ControlMessage.cancel(app: Fixture.shop, notification: .random(), at: bench.now), PushID.random())
+        let entry = CoreEvent.controlReceived([Fixture.control(message, offset: 100, id: id)])
+        if copyFirst { bench.hear([(message, id: id)]) }
+        bench.handle(entry)
+        if !copyFirst { bench.hear([(message, id: id)]) }
+        bench.handle(.controlReceived([Fixture.control(message, offset: 101, id: .random())]))
+        for _ in 0..<30 { bench.tick(after: 100) }
+        #expect(bench.gate.isOpen && bench.markers.isEmpty)
+    }
+
+    @Test("A marker that the broker did not take is replaced, though other entries come all the time")
+    func refusedMarker() throws {
+        let bench = try CoreBench(isCaughtUp: false)
+        bench.handle(.controlConnection(isUp: true))
+        let (id, _) = try #require(bench.markers.first)
+        bench.forgetMarkers()
+        bench.handle(.markerPublished(id, .failed(.nacked)))
+        for _ in 0..<30 where bench.markers.isEmpty {
+            bench.obey(.fence(app: Fixture.shop, installation: .random(), epochsBelow: 2, at: bench.now))
+            bench.tick(after: 500)
+        }
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+    }
+
+    @Test("A marker that was lost is replaced, though other entries come all the time")
+    func lostMarker() throws {
+        let bench = try CoreBench(isCaughtUp: false)
+        bench.handle(.controlConnection(isUp: true))
+        try bench.confirmMarker()
+        for _ in 0..<30 where bench.markers.isEmpty {
+            bench.obey(.fence(app: Fixture.shop, installation: .random(), epochsBelow: 2, at: bench.now))
+            bench.tick(after: 500)
+        }
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+    }
+
+    @Test("A reader that stays silent twice goes to another node; one that was silent once stays")
+    func leavesTheNode() throws {
+        let bench = try CoreBench(isCaughtUp: false)
+        var leaving: [Bool] = []
+        for _ in 0..<3 {
+            bench.handle(.controlConnection(isUp: true))
+            try bench.confirmMarker()
+            bench.tick(after: 1_000)
+            bench.handle(.controlConnection(isUp: false))
+        }
+        for case .reconnectControl(_, let isLeaving) in bench.others { leaving.append(isLeaving) }
+        #expect(leaving == [false, true, true])
+    }
+
+    @Test("Reader and publisher come together: each marker stays in the stream for days")
+    func comesTogether() throws {
+        let bench = try CoreBench()
+        bench.core.control.readsWhereItPublishes = false
+        for _ in 0..<99 { bench.tick(after: 100) }
+        func moves() -> Int { bench.others.count { if case .reconnectPublisher = $0 { true } else { false } } }
+        #expect(moves() == 0)
+        for _ in 0..<3 { bench.tick(after: 100) }
+        #expect(moves() == 1)
+        bench.core.control.readsWhereItPublishes = true
+        for _ in 0..<300 { bench.tick(after: 100) }
+        #expect(moves() == 1)
+    }
+
+    @Test("One queue that owes a confirmation is no doubt while others confirm")
+    func oneSilentQueue() throws {
+        let bench = try CoreBench { $0.heartbeatInterval = 200 }
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext(429, "TooManyRequests")
+        bench.settleSome { $0.exchange.hasPrefix("push.retry.") ? nil : .confirmed }
+        for _ in 0..<100 {
+            bench.tick(after: 100)
+            while !bench.published.isEmpty { bench.confirmNext() }
+        }
+        #expect(bench.gate.isOpen && bench.markers.isEmpty)
+        #expect(!bench.others.contains { if case .note(.controlUncertain) = $0 { true } else { false } })
+    }
+
+    @Test("Jobs that wait while the broker confirms nothing stay here, so that no second copy of them is made")
+    func waitsThroughAlarm() throws {
+        let bench = try CoreBench { $0.heartbeatInterval = 200 }
+        bench.tick(after: 200)
+        let heartbeats = bench.published.count
+        #expect(heartbeats == 1)
+        bench.tick(after: 1_000)
+        #expect(!bench.gate.isOpen)
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        for _ in 0..<300 { bench.tick(after: 1_000) }
+        #expect(bench.retries().isEmpty && bench.submitted.isEmpty)
+        // The broker delivers it anew when its patience ends; that copy alone lives.
+        bench.loseJobs()
+        bench.take(Fixture.job([Fixture.delivery(1)]), tag: 2)
+        while !bench.published.isEmpty { bench.confirmNext() }
+        while !bench.markers.isEmpty { try bench.returnMarker() }
+        bench.tick(after: 100)
+        #expect(bench.gate.isOpen && bench.submitted.count == 1)
+    }
+
+    @Test("A retry that is not written yet is taken back when the broker delivers its job anew")
+    func withdraws() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.take(Fixture.job([Fixture.delivery(2)], lane: .bulk), tag: 2)
+        for _ in 1...2 { bench.finishNext(429, "TooManyRequests") }
+        let retries = bench.published.flatMap(\.messages).filter { $0.exchange.hasPrefix("push.retry.") }
+        bench.handle(.jobsConnection(.now, isUp: false))
+        #expect(retries.map { $0.withdrawal?.isMade } == [true, false])
+        while !bench.published.isEmpty { bench.settleNext { $0.withdrawal?.isMade == true ? .failed(.withdrawn) : .confirmed } }
+        bench.tick(after: 1_000)
+        #expect(bench.published.isEmpty && bench.core.isDrained)
+        #expect(bench.acknowledged.map(\.tag) == [2], "another lane's connection still holds")
+    }
+
 }

@@ -111,8 +111,8 @@ struct EarlierAttemptTests {
             let reason = ending == .expiresBeforeAWait ? "not_connected" : outcome == ending.outcome ? nil : ending.outcome.rawValue
             #expect(bench.events.first?.deliveries.map(\.reason) == [reason])
             #expect(bench.retries().isEmpty)
-            // A delivery that ended by time can be replayed, and the dead letter keeps its earlier outcome.
-            let isDeadLettered = ending == .expiresBeforeAWait || ending.outcome == .expired && earlier != .none
+            // A delivery that APNs was asked about can be replayed, and the dead letter keeps its earlier outcome.
+            let isDeadLettered = (ending == .expiresBeforeAWait || ending.outcome == .expired) && earlier != .none
             #expect(bench.deadLetters.map { $0.headers["push-reason"] } == (isDeadLettered ? ["expires_before_retry"] : []))
             for letter in bench.deadLetters { #expect(try PushJob(decoding: letter.body).deliveries.map(\.earlierOutcome) == [earlier]) }
         }

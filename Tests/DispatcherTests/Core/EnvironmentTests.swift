@@ -67,26 +67,34 @@ struct EnvironmentTests {
         let bench = try CoreBench()
         bench.take([Self.job(.none), Self.job(), Self.job(app: Fixture.other)][index])
         bench.finishNext { $0.index == 0 ? Self.rejected(index == 1 ? "DeviceTokenNotForTopic" : "BadDeviceToken") : Self.accepted }
-        #expect(bench.events.first { $0.outcome == .tokenRejected }?.isFinal == true)
+        #expect(bench.events.first { $0.outcome == (index == 1 ? .rejected : .tokenRejected) }?.isFinal == true)
         #expect(bench.retries().isEmpty)
         #expect(bench.deadLetters.isEmpty)
     }
 
-    @Test("If no time or attempt is left, the rejection stands and makes no dead letter", arguments: [true, false])
-    func hasNoTime(expires: Bool) throws {
+    @Test("If no time is left for the other environment, the delivery fails, and its token is not called bad")
+    func hasNoTime() throws {
         let bench = try CoreBench()
-        bench.take(expires ? Self.job(expiresAt: Fixture.start + 500) : Self.job(attempt: 9))
+        bench.take(Self.job(expiresAt: Fixture.start + 500))
         bench.finishNext { $0.index == 0 ? Self.rejected() : Self.accepted }
-        #expect(bench.events.first { $0.outcome == .tokenRejected }?.isFinal == true)
-        #expect(bench.retries().isEmpty)
-        #expect(bench.deadLetters.isEmpty)
+        #expect(bench.events.map(\.outcome).sorted { $0.rawValue < $1.rawValue } == [.accepted, .failed])
+        #expect(bench.retries().isEmpty && bench.deadLetters.count == 1)
+    }
+
+    @Test("The other environment is tried whatever the number of attempts", arguments: [1, 10])
+    func hasNoAttempt(maximum: Int) throws {
+        let bench = try CoreBench { $0.retries.maximumAttempts = maximum }
+        bench.take(Self.job(attempt: maximum - 1))
+        bench.finishNext { $0.index == 0 ? Self.rejected() : Self.accepted }
+        #expect(bench.events.first { $0.outcome == .tokenRejected }?.isFinal == false)
+        #expect(bench.retries(after: .oneSecond).count == 1)
     }
 
     @Test("After the broker's connection was lost, the copy that it delivers anew makes the try")
     func leavesItToTheCopy() throws {
         let bench = try CoreBench()
         bench.take(Self.job())
-        bench.handle(.jobsConnection(isUp: false))
+        bench.loseJobs()
         bench.finishNext { $0.index == 0 ? Self.rejected() : Self.accepted }
         #expect(bench.events.map(\.outcome) == [.accepted])
         #expect(bench.retries().isEmpty)

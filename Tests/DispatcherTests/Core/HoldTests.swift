@@ -100,7 +100,8 @@ struct HoldTests {
         #expect(bench.retries().isEmpty)
     }
 
-    @Test("A delivery that is held until its expiry comes back before it, and expires with a dead letter that can be replayed")
+    @Test(
+        "A delivery that is held until its expiry comes back before it, and expires; its sender chose the time, so it makes no dead letter")
     func expires() throws {
         let bench = try CoreBench()
         bench.obey(hold(.app(Fixture.shop)))
@@ -108,7 +109,7 @@ struct HoldTests {
         #expect(bench.retries(after: .oneSecond).count == 1)
         bench.take(Fixture.job([Fixture.delivery(2)], notification: 8, expiresAt: bench.now + 1_000), tag: 2)
         #expect(bench.events.map(\.outcome) == [.held, .expired])
-        #expect(bench.deadLetters.count == 1)
+        #expect(bench.deadLetters.isEmpty)
     }
 
     @Test("A hold that ends by itself releases its jobs at its end")

@@ -149,7 +149,7 @@ struct LineTests {
         #expect(bench.retries().count == 1)
         bench.take(Fixture.job([Fixture.delivery(2)], app: Fixture.unconfigured, expiresAt: Fixture.start + 900))
         #expect(bench.events.last?.outcome == .expired)
-        #expect(bench.deadLetters.map { $0.headers["push-reason"] } == ["expires_before_retry"])
+        #expect(bench.deadLetters.isEmpty, "a person could do nothing with it")
     }
 
     @Test("A retry carries only the deliveries that need it, with one more attempt, in its lane and with its trace")

@@ -21,7 +21,7 @@ struct RefusedOutcomesTests {
         while !bench.published.isEmpty {
             bench.settleNext { message in
                 guard message.exchange == bench.topology.outcomesExchange else { return .confirmed }
-                return message.fallbackExchange == nil ? .failed(.nacked) : .confirmedElsewhere
+                return message.fallbackExchanges.isEmpty ? .failed(.nacked) : .confirmedElsewhere
             }
         }
     }
@@ -31,7 +31,7 @@ struct RefusedOutcomesTests {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
         bench.finishNext(200)
-        #expect(bench.published.flatMap(\.messages).map(\.fallbackExchange) == [bench.topology.waitingOutcomesExchange])
+        #expect(bench.published.flatMap(\.messages).map(\.fallbackExchanges) == [[bench.topology.waitingOutcomesExchange]])
         bench.confirmNext(.confirmedElsewhere)
         #expect(bench.acknowledged.map(\.tag) == [1])
         #expect(bench.core.book.refused.isEmpty)
@@ -45,7 +45,7 @@ struct RefusedOutcomesTests {
         bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)
         let batch = try #require(bench.submitted.last?.batch)
         var probe = try #require(bench.published.first?.messages.first)
-        probe.fallbackExchange = nil
+        probe.fallbackExchanges = []
         bench.confirmNext(.confirmedElsewhere)
         #expect(bench.gate.stopReason(for: batch.requests[0], of: batch) == .held)
         bench.finishNext { _ in .stopped(.held) }
@@ -123,7 +123,7 @@ struct RefusedOutcomesTests {
             bench.confirmNext(.failed(failure))
             #expect(!bench.gate.isOpen && bench.acknowledged.isEmpty)
             bench.tick(after: 250)
-            #expect(bench.published.flatMap(\.messages).map(\.fallbackExchange) == [bench.topology.waitingOutcomesExchange])
+            #expect(bench.published.flatMap(\.messages).map(\.fallbackExchanges) == [[bench.topology.waitingOutcomesExchange]])
         }
         bench.confirmNext(.confirmedElsewhere)
         #expect(!bench.gate.isOpen && bench.acknowledged.count == 1)

@@ -119,7 +119,7 @@ struct SchedulerTests {
     func dropsWhatALostConnectionBrought() {
         var scheduler = scheduler()
         scheduler.append(jobs(.bulk, 1...2) + jobs(.now, 3...3))
-        let dropped = scheduler.removeAll().map(\.receipt.tag)
+        let dropped = (scheduler.removeAll(of: .now) + scheduler.removeAll(of: .bulk)).map(\.receipt.tag)
         let none = next(&scheduler)
         #expect(dropped == [3, 1, 2] && none == nil && !scheduler.hasWork(WorkLoad()))
     }

@@ -165,7 +165,7 @@ struct SharingTests {
         #expect(bench.submitted.count == 3, "its outcomes are not confirmed")
         bench.confirmNext()
         #expect(bench.submitted.count == 4 && bench.submitted.last?.batch.requests.map(\.id) == [Fixture.delivery(300).id])
-        bench.handle(.jobsConnection(isUp: false))
+        bench.loseJobs()
         #expect(bench.core.book.ledger.work[.bulk] == WorkLoad.Amount())
         take(bench, 7)
         #expect(bench.submitted.count == 5)

@@ -63,7 +63,7 @@ struct StoppingTests {
     func leavesRetriesToTheOtherCopy() throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2), Fixture.delivery(3)]))
-        bench.handle(.jobsConnection(isUp: false))
+        bench.loseJobs()
         bench.finishNext { request in
             switch request.index {
             case 0: .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)

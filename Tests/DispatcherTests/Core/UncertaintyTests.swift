@@ -106,7 +106,7 @@ struct UncertaintyTests {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2), Fixture.delivery(3)]))
         let batch = try #require(bench.submitted.first?.batch)
-        bench.handle(.jobsConnection(isUp: false))
+        bench.loseJobs()
         #expect(bench.gate.stopReason(for: batch.requests[2], of: batch) == .held, "the broker delivers it anew")
         bench.finishNext { request in
             switch request.index {
@@ -129,8 +129,7 @@ struct UncertaintyTests {
         let job = Fixture.job([Fixture.delivery(1)])
         bench.take(job)
         let stale = try #require(bench.submitted.first?.batch)
-        bench.handle(.jobsConnection(isUp: false))
-        bench.handle(.jobsConnection(isUp: true))
+        bench.loseJobs()
         bench.handle(.jobsReceived([Fixture.message(job, tag: 1, generation: 2)]))
         let fresh = try #require(bench.submitted.last?.batch)
         #expect(bench.gate.stopReason(for: fresh.requests[0], of: fresh) == nil)

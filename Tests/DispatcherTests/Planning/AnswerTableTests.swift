@@ -16,7 +16,7 @@ struct AnswerTableTests {
         (400, "BadMessageId", .ends(.rejected)),
         (400, "BadPriority", .ends(.rejected)),
         (400, "BadTopic", .retries(.misconfigured)),
-        (400, "DeviceTokenNotForTopic", .ends(.tokenRejected)),
+        (400, "DeviceTokenNotForTopic", .ends(.rejected)),
         (400, "DuplicateHeaders", .ends(.rejected)),
         (400, "IdleTimeout", .retries(.connectionFault)),
         (400, "InvalidPushType", .ends(.rejected)),
@@ -83,7 +83,7 @@ struct AnswerTableTests {
 
     @Test("Only a reason about the token itself ends the token, and only a fault of the message ends a delivery", arguments: table)
     func sparesTokens(status: Int, reason: String?, expected: Consequence) {
-        let tokens = ["BadDeviceToken", "DeviceTokenNotForTopic", "ExpiredToken", "Unregistered"]
+        let tokens = ["BadDeviceToken", "ExpiredToken", "Unregistered"]
         let isAboutToken = expected == .ends(.tokenGone) || expected == .ends(.tokenRejected)
         #expect(isAboutToken == tokens.contains(reason ?? ""))
         if [403, 429, 500, 503].contains(status), case .ends = expected {

@@ -13,16 +13,17 @@ extension SimulatedWorld {
             case .submit(let batch, let pool): pools[pool].submit(batch, at: now)
             case .publish(let number, let messages):
                 for message in messages { check(message) }
-                publishing.append((number, messages))
+                publishing.append((number, messages.enumerated().map { (index: $0, message: $1) }))
             case .publishMarker(let marker, let message): markers.append((marker, message))
             case .reconnectControl: isToReconnectControl = true
-            case .acknowledge(let receipts): for receipt in receipts { acknowledge(receipt) }
-            case .giveBack(let receipts): for receipt in receipts { takeBack(receipt) }
+            case .acknowledge(_, let receipts): for receipt in receipts { acknowledge(receipt) }
+            case .giveBack(_, let receipts): for receipt in receipts { takeBack(receipt) }
+            case .discard(_, let receipts): for receipt in receipts { discard(receipt) }
             case .startTaking: isTaking = true
             case .stopTaking: isTaking = false
             case .shutDownPools: for pool in pools.indices { pools[pool].shutDown(at: now) }
             case .retirePools(let numbers): for number in numbers { retire(number) }
-            case .acknowledgeControl, .note: break
+            case .acknowledgeControl, .reconnectPublisher, .note: break
             }
         }
     }
@@ -53,7 +54,7 @@ extension SimulatedWorld {
         guard let stored = unacknowledged.removeValue(forKey: receipt) else {
             return breach("\(receipt) given back although it is not outstanding")
         }
-        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false {
+        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayWait == false {
             breach("\(receipt) given back although delivery \(delivery.low) was sent")
         }
         ready.append(stored)
@@ -67,35 +68,45 @@ extension SimulatedWorld {
         guard isRetry, let retry = try? PushJob(decoding: message.body) else { return }
         if retry.deliveries.isEmpty { breach("a retry without deliveries") }
         for delivery in retry.deliveries {
-            if deliveries[delivery.id]?.mayBeSent == false { breach("delivery \(delivery.id.low) is retried though it is done") }
+            if deliveries[delivery.id]?.mayWait == false { breach("delivery \(delivery.id.low) is retried though it is done") }
             refusals[delivery.id] = nil
         }
         if message.routingKey != retry.lane.rawValue { breach("a retry changed its lane") }
         if message.headers["traceparent"] == nil { breach("a retry lost its trace") }
     }
 
+    /// The broker dead-letters it.
+    private mutating func discard(_ receipt: Receipt) {
+        guard let stored = unacknowledged.removeValue(forKey: receipt) else {
+            return breach("\(receipt) discarded although it is not outstanding")
+        }
+        if stored.deliveries != nil { breach("\(receipt) discarded although it is a job") }
+        dead.append(stored)
+    }
+
     mutating func settlePublication() {
         if isToReconnectControl { reconnectControl() }
         if !markers.isEmpty, publishing.isEmpty || roll(2) == 0 { return settleMarker() }
         guard !publishing.isEmpty else { return }
-        let (number, messages) = publishing.remove(at: roll(publishing.count))
-        var outcomes: [PublishOutcome] = []
-        for message in messages {
-            outcomes.append(publish(message))
-        }
-        handle(.published(number, outcomes))
+        let place = roll(publishing.count)
+        // Messages are answered singly; as a rule all of a publication come together.
+        let count = roll(3) > 0 ? publishing[place].messages.count : 1
+        let (number, messages) = (publishing[place].number, publishing[place].messages.prefix(count))
+        publishing[place].messages.removeFirst(count)
+        if publishing[place].messages.isEmpty { publishing.remove(at: place) }
+        handle(.published(number, messages.map { PublishAnswer(index: $0.index, outcome: publish($0.message)) }))
     }
 
     private mutating func publish(_ message: OutgoingMessage) -> PublishOutcome {
-        if takes(message) {
-            store(message)
-            return .confirmed
+        if message.withdrawal?.isMade == true { return .failed(.withdrawn) }
+        var other = message
+        while !takes(other) {
+            guard let next = other.fallbackExchanges.first else { return .failed(.nacked) }
+            other.exchange = next
+            other.fallbackExchanges.removeFirst()
         }
-        guard var fallback = message.fallbackExchange.map({ _ in message }) else { return .failed(.nacked) }
-        fallback.exchange = topology.waitingOutcomesExchange
-        guard takes(fallback) else { return .failed(.nacked) }
-        store(fallback)
-        return .confirmedElsewhere
+        store(other)
+        return other == message ? .confirmed : .confirmedElsewhere
     }
 
     /// Except in busy times, the broker sometimes refuses a message.
@@ -124,7 +135,7 @@ extension SimulatedWorld {
         let (id, message) = markers.removeFirst()
         guard let marker = try? ControlMessage(decoding: message.body) else { return breach("a marker that cannot be read") }
         stream.append(marker)
-        handle(.markerPublished(id))
+        handle(.markerPublished(id, .confirmed))
         if isFair { readControl(upTo: .max) }
     }
 
@@ -156,7 +167,7 @@ extension SimulatedWorld {
 
     private mutating func store(_ message: OutgoingMessage) {
         let stored = StoredMessage(body: message.body, headers: message.headers, lane: message.routingKey)
-        if message.exchange == topology.deadExchange {
+        if message.exchange == topology.deadExchange || message.exchange == topology.waitingDeadExchange {
             dead.append(stored)
         } else if message.exchange == topology.outcomesExchange || message.exchange == topology.waitingOutcomesExchange {
             let waits = message.exchange == topology.waitingOutcomesExchange

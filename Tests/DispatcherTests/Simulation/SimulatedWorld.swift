@@ -21,7 +21,7 @@ struct SimulatedWorld {
     var isTaking = false
     var generation: UInt64 = 1
     var lastTag: UInt64 = 0
-    var publishing: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
+    var publishing: [(number: PublicationNumber, messages: [(index: Int, message: OutgoingMessage)])] = []
     var dead: [StoredMessage] = []
     /// The outcomes' queue is full.
     var refusesOutcomes = false
@@ -121,9 +121,13 @@ struct SimulatedWorld {
         var isUnanswered = false
         /// APNs answered an attempt with a fault of its own.
         var hasFailed = false
-        /// A lost broker connection made a second copy, so from here on the promise is only at least once.
+        /// A lost broker connection made a second copy of its job.
         var isForked = false
-        var mayBeSent: Bool { isForked || licence != nil }
+        /// How often it may leave once more because of that.
+        var copies = 0
+        var mayBeSent: Bool { licence != nil || copies > 0 }
+        /// Its new copy may wait until the old one's fate is known.
+        var mayWait: Bool { mayBeSent || isForked }
     }
 
     let fencedInstallations = (0..<4).map { PushID(high: 0xf, low: UInt64($0)) }
@@ -202,14 +206,23 @@ struct SimulatedWorld {
 
     mutating func loseJobsConnection() {
         guard isTaking, losesJobsConnection else { return }
-        for (_, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) {
-            for delivery in stored.deliveries ?? [] { deliveries[delivery]?.isForked = true }
+        // Each lane has a connection of its own.
+        let lane = Lane.allCases[roll(3)]
+        for (receipt, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) where stored.lane == lane.rawValue {
+            for delivery in stored.deliveries ?? [] { fork(delivery) }
             ready.append(stored)
+            unacknowledged[receipt] = nil
         }
-        unacknowledged.removeAll()
         generation += 1
-        handle(.jobsConnection(isUp: false))
-        handle(.jobsConnection(isUp: true))
+        handle(.jobsConnection(lane, isUp: false))
+    }
+
+    /// One that had left and is not settled may leave once more, unless the notification bounds its copies: this process still knows.
+    private mutating func fork(_ id: PushID) {
+        guard var account = deliveries[id] else { return }
+        account.isForked = true
+        if account.licence == nil, account.onUnknown == .resend { account.copies += 1 }
+        deliveries[id] = account
     }
 
     mutating func readControl(upTo limit: Int) {

@@ -17,6 +17,7 @@ final class CoreBench {
     private(set) var markers: [(id: PushID, message: OutgoingMessage)] = []
     private(set) var acknowledged: [Receipt] = []
     private(set) var givenBack: [Receipt] = []
+    private(set) var discarded: [Receipt] = []
     private(set) var others: [CoreAction] = []
     let topology = Topology(prefix: "push")
     private var controlOffset: Int64 = 0
@@ -51,10 +52,12 @@ final class CoreBench {
             case .submit(let batch, let pool): submitted.append((batch, pool))
             case .publish(let number, let messages): published.append((number, messages))
             case .publishMarker(let id, let message): markers.append((id, message))
-            case .acknowledge(let receipts): acknowledged += receipts
-            case .giveBack(let receipts): givenBack += receipts
+            case .acknowledge(_, let receipts): acknowledged += receipts
+            case .giveBack(_, let receipts): givenBack += receipts
+            case .discard(_, let receipts): discarded += receipts
             case .retirePools(let numbers): retired += numbers
-            case .acknowledgeControl, .reconnectControl, .startTaking, .stopTaking, .shutDownPools, .note: others.append(action)
+            case .acknowledgeControl, .reconnectControl, .reconnectPublisher, .startTaking, .stopTaking, .shutDownPools, .note:
+                others.append(action)
             }
         }
     }
@@ -95,7 +98,26 @@ final class CoreBench {
             return
         }
         let (number, messages) = published.removeFirst()
-        handle(.published(number, messages.map(outcome)))
+        handle(.published(number, messages.enumerated().map { PublishAnswer(index: $0, outcome: outcome($1)) }))
+    }
+
+    /// Answers some of the next publication's messages, and leaves the others without an answer, for good.
+    func settleSome(_ outcome: (OutgoingMessage) -> PublishOutcome?) {
+        let (number, messages) = published.removeFirst()
+        handle(
+            .published(
+                number,
+                messages.enumerated().compactMap { index, message in
+                    outcome(message).map { PublishAnswer(index: index, outcome: $0) }
+                }))
+    }
+
+    /// The connection of every lane is lost.
+    func loseJobs() { for lane in Lane.allCases { handle(.jobsConnection(lane, isUp: false)) } }
+
+    /// Copies of entries of the control stream arrive.
+    func hear(_ messages: [(ControlMessage, id: PushID)]) {
+        handle(.controlReceived(messages.map { Fixture.control($0, offset: nil, id: $1) }))
     }
 
     func obey(_ messages: ControlMessage...) {
@@ -118,12 +140,14 @@ final class CoreBench {
         obey(try ControlMessage(decoding: marker.body))
     }
 
+    func forgetMarkers() { markers = [] }
+
     @discardableResult
     func confirmMarker() throws -> OutgoingMessage {
         let (id, message) = try #require(markers.first)
         markers.removeFirst()
         #expect(message.routingKey == topology.controlStream)
-        handle(.markerPublished(id))
+        handle(.markerPublished(id, .confirmed))
         return message
     }
 

@@ -79,11 +79,12 @@ enum Fixture {
             headers: headers.merging([PushJob.appHeader: job.app.text]) { given, _ in given })
     }
 
-    static func control(_ message: ControlMessage, offset: Int64) -> ReceivedMessage {
+    /// - Parameter offset: nil: a copy of the entry.
+    static func control(_ message: ControlMessage, offset: Int64?, id: PushID? = nil) -> ReceivedMessage {
         ReceivedMessage(
-            receipt: Receipt(generation: 1, tag: UInt64(offset) + 1), queue: "push.control", routingKey: "push.control", redelivered: false,
-            body: message.encoded(), streamOffset: offset,
-            properties: RabbitMQProperties(contentType: ControlMessage.contentType, headers: [:]))
+            receipt: Receipt(generation: 1, tag: UInt64(offset ?? 0) + 1), queue: "push.control", routingKey: "push.control",
+            redelivered: false, body: message.encoded(), streamOffset: offset,
+            properties: RabbitMQProperties(contentType: ControlMessage.contentType, headers: [:], messageID: id?.description))
     }
 
     /// Pools: 0 is `shop` in production, 1 `shop` in the sandbox, 2 `other` in production only.
@@ -105,8 +106,8 @@ enum Fixture {
 
 extension RabbitMQProperties {
     /// As a publisher's client writes them: AMQP 0-9-1 section 4.2.6.1.
-    init(contentType: String, headers: [String: String]) {
-        var bytes: [UInt8] = headers.isEmpty ? [0x80, 0] : [0xa0, 0]
+    init(contentType: String, headers: [String: String], messageID: String? = nil) {
+        var bytes: [UInt8] = [headers.isEmpty ? 0x80 : 0xa0, messageID == nil ? 0 : 0x80]
         func short(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
         func long(_ count: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: count >> (24 - 8 * $0)) } }
         bytes += short(contentType)
@@ -116,6 +117,7 @@ extension RabbitMQProperties {
             }
             bytes += long(table.count) + table
         }
+        if let messageID { bytes += short(messageID) }
         self.init(encoded: bytes)
     }
 }

@@ -11,6 +11,8 @@ struct ChannelCommandService: Service {
     /// Commands that this process has at once. A second dispatcher finds work too, and a death leaves few without an answer.
     static let prefetch: UInt16 = 16
     private static let pause: Duration = .seconds(1)
+    /// Of a command that waits: why it was not carried out.
+    private static let reasonHeader = "push-reason"
 
     let messages: AsyncStream<ReceivedMessage>
     let consumer: Consumer
@@ -38,10 +40,20 @@ struct ChannelCommandService: Service {
     private func handle(_ message: ReceivedMessage) async {
         do throws(MessageError) {
             let command = try ChannelCommand(decoding: message.body)
-            let answer = await perform(command, isRedelivered: message.redelivered)
-            metrics.count(answer.operation, answer.result)
-            log(answer)
-            if await publish(answer) { consumer.acknowledge([message.receipt]) } else { consumer.giveBack([message.receipt]) }
+            // The dispatcher that had it before may have created a channel.
+            let step: Step =
+                message.redelivered && command.request.operation == .create
+                ? .answer(answer(command, .unanswered, because: ChannelAnswer.OwnReason.redelivered))
+                : await perform(command, after: message.header(Self.reasonHeader))
+            let outgoing: OutgoingMessage
+            switch step {
+            case .answer(let answer):
+                metrics.count(answer.operation, answer.result)
+                log(answer)
+                outgoing = self.message(answer)
+            case .wait(let reason): outgoing = waiting(command, because: reason)
+            }
+            if await publish(outgoing) { consumer.acknowledge([message.receipt]) } else { consumer.giveBack([message.receipt]) }
         } catch {
             metrics.countUndecodableCommand()
             logger.error("A message is no command for a channel and was dead-lettered", metadata: [LogKey.detail: "\(error)"])
@@ -49,36 +61,33 @@ struct ChannelCommandService: Service {
         }
     }
 
-    /// Tries until APNs answers, and begins no request at or after the command's expiry.
-    private func perform(_ command: ChannelCommand, isRedelivered: Bool) async -> ChannelAnswer {
-        // The dispatcher that had it before may have created a channel.
-        if isRedelivered, command.request.operation == .create {
-            return answer(command, .unanswered, because: ChannelAnswer.OwnReason.redelivered)
+    private enum Step {
+        case answer(ChannelAnswer)
+        /// In a delayed queue, where it takes no other team's place: a pool may be paused for long.
+        case wait(because: String)
+    }
+
+    /// Makes the request, unless the command has expired.
+    /// - Parameter earlier: why the try before it was in vain.
+    private func perform(_ command: ChannelCommand, after earlier: String?) async -> Step {
+        guard WallClock.milliseconds() < command.expiresAt else { return .answer(answer(command, .expired, because: earlier)) }
+        guard let pool = pool(for: command) else { return .answer(answer(command, .noCredential)) }
+        let said = await requests.answer { tag in
+            pools.submit(
+                [
+                    APNsBatch(tag: tag, id: command.id, command.request, bundleID: command.bundleID, expiresAt: command.expiresAt)
+                ], to: pool)
         }
-        var last = answer(command, .expired)
-        while WallClock.milliseconds() < command.expiresAt {
-            guard let pool = pool(for: command) else { return answer(command, .noCredential) }
-            let said = await requests.answer { tag in
-                pools.submit(
-                    [
-                        APNsBatch(
-                            tag: tag, id: command.id, command.request, bundleID: command.bundleID, expiresAt: command.expiresAt)
-                    ], to: pool)
-            }
-            switch said.result {
-            case .response(let status, let reason, _, _):
-                last = ChannelAnswer(
-                    command, status: status, reason: reason, said.content, source: source, now: WallClock.milliseconds())
-                // The connection's fault: another one will do.
-                guard APNsMeaning(status: status, reason: reason).effect == .connectionFault else { return last }
-            case .unknown(let why): return answer(command, .unanswered, because: why.rawValue)
-            case .notSent(let why): last = answer(command, .expired, because: why.rawValue)
-            case .stopped: return last
-            }
-            if isStopping() { return last }
-            await rest()
+        switch said.result {
+        case .response(let status, let reason, _, _):
+            // The connection's fault: another one will do.
+            if APNsMeaning(status: status, reason: reason).effect == .connectionFault { return .wait(because: reason ?? "\(status)") }
+            return .answer(
+                ChannelAnswer(command, status: status, reason: reason, said.content, source: source, now: WallClock.milliseconds()))
+        case .unknown(let why): return .answer(answer(command, .unanswered, because: why.rawValue))
+        case .notSent(let why): return .wait(because: why.rawValue)
+        case .stopped: return .answer(answer(command, .expired, because: earlier))
         }
-        return last
     }
 
     private func answer(_ command: ChannelCommand, _ result: ChannelAnswer.Result, because reason: String? = nil) -> ChannelAnswer {
@@ -91,11 +100,20 @@ struct ChannelCommandService: Service {
         return directory.channelPool(app: app, command.environment, bundleID: command.bundleID)
     }
 
-    /// - Returns: false if the process stops before the broker has confirmed the answer.
-    private func publish(_ answer: ChannelAnswer) async -> Bool {
-        let message = OutgoingMessage(
+    private func message(_ answer: ChannelAnswer) -> OutgoingMessage {
+        OutgoingMessage(
             exchange: topology.outcomesExchange, routingKey: ChannelAnswer.routingKey, messageID: answer.id,
-            contentType: ChannelAnswer.contentType, body: answer.encoded(), fallbackExchange: topology.waitingOutcomesExchange)
+            contentType: ChannelAnswer.contentType, body: answer.encoded(), fallbackExchanges: [topology.waitingOutcomesExchange])
+    }
+
+    private func waiting(_ command: ChannelCommand, because reason: String) -> OutgoingMessage {
+        OutgoingMessage(
+            exchange: topology.waitingCommandsExchange, routingKey: topology.commandsQueue, messageID: command.id,
+            contentType: ChannelCommand.contentType, headers: [Self.reasonHeader: reason], body: command.encoded())
+    }
+
+    /// - Returns: false if the process stops before the broker has confirmed the message.
+    private func publish(_ message: OutgoingMessage) async -> Bool {
         while true {
             // A publisher without a connection would keep each try.
             if publisher.state == .ready, await publisher.publish([message], deadline: .seconds(5)).allSatisfy(\.isConfirmed) {

@@ -4,8 +4,8 @@ import PushModel
 /// How far the control stream has been read. Jobs are sent only while it is ``current``.
 enum ControlPosition: Equatable, Sendable {
     case disconnected
-    /// A marker of ours was handed to the publisher at `since` and has not come back yet. The broker answered for it at `confirmed`.
-    case catchingUp(marker: PushID, since: Int64, confirmed: Int64? = nil)
+    /// A marker of ours was handed to the publisher at `since` and has not come back yet. The broker answered for it at `answered`.
+    case catchingUp(marker: PushID, since: Int64, answered: Int64? = nil)
     case current
 }
 
@@ -32,6 +32,17 @@ struct ControlFollower {
     /// When a message was read last, or the connection came up.
     private var readAt: Int64 = 0
     private var forgottenAt: Int64 = 0
+    /// Entries that came from the stream or as a copy, and not from the other of the two yet.
+    private var unmatched: [PushID: (at: Int64, isCopy: Bool)] = [:]
+    private static let maximumUnmatched = 10_000
+    /// How long a marker is waited for while other entries come, in milliseconds.
+    private static let markerAge: Int64 = 10_000
+    /// How long reader and publisher stay at different nodes, in milliseconds.
+    private static let separation: Int64 = 10_000
+    /// Readers in a row that did not get our marker.
+    private var silentReaders = 0
+    /// Since when the reader has been at another node than the publisher.
+    private var elsewhereSince: Int64?
 
     init(rules: CoreRules, gate: ControlGate) {
         self.rules = rules
@@ -50,20 +61,24 @@ struct ControlFollower {
         askForProof(at: now, &effects)
     }
 
-    mutating func markerPublished(_ marker: PushID, at now: Int64) {
+    mutating func markerPublished(_ marker: PushID, _ outcome: PublishOutcome, at now: Int64) {
         guard case .catchingUp(marker, let since, nil) = position else { return }
-        position = .catchingUp(marker: marker, since: since, confirmed: now)
+        // The broker did not take it, so it will not come back: it counts as one that the reader does not get.
+        if !outcome.isConfirmed { readAt = since }
+        position = .catchingUp(marker: marker, since: since, answered: outcome.isConfirmed ? now : since)
     }
 
-    /// Entries of the stream, in its order.
+    /// Entries of the stream, in its order, or copies of entries, which come beside it.
     mutating func read(
         _ messages: [ReceivedMessage], _ directory: inout CredentialDirectory, at now: Int64, _ effects: inout CoreEffects
     ) -> Change {
-        readAt = now
         var change = Change()
         for message in messages {
+            let isCopy = message.streamOffset == nil
+            if !isCopy { readAt = now }
+            match(message.messageID, isCopy: isCopy, at: now)
             do throws(MessageError) {
-                try obey(ControlMessage(decoding: message.body), &directory, at: now, &change, &effects)
+                try obey(ControlMessage(decoding: message.body), isCopy: isCopy, &directory, at: now, &change, &effects)
             } catch {
                 effects.actions.append(.note(.unreadableControlMessage(detail: error.description)))
             }
@@ -72,30 +87,40 @@ struct ControlFollower {
         return change
     }
 
+    /// Each entry comes from the stream and as a copy, in any order. An entry of which only the copy came shows that the stream is late.
+    private mutating func match(_ id: PushID?, isCopy: Bool, at now: Int64) {
+        guard let id, position == .current else { return }
+        if let other = unmatched[id], other.isCopy != isCopy {
+            unmatched[id] = nil
+        } else if unmatched.count < Self.maximumUnmatched {
+            unmatched[id] = (now, isCopy)
+        }
+    }
+
     private mutating func obey(
-        _ message: ControlMessage, _ directory: inout CredentialDirectory, at now: Int64, _ change: inout Change,
+        _ message: ControlMessage, isCopy: Bool, _ directory: inout CredentialDirectory, at now: Int64, _ change: inout Change,
         _ effects: inout CoreEffects
     ) {
         let oldest = now - rules.controlMemory
         switch message {
         case .fence(let app, let installation, let epochsBelow, let at) where at >= oldest:
-            effects.tally.controlApplied[.fence, default: 0] += 1
+            if !isCopy { effects.tally.controlApplied[.fence, default: 0] += 1 }
             let app = directory.number(of: app)
             gate.apply { $0.fence(app: app, installation: installation, epochsBelow: epochsBelow, at: at) }
         case .cancel(let app, let notification, let at) where at >= oldest:
-            effects.tally.controlApplied[.cancel, default: 0] += 1
+            if !isCopy { effects.tally.controlApplied[.cancel, default: 0] += 1 }
             let app = directory.number(of: app)
             gate.apply { $0.cancel(app: app, notification: notification, at: at) }
             change.cancelled.append((app, notification))
         case .hold(let id, let scope, let endsAt, let at) where at >= oldest:
-            effects.tally.controlApplied[.hold, default: 0] += 1
+            if !isCopy { effects.tally.controlApplied[.hold, default: 0] += 1 }
             let hold = HoldBook.Hold(id: id, scope: directory.numbered(scope), endsAt: endsAt, writtenAt: at)
             guard holds.add(hold, at: now) else { return }
             change.holdsChanged = true
             // At the start of the stream the hold may be lifted further on.
             if position == .current { effects.actions.append(.note(.holdInForce(id: id, app: scope.app, lane: scope.lane))) }
         case .unhold(let id, let at) where at >= oldest:
-            effects.tally.controlApplied[.unhold, default: 0] += 1
+            if !isCopy { effects.tally.controlApplied[.unhold, default: 0] += 1 }
             guard holds.lift(id, at: at) else { return }
             change.holdsChanged = true
             if position == .current { effects.actions.append(.note(.holdOver(id: id))) }
@@ -105,6 +130,9 @@ struct ControlFollower {
             guard (0...rules.confirmPatience).contains(now - since) else { return askForProof(at: now, &effects) }
             position = .current
             provenAt = since
+            silentReaders = 0
+            // All entries before the marker were read.
+            unmatched = [:]
             if isDoubtNoted { effects.actions.append(.note(.controlCaughtUp(holds: holds.count))) }
             isDoubtNoted = false
             change.isCaughtUp = true
@@ -115,8 +143,10 @@ struct ControlFollower {
     // MARK: Time
 
     /// - Returns: whether other holds are in force than before.
-    mutating func tick(at now: Int64, oldestUnconfirmed: Int64?, _ effects: inout CoreEffects) -> Bool {
-        doubt(at: now, oldestUnconfirmed: oldestUnconfirmed, &effects)
+    /// - Parameter isConfirming: the broker confirms what is published now.
+    mutating func tick(at now: Int64, isConfirming: Bool, _ effects: inout CoreEffects) -> Bool {
+        doubt(at: now, isConfirming: isConfirming, &effects)
+        comeTogether(at: now, &effects)
         gate.apply { $0.forget(before: now - rules.controlMemory) }
         var over = holds.end(at: now)
         if now - forgottenAt >= 60_000 || now < forgottenAt {
@@ -128,27 +158,42 @@ struct ControlFollower {
     }
 
     /// If the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network cut
-    /// shows only after a heartbeat): sending stops until a new marker comes back. If the confirmation still does not come, that marker is
-    /// good for ``CoreRules/confirmPatience``, and then the next one is published: a queue that confirms nothing does not stop sending.
+    /// shows only after a heartbeat): sending stops until a new marker comes back. If the broker still confirms nothing, that marker is good
+    /// for ``CoreRules/confirmPatience``, and then the next one is published.
     ///
     /// If the reader's node is not the confirming node, confirmations prove nothing about the stream: each marker that comes back lets
     /// sending go on for ``CoreRules/confirmPatience``.
     ///
+    /// Confirmations come from other queues, and say nothing about a stream whose replica on this node stands still. The copy of its next
+    /// entry does.
+    ///
     /// If the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
-    /// reader without a word (``BrokerQuirks``).
-    private mutating func doubt(at now: Int64, oldestUnconfirmed: Int64?, _ effects: inout CoreEffects) {
+    /// reader without a word (``BrokerQuirks``). If that does not help, they go to another node. While old entries are being read, the marker
+    /// is far behind, and a newer one takes its place from time to time, in case the broker lost it.
+    private mutating func doubt(at now: Int64, isConfirming: Bool, _ effects: inout CoreEffects) {
         switch position {
         case .disconnected, .catchingUp(_, _, nil): return
-        case .catchingUp(_, _, let confirmed?):
-            guard now - max(confirmed, readAt) >= rules.markerPatience else { return }
-            readAt = now
-            effects.actions.append(
-                .reconnectControl(because: "the broker has a marker that the reader of the control stream does not get"))
+        case .catchingUp(_, _, let answered?):
+            if now - max(answered, readAt) >= rules.markerPatience {
+                readAt = now
+                silentReaders += 1
+                effects.actions.append(
+                    .reconnectControl(
+                        because: "the broker has a marker that the reader of the control stream does not get",
+                        leavingNode: silentReaders > 1))
+            } else if now - answered >= Self.markerAge {
+                askForProof(at: now, &effects)
+            }
         case .current:
-            guard let oldest = readsWhereItPublishes ? oldestUnconfirmed : provenAt else { return }
+            let copy = unmatched.values.contains { $0.isCopy && now - $0.at >= rules.markerPatience }
+            unmatched = unmatched.filter { (0..<rules.markerPatience).contains(now - $0.value.at) }
+            if copy {
+                noteDoubt(because: "an entry came as a copy and not from the stream", &effects)
+                return askForProof(at: now, &effects)
+            }
+            guard !readsWhereItPublishes || !isConfirming else { return }
             // A moment in the future is from before the clock was set back, and may be long ago.
-            let trusted = [oldest, provenAt].filter { $0 <= now }.max() ?? 0
-            guard now - trusted >= rules.confirmPatience else { return }
+            guard now - (provenAt <= now ? provenAt : 0) >= rules.confirmPatience else { return }
             if readsWhereItPublishes {
                 let patience = rules.confirmPatience
                 noteDoubt(
@@ -157,6 +202,15 @@ struct ControlFollower {
             }
             askForProof(at: now, &effects)
         }
+    }
+
+    /// Markers a second prove what confirmations prove for nothing, and each of them stays in the stream for days.
+    private mutating func comeTogether(at now: Int64, _ effects: inout CoreEffects) {
+        guard !readsWhereItPublishes, position != .disconnected else { return elsewhereSince = nil }
+        guard let since = elsewhereSince, since <= now else { return elsewhereSince = now }
+        guard now - since >= Self.separation else { return }
+        elsewhereSince = now
+        effects.actions.append(.reconnectPublisher(because: "the control stream is read at another node"))
     }
 
     /// The broker did not confirm a heartbeat.

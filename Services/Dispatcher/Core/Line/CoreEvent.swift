@@ -6,12 +6,12 @@ import PushModel
 enum CoreEvent: Sendable {
     case jobsReceived([ReceivedMessage])
     case batchFinished(APNsFinishedBatch)
-    /// One outcome for each message of a publication, in its order.
-    case published(PublicationNumber, [PublishOutcome])
-    /// The broker has answered for a marker, with any result.
-    case markerPublished(PushID)
+    /// Outcomes of some messages of a publication.
+    case published(PublicationNumber, [PublishAnswer])
+    case markerPublished(PushID, PublishOutcome)
+    /// Entries of the control stream, or copies of them.
     case controlReceived([ReceivedMessage])
-    case jobsConnection(isUp: Bool)
+    case jobsConnection(Lane, isUp: Bool)
     case controlConnection(isUp: Bool)
     /// Its pools are there.
     case credentialsChanged(CredentialPlan)
@@ -24,14 +24,19 @@ typealias PublicationNumber = UInt64
 /// An order of the core. The thread that runs it performs these in order.
 enum CoreAction: Sendable {
     case submit(APNsBatch, pool: PoolNumber)
-    /// Answered by ``CoreEvent/published(_:_:)`` with the same number.
+    /// Answered by ``CoreEvent/published(_:_:)`` with the same number, once for each message.
     case publish(PublicationNumber, [OutgoingMessage])
-    /// Answered by ``CoreEvent/markerPublished(_:)``.
+    /// Answered by ``CoreEvent/markerPublished(_:_:)``.
     case publishMarker(PushID, OutgoingMessage)
-    /// Reconnect both: the publisher of markers, and the reader of the control stream.
-    case reconnectControl(because: String)
-    case acknowledge([Receipt])
-    case giveBack([Receipt])
+    /// Reconnect both: the publisher of markers, and the reader of the control stream; with `leavingNode` at another node of the broker.
+    case reconnectControl(because: String, leavingNode: Bool)
+    /// The publisher and the reader of the control stream have been at different nodes for long.
+    case reconnectPublisher(because: String)
+    /// Of the lane's queue, as are the next two.
+    case acknowledge(Lane, [Receipt])
+    case giveBack(Lane, [Receipt])
+    /// To the dead letters, by the broker.
+    case discard(Lane, [Receipt])
     case acknowledgeControl([Receipt])
     /// The control stream has been read: jobs may come. Once.
     case startTaking
@@ -91,6 +96,8 @@ struct CoreTally: Equatable, Sendable {
     /// Deliveries that were put aside because of a hold, counted each time.
     var held = 0
     var deadLettered = 0
+    /// Dead letters that no queue took.
+    var lettersLost = 0
     var acknowledged = 0
     var givenBack = 0
     /// Jobs whose first try is over.

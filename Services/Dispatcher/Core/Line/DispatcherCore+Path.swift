@@ -7,8 +7,11 @@ import PushModel
 extension DispatcherCore {
     /// Jobs arrive from the broker, and wait for their turn.
     mutating func receive(_ messages: [ReceivedMessage]) {
-        guard !isStopping else { return giveBack(messages.map(\.receipt)) }
-        for message in messages { scheduler.append(message, of: directory.number(of: message.headers[PushJob.appHeader])) }
+        guard !isStopping else {
+            for lane in Lane.allCases { giveBack(messages.filter { scheduler.lane(of: $0) == lane }, lane) }
+            return
+        }
+        for message in messages { scheduler.append(message, of: directory.number(of: message.header(PushJob.appHeader))) }
     }
 
     /// Whether a job may begin.
@@ -24,13 +27,13 @@ extension DispatcherCore {
 
     /// 5. Decodes a job, takes out expired, cancelled, fenced and held-back deliveries, and sends the rest.
     private mutating func begin(_ message: ReceivedMessage, of line: JobLine) {
-        let number = book.enter(message.receipt)
+        let number = book.enter(message.receipt, of: line.lane)
         guard let read = decode(message, as: number) else { return book.finish(number) }
         book.begin(number, of: line, deliveries: read.deliveries.count)
         var job = JobInProgress(
-            number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers),
+            number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.properties),
             publishedAt: message.messageID?.milliseconds ?? read.acceptedAt, takenAt: now,
-            trace: rules.traces.context(message.headers[TraceContext.headerName]).map(JobTrace.init))
+            trace: rules.traces.isOn ? rules.traces.context(message.header(TraceContext.headerName)).map(JobTrace.init) : nil)
         effects.tally.taken(job, at: now)
         if let trace = job.trace { effects.spans.append(trace.wait(of: read, publishedAt: job.publishedAt, takenAt: now)) }
         // The broker takes no outcomes, and an expiry or a fence would be one.
@@ -38,6 +41,7 @@ extension DispatcherCore {
             wait(job.pending, of: &job)
         } else {
             sift(job.pending, of: &job)
+            recall(job.pending, of: &job)
             spareThrottled(job.pending, of: &job)
             stepBack(job.pending, of: &job)
             send(job.pending, of: &job)
@@ -53,7 +57,7 @@ extension DispatcherCore {
             let reason =
                 if case .unsupportedVersion = error.code { OwnReason.unsupportedVersion } else { OwnReason.undecodable }
             let dead = rules.topology.deadLetter(message, because: reason, detail: error.description, at: now)
-            book.publish(dead, .deadLetter, of: number)
+            book.publish(dead, .unreadable, of: number)
             effects.tally.deadLettered += 1
             effects.actions.append(
                 .note(
@@ -75,6 +79,25 @@ extension DispatcherCore {
                 (.fenced, gate.fenced(job.job.deliveries, among: candidates, app: job.app))
             }
         for index in stopped.indices { stop(index, as: outcome, of: &job) }
+    }
+
+    /// `drop` and `resend_once` bound the number of copies. If the broker delivers such a job anew while this process lives, what became of
+    /// its requests decides (docs/promises.md, 2).
+    private mutating func recall(_ candidates: DeliverySet, of job: inout JobInProgress) {
+        guard job.job.onUnknown != .resend, !careful.isEmpty else { return }
+        for index in candidates.indices {
+            switch careful.fate(of: job.job.deliveries[index].id, attempt: job.attempt, { book.ledger.contains($0) }) {
+            case nil: break
+            case .left: tryAgain(index, because: .notSent, of: &job)
+            case .ended(let outcome, let reason): report(index, as: outcome, said: Answered(reason: reason), of: &job)
+            case .unanswered:
+                let step = planner.step(
+                    after: .unknown(.connectionLost), earlier: job.attempts(of: index), mayTryOtherEnvironment: false, job: facts(of: job),
+                    draws: &job.steps.draws)
+                perform(step, on: index, said: Answered(reason: UnknownReason.connectionLost.rawValue), of: &job)
+            case .copied: _ = job.pending.remove(index)
+            }
+        }
     }
 
     /// A device that APNs throttles gets no push until its wait is over, and then only the newest of each collapse id.
@@ -108,6 +131,7 @@ extension DispatcherCore {
             let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }
             guard !chosen.isEmpty else { continue }
             if let pool = pool(of: job, environment) {
+                if job.job.onUnknown != .resend { for index in chosen.indices { remember(.left, index, of: job) } }
                 effects.actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
             } else {
                 effects.actions.append(
@@ -154,12 +178,17 @@ extension DispatcherCore {
                     trace.request(finished.batch.target, job.job.deliveries[answer.index], sentAt: sentAt, answeredAt: now, said))
             }
             perform(step, on: answer.index, said: said, of: &job)
+            if job.job.onUnknown != .resend { remember(CarefulDeliveries.Fate(step, answer.result), answer.index, of: job) }
         }
         // The gate was closed or a hold was in force when the pool asked. That may be over.
         let held = job.steps.held
         job.steps.held = DeliverySet()
         send(held, of: &job)
         keep(job)
+    }
+
+    private mutating func remember(_ fate: CarefulDeliveries.Fate?, _ index: Int, of job: borrowing JobInProgress) {
+        careful.note(fate, of: job.job.deliveries[index].id, attempt: job.attempt, job: job.number, at: now)
     }
 
     private func mayTryOtherEnvironment(_ index: Int, of job: JobInProgress) -> Bool {
@@ -256,7 +285,7 @@ extension DispatcherCore {
             let headers = job.headers.forRetry(
                 waits: retry.countsAsAttempt ? 0 : job.headers.waits + 1, heldBy: job.heldBy, trace: job.trace)
             let message = topology.retry(of: copy, after: retry.delay, headers: headers, at: now)
-            book.publish(message, .retry, of: job.number, longestDelay: retry.delay)
+            book.publish(message, .retry, of: job.number, withdrawnWith: job.line.lane)
             effects.tally.retries[retry.delay, default: 0] += retry.indices.count
         }
         if !job.steps.secondCopies.isEmpty {
@@ -282,8 +311,8 @@ extension DispatcherCore {
     }
 
     /// The broker has answered for a publication.
-    mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome]) {
-        let change = book.confirm(number, outcomes, at: now, &effects)
+    mutating func confirm(_ number: PublicationNumber, _ answers: [PublishAnswer]) {
+        let change = book.confirm(number, answers, at: now, &effects)
         if change.isHeartbeatLost { control.heartbeatFailed(at: now, &effects) }
         if change.isRefusal { gate.close() }
         if change.isRefusalOver { goOn() }
@@ -308,8 +337,10 @@ extension DispatcherCore {
         }
     }
 
-    /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they delay no other job.
+    /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they delay no other job. Not while the broker
+    /// confirms nothing: the copies would stay here, and if the broker delivered the jobs anew, there would be two of each.
     mutating func moveWaiting() {
+        guard isStopping || book.isConfirming(at: now) else { return }
         let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.waitingPatience, .thirtySeconds)
         forEachWaiting { core, job in
             guard core.now - job.waitingSince >= patience else { return }

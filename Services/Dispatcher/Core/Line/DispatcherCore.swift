@@ -22,6 +22,7 @@ struct DispatcherCore {
     var jobs: [UInt64: JobInProgress] = [:]
     var decoder = PushJobDecoder()
     var holdPace = HoldPace()
+    var careful = CarefulDeliveries()
     var throttled = ThrottledDevices()
     /// When old throttled devices were last searched for.
     private var forgottenAt: Int64 = 0
@@ -47,11 +48,11 @@ struct DispatcherCore {
         switch event {
         case .jobsReceived(let messages): receive(messages)
         case .batchFinished(let finished): finish(finished)
-        case .published(let number, let outcomes): confirm(number, outcomes)
-        case .markerPublished(let marker): control.markerPublished(marker, at: now)
+        case .published(let number, let answers): confirm(number, answers)
+        case .markerPublished(let marker, let outcome): control.markerPublished(marker, outcome, at: now)
         case .controlReceived(let messages): follow(messages)
-        case .jobsConnection(isUp: true): break
-        case .jobsConnection(isUp: false): forgetReceipts()
+        case .jobsConnection(_, isUp: true): break
+        case .jobsConnection(let lane, isUp: false): forgetReceipts(of: lane)
         case .controlConnection(let isUp): control.connection(isUp: isUp, at: now, &effects)
         case .credentialsChanged(let plan): adopt(plan)
         case .stop: stop()
@@ -64,8 +65,9 @@ struct DispatcherCore {
         self.now = now
         book.tick(at: now, isStopping: isStopping)
         if control.position == .current, !isStopping || !jobs.isEmpty { book.sendHeartbeat(at: now) }
-        if control.tick(at: now, oldestUnconfirmed: book.oldestUnconfirmed, &effects) { holdsChanged() }
+        if control.tick(at: now, isConfirming: book.isConfirming(at: now), &effects) { holdsChanged() }
         moveWaiting()
+        careful.forget(at: now) { book.ledger.contains($0) }
         if now - forgottenAt >= 60_000 || now < forgottenAt {
             forgottenAt = now
             throttled.forget(now: now)
@@ -155,23 +157,25 @@ struct DispatcherCore {
         isStopping = true
         effects.actions.append(.stopTaking)
         effects.actions.append(.shutDownPools)
-        giveBack(scheduler.removeAll().map(\.receipt))
+        for lane in Lane.allCases { giveBack(scheduler.removeAll(of: lane), lane) }
         moveWaiting()
     }
 
     /// These jobs were not begun: the broker delivers them to another dispatcher.
-    mutating func giveBack(_ receipts: [Receipt]) {
-        guard !receipts.isEmpty else { return }
-        effects.tally.givenBack += receipts.count
-        effects.actions.append(.giveBack(receipts))
+    mutating func giveBack(_ messages: [ReceivedMessage], _ lane: Lane) {
+        guard !messages.isEmpty else { return }
+        effects.tally.givenBack += messages.count
+        effects.actions.append(.giveBack(lane, messages.map(\.receipt)))
     }
 
-    /// The broker delivers every unacknowledged job again. That copy decides about deliveries that have not left.
-    private mutating func forgetReceipts() {
-        _ = scheduler.removeAll()
-        book.forgetReceipts()
-        if !jobs.isEmpty { effects.actions.append(.note(.jobsForgotten(count: jobs.count))) }
-        for number in jobs.keys.sorted() {
+    /// The broker delivers every unacknowledged job of the lane's queue again. That copy decides about deliveries that have not left.
+    private mutating func forgetReceipts(of lane: Lane) {
+        _ = scheduler.removeAll(of: lane)
+        let forgotten = jobs.values.filter { $0.line.lane == lane && !$0.isStale }.map(\.number).sorted()
+        careful.keep(at: now) { book.ledger.isOf(lane, $0) }
+        book.forgetReceipts(of: lane)
+        if !forgotten.isEmpty { effects.actions.append(.note(.jobsForgotten(count: forgotten.count))) }
+        for number in forgotten {
             guard var job = jobs.removeValue(forKey: number) else { continue }
             job.isStale = true
             job.pending.subtract(job.waiting)

@@ -1,6 +1,7 @@
 import Broker
 import Observability
 import PushModel
+import RabbitMQ
 
 /// A job from its start to its settlement. The ``SettlementBook`` has its receipt and its unconfirmed messages.
 struct JobInProgress {
@@ -125,20 +126,37 @@ struct JobHeaders: Equatable, Sendable {
     /// The hold because of which it is there, so that it is reported once.
     static let heldBy = "push-held-by"
 
-    let kept: [String: String]
+    /// As they arrived. Only a retry or a dead letter needs all of them, and few jobs have one.
+    private let properties: RabbitMQProperties
     let waits: Int
     /// Tries before a replay, which began a new life (``PushJob/earlierAttemptsHeader``).
     let earlierAttempts: Int
     let heldBy: PushID?
 
-    init(_ headers: [String: String]) {
-        kept = headers.filter { !$0.key.hasPrefix("x-") && $0.key != Self.waits && $0.key != Self.heldBy }
-        waits = headers[Self.waits].flatMap { Int($0) } ?? 0
-        earlierAttempts = headers[PushJob.earlierAttemptsHeader].flatMap { Int($0) }.map { min(max(0, $0), 1_000_000) } ?? 0
-        heldBy = headers[Self.heldBy].flatMap { PushID($0) }
+    /// Another writer's headers may be larger than those that can be published with a message.
+    private static let longest = 4_096
+    private static let most = 16
+    private static let largestNumber = 1_000_000
+
+    init(_ properties: RabbitMQProperties) {
+        self.properties = properties
+        func text(_ name: String) -> String? { properties.header(name)?.string }
+        func number(_ name: String) -> Int { text(name).flatMap { Int($0) }.map { min(max(0, $0), Self.largestNumber) } ?? 0 }
+        waits = number(Self.waits)
+        earlierAttempts = number(PushJob.earlierAttemptsHeader)
+        heldBy = text(Self.heldBy).flatMap { PushID($0) }
     }
 
-    var traceparent: String? { kept[TraceContext.headerName] }
+    /// Those that go on with a retry or a dead letter.
+    var kept: [String: String] {
+        let kept = properties.headers.compactMapValues(\.string).filter { name, value in
+            !name.hasPrefix("x-") && name != Self.waits && name != Self.heldBy && name.utf8.count <= 128 && value.utf8.count <= Self.longest
+        }
+        guard kept.count > Self.most else { return kept }
+        return kept.filter { [TraceContext.headerName, PushJob.appHeader, PushJob.earlierAttemptsHeader].contains($0.key) }
+    }
+
+    var traceparent: String? { properties.header(TraceContext.headerName)?.string }
 
     func forRetry(waits: Int, heldBy: PushID?, trace: JobTrace?) -> [String: String] {
         guard waits > 0 || heldBy != nil || trace != nil else { return kept }

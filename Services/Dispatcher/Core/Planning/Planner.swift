@@ -65,10 +65,8 @@ struct Planner {
         // A token that APNs has never accepted may have been registered for the wrong environment (docs/apns.md, Environments).
         case .ends(.tokenRejected) where mayTryOtherEnvironment && result.isBadDeviceToken:
             if facts.isStale { return .leaveToOtherCopy }
-            let step = retry(because: .otherEnvironment, earlier: earlier, job: facts, draws: &draws)
-            // If no time or try is left, the rejection stands.
-            if case .giveUp = step { return .end(.tokenRejected) }
-            return step
+            // If no time is left, it ends as failed: a token of the other environment is healthy.
+            return retry(because: .otherEnvironment, earlier: earlier, job: facts, draws: &draws)
         // A channel is no token, whatever APNs says.
         case .ends(.tokenGone) where facts.isBroadcast, .ends(.tokenRejected) where facts.isBroadcast: return .end(.rejected)
         case .ends(let outcome): return .end(outcome)
@@ -101,8 +99,9 @@ struct Planner {
         case .again(let delay): return .retry(cause, after: delay)
         case .end(let reason):
             let attempts = max(earlier, cause.leaves)
-            let outcome: OutcomeClass = reason == .attemptsUsedUp ? .failed : .expired
-            return .giveUp(outcome.after(attempts), reason, after: attempts)
+            let outcome = (reason == .attemptsUsedUp ? OutcomeClass.failed : .expired).after(attempts)
+            // No attempt of it ever left: its time is over, and a person could do nothing with a dead letter.
+            return outcome == .expired ? .end(.expired) : .giveUp(outcome, reason, after: attempts)
         }
     }
 

@@ -26,7 +26,8 @@ struct RetryPlan: Equatable, Sendable {
         _ cause: RetryCause, lane: Lane, attempt: Int, waits: Int, retryAfter: Duration? = nil, now: Int64, expiresAt: Int64,
         using random: inout some RandomNumberGenerator
     ) -> Decision {
-        if cause.row.countsAsAttempt && attempt >= maximumAttempts { return .end(.attemptsUsedUp) }
+        // The other environment is tried once, and always: without it, a healthy token would look bad.
+        if cause.row.countsAsAttempt, cause != .otherEnvironment, attempt >= maximumAttempts { return .end(.attemptsUsedUp) }
         let delay = delay(for: cause, lane: lane, attempt: attempt, waits: waits, retryAfter: retryAfter, using: &random)
         if returns(after: delay, now: now, before: expiresAt) { return .again(delay) }
         // A wait for our own fault (a key, a connection) may always end early: coming back too soon costs one message.

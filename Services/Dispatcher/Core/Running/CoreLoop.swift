@@ -15,7 +15,8 @@ final class CoreLoop: Sendable {
         let pools: PoolTable
         let publisher: Publisher
         let markers: Publisher
-        let jobs: Consumer
+        /// Of each lane that it serves. Each has a connection of its own, so that a queue without a leader holds up its own lane only.
+        let jobs: [Lane: Consumer]
         let commands: Consumer
         let control: Consumer
         /// Called once when jobs may come.
@@ -141,19 +142,23 @@ final class CoreLoop: Sendable {
         case .submit(let batch, let pool): peers.pools.submit([batch], to: pool)
         case .publish(let number, let messages):
             let inbox = inbox
-            peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
+            peers.publisher.publish(messages) { answers in inbox.post(.published(number, answers)) }
         case .publishMarker(let marker, let message):
             let inbox = inbox
-            peers.markers.publish([message]) { _ in inbox.post(.markerPublished(marker)) }
-        case .reconnectControl(let reason):
+            peers.markers.publish([message]) { answers in
+                for answer in answers { inbox.post(.markerPublished(marker, answer.outcome)) }
+            }
+        case .reconnectControl(let reason, let leavingNode):
             peers.markers.reconnect(because: reason)
-            peers.control.readAnew(because: reason)
-        case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
-        case .giveBack(let receipts): peers.jobs.giveBack(receipts)
+            peers.control.readAnew(because: reason, leavingNode: leavingNode)
+        case .reconnectPublisher(let reason): peers.publisher.reconnect(because: reason)
+        case .acknowledge(let lane, let receipts): peers.jobs[lane]?.acknowledge(receipts)
+        case .giveBack(let lane, let receipts): peers.jobs[lane]?.giveBack(receipts)
+        case .discard(let lane, let receipts): peers.jobs[lane]?.discard(receipts)
         case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
         case .startTaking: peers.startTaking()
         case .stopTaking:
-            peers.jobs.stopTaking()
+            for jobs in peers.jobs.values { jobs.stopTaking() }
             peers.commands.stopTaking()
         case .retirePools(let numbers): peers.pools.retire(numbers, deadline: deadlines.retiring)
         case .shutDownPools: peers.pools.shutDown(deadline: deadlines.pools)

@@ -64,18 +64,20 @@ package struct CoreRun {
                 }
                 events.append(.batchFinished(APNsFinishedBatch(batch: batch, answers: answers)))
             case .publish(let number, let messages):
-                events.append(.published(number, Array(repeating: .confirmed, count: messages.count)))
+                events.append(.published(number, messages.indices.map { PublishAnswer(index: $0, outcome: .confirmed) }))
             case .publishMarker(let marker, let message):
-                events.append(.markerPublished(marker))
+                events.append(.markerPublished(marker, .confirmed))
                 events.append(
                     .controlReceived([
                         ReceivedMessage(
                             tag: 1, queue: message.routingKey, routingKey: message.routingKey,
                             properties: RabbitMQProperties(encoded: [0, 0]), body: message.body)
                     ]))
-            case .acknowledge(let receipts): acknowledged += receipts.count
+            case .acknowledge(_, let receipts): acknowledged += receipts.count
             // None of these follows a job whose deliveries all arrive.
-            case .reconnectControl, .giveBack, .acknowledgeControl, .startTaking, .stopTaking, .retirePools, .shutDownPools, .note: break
+            case .reconnectControl, .reconnectPublisher, .giveBack, .discard, .acknowledgeControl, .startTaking, .stopTaking, .retirePools,
+                .shutDownPools, .note:
+                break
             }
         }
     }

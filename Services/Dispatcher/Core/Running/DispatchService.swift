@@ -41,11 +41,22 @@ struct DispatchService: Service {
 
 /// A consumer that begins only when the control stream has been read (docs/promises.md, 3).
 struct LateConsumerService: Service {
-    let consumer: Consumer
-    let mayStart: AsyncStream<Void>
+    private let consumer: Consumer
+    private let starts: AsyncStream<Void>
+    private let start: AsyncStream<Void>.Continuation
+
+    init(_ consumer: Consumer) {
+        self.consumer = consumer
+        (starts, start) = AsyncStream.makeStream()
+    }
+
+    func begin() {
+        start.yield()
+        start.finish()
+    }
 
     func run() async throws {
-        for await _ in mayStart.cancelOnGracefulShutdown() {
+        for await _ in starts.cancelOnGracefulShutdown() {
             return try await consumer.run()
         }
     }

@@ -8,7 +8,7 @@ import SystemIO
 struct DispatcherReadiness: Sendable {
     let loop: CoreLoop
     let publisher: Publisher
-    let jobs: Consumer
+    let jobs: [Lane: Consumer]
     let commands: Consumer
     let pools: PoolTable
     let credentials: CredentialKeeper
@@ -27,13 +27,19 @@ struct DispatcherReadiness: Sendable {
             [
                 Readiness.Check("process", isOK: !status.isStopping, status.isStopping ? "stopping" : "running"),
                 Readiness.Check("broker.publisher", isOK: publisher.state == .ready, "\(publisher.state)"),
-                Readiness.Check("broker.jobs", isOK: jobs.isConnected, jobs.isConnected ? "consuming" : "not consuming"),
+                // One lane's queue may be dead: the others' jobs flow.
+                Readiness.Check("broker.jobs", isOK: jobs.values.contains(where: \.isConnected), Self.text(jobs)),
                 // Jobs flow without it.
                 Readiness.Check("broker.commands", isOK: true, commands.isConnected ? "consuming" : "not consuming"),
                 Readiness.Check("credentials", isOK: true, Self.text(credentials.standing)),
                 Readiness.Check("control", isOK: status.control == .current, Self.text(status.control)),
                 Readiness.Check("outcomes", isOK: status.outcomesRefusedSince == nil, Self.text(refusedSince: status.outcomesRefusedSince)),
             ] + pools)
+    }
+
+    private static func text(_ jobs: [Lane: Consumer]) -> String {
+        let away = Lane.allCases.filter { jobs[$0]?.isConnected == false }.map(\.rawValue)
+        return away.isEmpty ? "consuming" : "not consuming: " + away.joined(separator: ", ")
     }
 
     private static func suffix(_ service: APNsService) -> String { service == .device ? "" : ".\(service.rawValue)" }

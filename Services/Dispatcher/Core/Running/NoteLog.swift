@@ -43,7 +43,7 @@ struct NoteLog: Sendable {
             logger.warning("Nothing is sent until the control stream is read to its end again", metadata: [LogKey.reason: "\(reason)"])
         case .publishFailed(let messages, let reason):
             logger.warning(
-                "The broker did not take messages; they are published again",
+                "The broker did not take messages: outcomes and retries are published again",
                 metadata: [LogKey.count: "\(messages)", LogKey.reason: "\(reason)"])
         case .outcomesRefused:
             logger.warning("Nothing is sent until the broker takes outcomes again: a queue that is bound to them is full, or none is bound")

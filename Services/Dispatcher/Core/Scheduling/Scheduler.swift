@@ -73,15 +73,16 @@ struct Scheduler {
 
     /// - Parameter app: of the message's header, because the job is not decoded.
     mutating func append(_ message: ReceivedMessage, of app: ControlState.AppIndex) {
-        waiting[lanes.first { $0.queue == message.queue }?.lane ?? .bulk].append(message, of: app)
+        waiting[lane(of: message)].append(message, of: app)
     }
 
+    /// The lane of its queue.
+    func lane(of message: ReceivedMessage) -> Lane { lanes.first { $0.queue == message.queue }?.lane ?? .bulk }
+
     /// - Returns: the waiting jobs.
-    mutating func removeAll() -> [ReceivedMessage] {
+    mutating func removeAll(of lane: Lane) -> [ReceivedMessage] {
         var all: [ReceivedMessage] = []
-        for lane in Lane.allCases {
-            while waiting[lane].count > 0 { all += waiting[lane].takeTurn(bytes: .max, jobs: .max) }
-        }
+        while waiting[lane].count > 0 { all += waiting[lane].takeTurn(bytes: .max, jobs: .max) }
         return all
     }
 

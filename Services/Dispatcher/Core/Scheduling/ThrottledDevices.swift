@@ -41,8 +41,11 @@ struct ThrottledDevices {
     private static let maximumDevices = 100_000
     /// Collapse ids remembered for one device. Beyond it no notification is superseded; all are sent.
     private static let maximumCollapseIDs = 64
+    /// Of all devices: some 150 bytes each.
+    private static let maximumRemembered = 300_000
 
     private var devices: [Device: Entry] = [:]
+    private var remembered = 0
 
     var isEmpty: Bool { devices.isEmpty }
     var count: Int { devices.count }
@@ -67,13 +70,15 @@ struct ThrottledDevices {
         guard let collapseID, let entry = devices[device] else { return }
         if let newest = entry.newest[collapseID] {
             if newest < age { devices[device]?.newest[collapseID] = age }
-        } else if entry.newest.count < Self.maximumCollapseIDs {
+        } else if entry.newest.count < Self.maximumCollapseIDs, remembered < Self.maximumRemembered {
             devices[device]?.newest[collapseID] = age
+            remembered += 1
         }
     }
 
     mutating func forget(now: Int64) {
         guard !devices.isEmpty else { return }
         devices = devices.filter { now < $0.value.until + Self.memory && $0.value.until - now <= Self.longestWait }
+        remembered = devices.values.reduce(0) { $0 + $1.newest.count }
     }
 }

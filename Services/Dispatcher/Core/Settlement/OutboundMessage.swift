@@ -3,25 +3,16 @@ import PushModel
 
 /// A message of ours, with its purpose.
 struct OutboundMessage {
-    enum Kind { case outcome, retry, deadLetter, heartbeat, probe }
+    enum Kind {
+        case outcome, retry, deadLetter, heartbeat, probe
+        /// The dead letter of a message that is no job.
+        case unreadable
+    }
 
     private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job waits for.
     let covers: [UInt64]
     let kind: Kind
-    /// Of a retry: how long it may wait.
-    var longestDelay: RetryDelay?
-
-    /// The substitute if its delayed queue is full: the next shorter one, in which no delivery is late; after the shortest the first again.
-    /// If it waited for room instead, the job would stay here, and enough such jobs would stop the lane.
-    func elsewhere(in topology: Topology) -> OutboundMessage {
-        guard kind == .retry, let longestDelay,
-            let present = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange })
-        else { return self }
-        var other = self
-        other.message.exchange = topology.retryExchange(RetryDelay.allCases.last { $0 < present } ?? longestDelay)
-        return other
-    }
 }
 
 extension OutboundMessage {
@@ -31,7 +22,7 @@ extension OutboundMessage {
             isFinal: gathered.isFinal, deliveries: gathered.deliveries)
         message = OutgoingMessage(
             exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
-            headers: [:], body: event.encoded(), fallbackExchange: topology.waitingOutcomesExchange)
+            headers: [:], body: event.encoded(), fallbackExchanges: [topology.waitingOutcomesExchange])
         covers = gathered.jobs
         kind = .outcome
     }
@@ -39,7 +30,7 @@ extension OutboundMessage {
     /// A copy that no job waits for.
     init(probing refused: OutboundMessage) {
         message = refused.message
-        message.fallbackExchange = nil
+        message.fallbackExchanges = []
         covers = []
         kind = .probe
     }
@@ -47,12 +38,15 @@ extension OutboundMessage {
 
 /// The messages about a job that go back to the broker.
 extension Topology {
-    /// A copy of the job with only the deliveries that need another try. Through the broker, so that it outlives this process.
+    /// A copy of the job with only the deliveries that need another try. Through the broker, so that it outlives this process. If its
+    /// delayed queue takes no more, it goes to the next shorter one, in which no delivery is late; from the shortest to the second.
     /// - Parameter delay: nil for at once.
     func retry(of job: PushJob, after delay: RetryDelay?, headers: [String: String], at now: Int64) -> OutgoingMessage {
-        OutgoingMessage(
+        let shorter = RetryDelay.allCases.filter { $0 < delay ?? .fiveSeconds }.reversed().map(retryExchange)
+        return OutgoingMessage(
             exchange: delay.map(retryExchange) ?? jobsExchange, routingKey: jobRoutingKey(job.lane),
-            messageID: .timeOrdered(milliseconds: now), contentType: PushJob.contentType, headers: headers, body: job.encoded())
+            messageID: .timeOrdered(milliseconds: now), contentType: PushJob.contentType, headers: headers, body: job.encoded(),
+            fallbackExchanges: shorter.isEmpty ? [retryExchange(.fiveSeconds)] : shorter)
     }
 
     /// A copy of the job with the deliveries that were given up.
@@ -61,18 +55,18 @@ extension Topology {
         headers[DeadLetterHeader.reason] = reason
         return OutgoingMessage(
             exchange: deadExchange, routingKey: jobRoutingKey(job.lane), messageID: .timeOrdered(milliseconds: now),
-            contentType: PushJob.contentType, headers: headers, body: job.encoded())
+            contentType: PushJob.contentType, headers: headers, body: job.encoded(), fallbackExchanges: [waitingDeadExchange])
     }
 
     /// A message that is no job, as it came.
     func deadLetter(_ received: ReceivedMessage, because reason: String, detail: String, at now: Int64) -> OutgoingMessage {
-        var headers = JobHeaders(received.headers).kept
+        var headers = JobHeaders(received.properties).kept
         headers[DeadLetterHeader.reason] = reason
-        headers[DeadLetterHeader.detail] = detail
+        headers[DeadLetterHeader.detail] = String(detail.prefix(DeadLetterHeader.longestDetail))
         headers[DeadLetterHeader.source] = received.queue
         return OutgoingMessage(
             exchange: deadExchange, routingKey: received.routingKey, messageID: .timeOrdered(milliseconds: now),
-            contentType: received.contentType, headers: headers, body: received.body)
+            contentType: received.contentType, headers: headers, body: received.body, fallbackExchanges: [waitingDeadExchange])
     }
 }
 
@@ -80,6 +74,8 @@ extension Topology {
 enum DeadLetterHeader {
     static let reason = "push-reason"
     static let detail = "push-detail"
+    /// Characters.
+    static let longestDetail = 500
     /// The original queue of a message that is no job.
     static let source = "push-source"
 }

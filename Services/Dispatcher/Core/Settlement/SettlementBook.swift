@@ -13,8 +13,13 @@ struct SettlementBook {
         var isRefusalOver = false
     }
 
+    /// A queue that takes longer to confirm does not hold up the work on other jobs. Milliseconds.
+    private static let latePatience: Int64 = 2_000
+
     private let rules: CoreRules
     private(set) var ledger = SettlementLedger<Receipt>()
+    /// Of each lane: takes its retries back if the broker delivers their jobs anew.
+    private var withdrawals = Lanes(Withdrawal())
     private var gathered = OutcomeGatherer()
     /// Messages for the next flush.
     private var outbox: [OutboundMessage] = []
@@ -22,13 +27,19 @@ struct SettlementBook {
     private var publications: [PublicationNumber: Publication] = [:]
     private var lastPublication: PublicationNumber = 0
     private var lastFlush: Int64 = 0
+    private var hasHeartbeat = false
+    /// When the newest message was published that the broker has confirmed, in UNIX milliseconds.
+    private(set) var newestConfirmed: Int64 = 0
     /// Messages that the broker did not take. They are published again once `refusedUntil` has passed.
     private(set) var refused: [OutboundMessage] = []
     private var refusedUntil: Int64 = 0
     /// Not nil while the broker refuses outcomes: then no request is sent.
     private(set) var refusal: OutcomeRefusal?
 
-    init(rules: CoreRules) { self.rules = rules }
+    init(rules: CoreRules) {
+        self.rules = rules
+        for lane in Lane.allCases { withdrawals[lane] = Withdrawal() }
+    }
 
     /// Whether every job is decided, confirmed and acknowledged.
     var isEmpty: Bool { publications.isEmpty && refused.isEmpty && outbox.isEmpty && gathered.count == 0 && ledger.isEmpty }
@@ -40,32 +51,43 @@ struct SettlementBook {
     /// When the oldest publication was made that the broker has not confirmed, in UNIX milliseconds.
     var oldestUnconfirmed: Int64? { publications.values.lazy.map(\.since).min() }
 
+    /// Whether the broker confirms what is published now. A single queue may still owe an answer.
+    func isConfirming(at now: Int64) -> Bool {
+        guard let oldest = oldestUnconfirmed else { return true }
+        return abs(now - max(oldest, newestConfirmed)) < rules.confirmPatience
+    }
+
     // MARK: What jobs owe
 
-    mutating func enter(_ receipt: Receipt) -> UInt64 { ledger.enter(receipt) }
+    mutating func enter(_ receipt: Receipt, of lane: Lane) -> UInt64 { ledger.enter(receipt, of: lane) }
 
     /// The message is a job.
     mutating func begin(_ job: UInt64, of line: JobLine, deliveries: Int) { ledger.begin(job, of: line, deliveries: deliveries) }
 
     /// Every delivery of the job is decided.
-    mutating func finish(_ job: UInt64) { ledger.pay(job) }
+    mutating func finish(_ job: UInt64) { ledger.finish(job) }
 
     mutating func report(_ delivery: OutcomeEvent.Delivery, _ outcome: OutcomeClass, isFinal: Bool, of job: UInt64, app: AppSlug) {
         if gathered.add(delivery, app: app, outcome: outcome, isFinal: isFinal, job: job) { ledger.owe(job) }
     }
 
     /// Publishes a retry or a dead letter of the job.
-    mutating func publish(_ message: OutgoingMessage, _ kind: OutboundMessage.Kind, of job: UInt64, longestDelay: RetryDelay? = nil) {
+    /// - Parameter lane: of the job's queue: the retry is taken back if the broker delivers the job anew before it is written. Nil: it is not.
+    mutating func publish(_ message: OutgoingMessage, _ kind: OutboundMessage.Kind, of job: UInt64, withdrawnWith lane: Lane? = nil) {
+        var message = message
+        if let lane { message.withdrawal = withdrawals[lane] }
         ledger.owe(job)
-        outbox.append(OutboundMessage(message: message, covers: [job], kind: kind, longestDelay: longestDelay))
+        outbox.append(OutboundMessage(message: message, covers: [job], kind: kind))
     }
 
-    /// The connection that brought the jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. Requests that
+    /// The connection that brought a lane's jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. Requests that
     /// have left are still reported, because reports are idempotent; the other copy makes the retries.
-    mutating func forgetReceipts() {
-        ledger.forgetAll()
-        outbox.removeAll { $0.kind == .retry }
-        refused.removeAll { $0.kind == .retry }
+    mutating func forgetReceipts(of lane: Lane) {
+        ledger.forget(lane)
+        withdrawals[lane].make()
+        withdrawals[lane] = Withdrawal()
+        outbox.removeAll { $0.message.withdrawal?.isMade == true }
+        refused.removeAll { $0.message.withdrawal?.isMade == true }
     }
 
     // MARK: Publishing
@@ -87,7 +109,7 @@ struct SettlementBook {
         }
         if !outbox.isEmpty {
             lastPublication += 1
-            publications[lastPublication] = Publication(messages: outbox, since: now)
+            publications[lastPublication] = Publication(outbox, since: now)
             effects.actions.append(.publish(lastPublication, outbox.map(\.message)))
             outbox.removeAll(keepingCapacity: true)
             lastFlush = now
@@ -96,51 +118,69 @@ struct SettlementBook {
     }
 
     private mutating func acknowledgeSettled(_ effects: inout CoreEffects) {
-        let receipts = ledger.takeSettled()
-        guard !receipts.isEmpty else { return }
-        effects.tally.acknowledged += receipts.count
-        effects.actions.append(.acknowledge(receipts))
+        ledger.takeSettled { lane, receipts in
+            effects.tally.acknowledged += receipts.count
+            effects.actions.append(.acknowledge(lane, receipts))
+        }
     }
 
-    /// The outcomes of a publication: the broker has each message, or has not confirmed it.
-    mutating func confirm(
-        _ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64, _ effects: inout CoreEffects
-    ) -> Change {
+    /// Outcomes of messages of a publication: the broker has each message, or has not confirmed it.
+    mutating func confirm(_ number: PublicationNumber, _ answers: [PublishAnswer], at now: Int64, _ effects: inout CoreEffects) -> Change {
         var change = Change()
-        guard let publication = publications.removeValue(forKey: number) else { return change }
-        if publication.isHeartbeat {
-            change.isHeartbeatLost = !outcomes.allSatisfy(\.isConfirmed)
-            return change
-        }
-        effects.tally.settlements.append(max(0, now - publication.since))
         var failure: PublishFailure?
-        for (message, outcome) in zip(publication.messages, outcomes) {
-            switch outcome {
-            case .confirmed:
-                for job in message.covers { ledger.pay(job) }
-                if message.kind == .probe { endRefusal(at: now, &change, &effects) }
-            case .confirmedElsewhere:
-                for job in message.covers { ledger.pay(job) }
+        var published: Int64?
+        for answer in answers {
+            guard let (message, since) = publications[number]?.take(answer.index) else { continue }
+            // A moment in the future is from before the clock was set back.
+            if answer.outcome.isConfirmed { newestConfirmed = max(newestConfirmed <= now ? newestConfirmed : 0, min(since, now)) }
+            switch (message.kind, answer.outcome) {
+            case (.heartbeat, let outcome):
+                hasHeartbeat = false
+                change.isHeartbeatLost = !outcome.isConfirmed
+            case (.probe, .confirmed): endRefusal(at: now, &change, &effects)
+            case (.probe, _): refusal?.isProbing = false
+            case (.outcome, .confirmedElsewhere):
+                pay(message)
                 beginRefusal(of: message, at: now, &change, &effects)
-            case .failed where message.kind == .probe: refusal?.isProbing = false
-            case .failed(let reason):
+            case (_, .confirmed), (_, .confirmedElsewhere): pay(message)
+            // The broker delivers its job anew.
+            case (_, .failed(.withdrawn)): break
+            // Its deliveries are reported: without the letter nobody can replay them, and nothing else is lost.
+            case (.deadLetter, .failed(.nacked)), (.deadLetter, .failed(.unroutable)), (_, .failed(.invalid)):
+                pay(message)
+                effects.tally.lettersLost += 1
+                failure = failure ?? .nacked
+            case (.unreadable, .failed(.nacked)), (.unreadable, .failed(.unroutable)):
+                // The broker keeps it in its queue until the dead letters have room.
+                for job in message.covers {
+                    if let (lane, receipt) = ledger.takeOut(job) { effects.actions.append(.discard(lane, [receipt])) }
+                }
+            case (let kind, .failed(let reason)):
                 failure = reason
-                if message.kind == .outcome, reason == .nacked || reason == .unroutable {
+                if kind == .outcome, reason == .nacked || reason == .unroutable {
                     beginRefusal(of: message, at: now, &change, &effects)
                 }
-                refused.append(reason == .nacked ? message.elsewhere(in: rules.topology) : message)
+                refused.append(message)
+                refusedUntil = now + rules.refusalPause
             }
+            if message.kind != .heartbeat, message.kind != .probe { published = since }
         }
-        if let failure {
-            refusedUntil = now + rules.refusalPause
-            effects.actions.append(.note(.publishFailed(messages: refused.count, reason: "\(failure)")))
-        }
+        if let published { effects.tally.settlements.append(max(0, now - published)) }
+        if publications[number]?.isEmpty == true { publications[number] = nil }
+        if let failure { effects.actions.append(.note(.publishFailed(messages: answers.count, reason: "\(failure)"))) }
         return change
+    }
+
+    private mutating func pay(_ message: OutboundMessage) {
+        for job in message.covers { ledger.pay(job) }
     }
 
     mutating func tick(at now: Int64, isStopping: Bool) {
         publishRefused(at: now)
         if !isStopping { probe(at: now) }
+        for publication in publications.values where now - publication.since >= Self.latePatience {
+            for message in publication.unanswered { for job in message.covers { ledger.isLate(job) } }
+        }
     }
 
     private mutating func publishRefused(at now: Int64) {
@@ -151,11 +191,12 @@ struct SettlementBook {
         refused.removeAll()
     }
 
-    /// Publishes a message when no other waits for a confirmation, so that a late confirmation reveals a slow link, a slow broker or a node
+    /// Publishes a message when no other was published for a while, so that a late confirmation reveals a slow link, a slow broker or a node
     /// that lost the others. Without it, an idle dispatcher would notice only by jobs that arrive before the fences that were delayed with
     /// them.
     mutating func sendHeartbeat(at now: Int64) {
-        guard publications.isEmpty, outbox.isEmpty, now - lastFlush >= rules.heartbeatInterval || now < lastFlush else { return }
+        guard !hasHeartbeat, outbox.isEmpty, now - lastFlush >= rules.heartbeatInterval || now < lastFlush else { return }
+        hasHeartbeat = true
         let message = OutgoingMessage(
             exchange: "", routingKey: rules.topology.heartbeatQueue, messageID: .timeOrdered(milliseconds: now),
             contentType: "text/plain", body: [], isMandatory: false)
@@ -202,10 +243,24 @@ struct OutcomeRefusal {
     var isProbing = false
 }
 
-/// Messages on their way to the broker together.
+/// Messages on their way to the broker together. Each is answered by itself.
 private struct Publication {
-    let messages: [OutboundMessage]
+    private var messages: [OutboundMessage?]
+    private var missing: Int
     let since: Int64
-    /// It belongs to no job: see ``SettlementBook/sendHeartbeat(at:)``.
-    var isHeartbeat: Bool { messages.count == 1 && messages[0].kind == .heartbeat }
+
+    init(_ messages: [OutboundMessage], since: Int64) {
+        self.messages = messages
+        missing = messages.count
+        self.since = since
+    }
+
+    var isEmpty: Bool { missing == 0 }
+    var unanswered: some Sequence<OutboundMessage> { messages.lazy.compactMap(\.self) }
+
+    mutating func take(_ index: Int) -> (OutboundMessage, since: Int64)? {
+        guard let message = messages[index].take() else { return nil }
+        missing -= 1
+        return (message, since)
+    }
 }

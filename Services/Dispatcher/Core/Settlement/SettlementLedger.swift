@@ -11,38 +11,68 @@ struct SettlementLedger<Receipt> {
 
     private struct Entry {
         let receipt: Receipt
+        /// Of its queue.
+        let lane: Lane
         var owed = 1
+        /// Nil: it is not counted in the work load.
         var line: JobLine?
         var deliveries = 0
+        /// Its own work is done.
+        var isDecided = false
     }
 
     private var entries: [JobNumber: Entry] = [:]
     private var lastNumber: JobNumber = 0
     /// Receipts of jobs without open parts, in the order in which they became so.
-    private(set) var settled: [Receipt] = []
+    private var settled = Lanes([Receipt]())
+    private var settledCount = 0
 
     private(set) var work = WorkLoad()
 
-    var isEmpty: Bool { entries.isEmpty && settled.isEmpty }
+    var isEmpty: Bool { entries.isEmpty && settledCount == 0 }
+    func contains(_ job: JobNumber) -> Bool { entries[job] != nil }
+    func isOf(_ lane: Lane, _ job: JobNumber) -> Bool { entries[job]?.lane == lane }
 
-    mutating func enter(_ receipt: Receipt) -> JobNumber {
+    mutating func enter(_ receipt: Receipt, of lane: Lane) -> JobNumber {
         lastNumber += 1
-        entries[lastNumber] = Entry(receipt: receipt)
+        entries[lastNumber] = Entry(receipt: receipt, lane: lane)
         return lastNumber
     }
 
     /// The job was read.
     mutating func begin(_ job: JobNumber, of line: JobLine, deliveries: Int) {
-        guard entries[job] != nil else { return }
-        entries[job]?.line = line
-        entries[job]?.deliveries = deliveries
+        guard let place = entries.index(forKey: job) else { return }
+        entries.values[place].line = line
+        entries.values[place].deliveries = deliveries
         work.began(line, deliveries: deliveries)
     }
 
-    private mutating func remove(_ job: JobNumber) -> Entry? {
-        guard let entry = entries.removeValue(forKey: job) else { return nil }
-        if let line = entry.line { work.settled(line, deliveries: entry.deliveries) }
-        return entry
+    /// Each look-up hashes, and this runs several times for each job: hence places.
+    private typealias Place = Dictionary<JobNumber, Entry>.Index
+
+    private mutating func remove(_ place: Place) -> Entry {
+        release(place)
+        return entries.remove(at: place).value
+    }
+
+    /// The job no longer counts in the work load.
+    private mutating func release(_ place: Place) {
+        let entry = entries.values[place]
+        guard let line = entry.line else { return }
+        entries.values[place].line = nil
+        work.settled(line, deliveries: entry.deliveries)
+    }
+
+    /// Every delivery of the job is decided.
+    mutating func finish(_ job: JobNumber) {
+        guard let place = entries.index(forKey: job) else { return }
+        entries.values[place].isDecided = true
+        pay(place)
+    }
+
+    /// The job waits for a queue that does not answer: if nothing else is left to do, it takes no other job's place.
+    mutating func isLate(_ job: JobNumber) {
+        if let place = entries.index(forKey: job), entries.values[place].isDecided { release(place) }
     }
 
     /// A message that covers a part of this job is about to be published.
@@ -52,20 +82,38 @@ struct SettlementLedger<Receipt> {
 
     /// One open part of the job is done: its work, or one message that the broker confirmed.
     mutating func pay(_ job: JobNumber) {
-        guard let owed = entries[job]?.owed else { return }
-        entries[job]?.owed = owed - 1
-        if owed == 1, let entry = remove(job) { settled.append(entry.receipt) }
+        if let place = entries.index(forKey: job) { pay(place) }
     }
 
-    /// The broker connection was lost: no receipt is valid any more, and the broker delivers every job anew.
-    mutating func forgetAll() {
-        entries.removeAll()
-        work = WorkLoad()
-        settled.removeAll()
+    private mutating func pay(_ place: Place) {
+        entries.values[place].owed -= 1
+        guard entries.values[place].owed == 0 else { return }
+        let entry = remove(place)
+        settled[entry.lane].append(entry.receipt)
+        settledCount += 1
     }
 
-    mutating func takeSettled() -> [Receipt] {
-        defer { settled = [] }
-        return settled
+    /// The job is settled in another way than by an acknowledgement.
+    mutating func takeOut(_ job: JobNumber) -> (lane: Lane, receipt: Receipt)? {
+        guard let place = entries.index(forKey: job) else { return nil }
+        let entry = remove(place)
+        return (entry.lane, entry.receipt)
+    }
+
+    /// The connection that brought the jobs of a lane was lost: no receipt of it is valid any more, and the broker delivers the jobs anew.
+    mutating func forget(_ lane: Lane) {
+        for (job, entry) in entries where entry.lane == lane { if let place = entries.index(forKey: job) { _ = remove(place) } }
+        settledCount -= settled[lane].count
+        settled[lane] = []
+    }
+
+    /// - Parameter body: Gets the settled receipts of each lane that has some.
+    mutating func takeSettled(_ body: (Lane, [Receipt]) -> Void) {
+        guard settledCount > 0 else { return }
+        for lane in Lane.allCases where !settled[lane].isEmpty {
+            body(lane, settled[lane])
+            settled[lane] = []
+        }
+        settledCount = 0
     }
 }

@@ -1,6 +1,7 @@
 package import Broker
 package import Observability
 package import PushModel
+import Synchronization
 import SystemIO
 
 /// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes jobs again that the broker did not confirm.
@@ -71,27 +72,72 @@ package final class JobPublisher: Sendable {
             ends.append(messages.count)
         }
         let sent = zip(jobs, ends).map { Sent($0, end: $1) }
-        settlements.began(sent.map(\.id))
-        publisher.publish(messages) { [settlements, window, waits, traces, spans] outcomes in
-            var start = 0
-            var answers: [Lane: RelayWindow.Answers] = [:]
+        settlements.began(sent.map { ($0.id, $0.lane) })
+        let open = OpenPublication(sent, written: written)
+        // All of its deliveries were settled meanwhile.
+        let done = open.withoutMessages.map { PublishedJob(id: $0.id, isPublished: true, isFirst: $0.isFirst) }
+        if !done.isEmpty { settlements.ended(done, reply: open.reply) }
+        guard !messages.isEmpty else { return }
+        publisher.publish(messages) { [settlements, window, waits, traces, spans] answers in
+            let (finished, isLast) = open.take(answers)
+            var seen: [Lane: RelayWindow.Answers] = [:]
             var waiting: [Lane: (last: JobID, expiresAt: Int64)] = [:]
-            let settled = sent.map { job in
-                defer { start = job.end }
-                let isPublished = outcomes[start..<job.end].allSatisfy(\.isConfirmed)
+            let settled = finished.map { job, outcomes in
+                let isPublished = outcomes.allSatisfy(\.isConfirmed)
                 if job.hasDeliveries {
-                    answers[job.lane, default: RelayWindow.Answers()].count(outcomes[start])
+                    seen[job.lane, default: RelayWindow.Answers()].count(outcomes[outcomes.startIndex])
                     if isPublished, !job.hasStopped {
                         waiting[job.lane] = (job.id, min(waiting[job.lane]?.expiresAt ?? .max, job.expiresAt))
                     }
                 }
                 return PublishedJob(id: job.id, isPublished: isPublished, isFirst: job.isFirst)
             }
-            for (lane, answers) in answers { window.observe(lane, answers) }
+            for (lane, answers) in seen { window.observe(lane, answers) }
             let now = UnixTime.milliseconds()
             for (lane, jobs) in waiting { waits.published(jobs.last, in: lane, expiresAt: jobs.expiresAt, now: now) }
-            if !spans.isEmpty { traces.record(spans.map { $0.ended() }) }
-            settlements.ended(settled, written: written)
+            if isLast, !spans.isEmpty { traces.record(spans.map { $0.ended() }) }
+            if !settled.isEmpty { settlements.ended(settled, reply: open.reply) }
+        }
+    }
+
+    /// Jobs that were handed over together. Each is settled when its own messages are answered, so that none waits for a queue of another
+    /// one. Thread-safe.
+    private final class OpenPublication: Sendable {
+        private struct State {
+            var outcomes: [PublishOutcome?]
+            var missing: Int
+        }
+
+        private let jobs: [Sent]
+        private let state: Mutex<State>
+        let reply: JobsReply?
+
+        init(_ jobs: [Sent], written: CheckedContinuation<Void, Never>?) {
+            self.jobs = jobs
+            reply = written.map { JobsReply(jobs: jobs.count, $0) }
+            let count = jobs.last?.end ?? 0
+            state = Mutex(State(outcomes: Array(repeating: nil, count: count), missing: count))
+        }
+
+        var withoutMessages: [Sent] { zip(jobs, [0] + jobs.map(\.end)).filter { $0.end == $1 }.map(\.0) }
+
+        /// - Returns: the jobs whose last message these answer, with the outcomes of all their messages.
+        func take(_ answers: [PublishAnswer]) -> (finished: [(Sent, ArraySlice<PublishOutcome>)], isLast: Bool) {
+            state.withLock { state in
+                for answer in answers { state.outcomes[answer.index] = answer.outcome }
+                state.missing -= answers.count
+                let answered = Set(answers.map(\.index))
+                var start = 0
+                var finished: [(Sent, ArraySlice<PublishOutcome>)] = []
+                for job in jobs {
+                    let range = start..<job.end
+                    start = job.end
+                    guard range.contains(where: answered.contains) else { continue }
+                    let outcomes = state.outcomes[range].compactMap(\.self)
+                    if outcomes.count == range.count { finished.append((job, outcomes[...])) }
+                }
+                return (finished, state.missing == 0)
+            }
         }
     }
 
@@ -176,7 +222,7 @@ package final class JobPublisher: Sendable {
         OutgoingMessage(
             exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
             headers: [TraceContext.headerName: template.traceparent], body: event.encoded(),
-            fallbackExchange: topology.waitingOutcomesExchange)
+            fallbackExchanges: [topology.waitingOutcomesExchange])
     }
 
     private func message(

@@ -34,7 +34,7 @@ package struct Outbox: Sendable {
             publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window,
             waits: waits,
             traces: traces)
-        let control = ControlPublisher(publisher: control, topology: topology, patience: configuration.fenceTimeout)
+        let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp)
         let fanOuts = FanOutWatch(metrics: metrics)

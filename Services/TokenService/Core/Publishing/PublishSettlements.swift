@@ -27,7 +27,7 @@ package final class PublishSettlements: Service {
     private let fences = BatchQueue<Settlement>()
     /// Settlements that failed even alone, because a row is locked: tried again beside the others.
     private let later = BatchQueue<Settlement>()
-    private let underWay = Mutex<Set<JobID>>([])
+    private let underWay = Mutex<[JobID: Lane]>([:])
     /// Wakes the relay, but only if ``Relay/maximumUnderWay`` jobs were under way. With room left, the relay finds waiting jobs in its own
     /// rounds. A wake-up for each settlement would make it query at once, and each query costs the database as much as publishing hundreds
     /// of deliveries.
@@ -48,11 +48,14 @@ package final class PublishSettlements: Service {
     /// Jobs that were handed to the broker and are not recorded yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    func began(_ jobs: [JobID]) { underWay.withLock { $0.formUnion(jobs) } }
+    func underWayCount(of lane: Lane) -> Int { underWay.withLock { $0.values.count { $0 == lane } } }
 
-    /// - Parameter written: Resumed once all of them are recorded, or cannot be.
-    func ended(_ jobs: [PublishedJob], written: CheckedContinuation<Void, Never>?) {
-        let reply = written.map { JobsReply(jobs: jobs.count, $0) }
+    func began(_ jobs: [(id: JobID, lane: Lane)]) {
+        underWay.withLock { underWay in for job in jobs { underWay[job.id] = job.lane } }
+    }
+
+    /// - Parameter reply: Told of each job that is recorded, or cannot be.
+    func ended(_ jobs: [PublishedJob], reply: JobsReply?) {
         (reply == nil ? self.jobs : awaited).put(contentsOf: jobs.map { .job($0, reply: reply) })
     }
     /// A fan-out has ended: the notification itself waits no longer.
@@ -186,8 +189,9 @@ package final class PublishSettlements: Service {
             if job.isPublished, job.isFirst { published += 1 }
         }
         let wasFull = underWay.withLock { [ended] underWay in
-            defer { underWay.subtract(ended) }
-            return underWay.count >= Relay.maximumUnderWay
+            let counts = underWay.values.reduce(into: Lanes(0)) { $0[$1] += 1 }
+            for job in ended { underWay[job] = nil }
+            return Lane.allCases.contains { counts[$0] >= Relay.maximumUnderWay }
         }
         for reply in replies { reply.settled() }
         backlog.shrank(by: published)
@@ -198,12 +202,12 @@ package final class PublishSettlements: Service {
     /// If the broker is away for long, the relay of another process must not publish jobs that this one still holds.
     private func renewLeases() async {
         while await Pause.of(lease / 3) {
-            let underWay = underWay.withLock { $0 }
+            let underWay = underWay.withLock { Array($0.keys) }
             guard underWay.count > 0 else { continue }
             let seconds = lease / .seconds(1)
             do {
                 let missed = try await pool.session { session in
-                    session.inParts(Array(underWay)) { part in
+                    session.inParts(underWay) { part in
                         try JobStore(session: session).renew(part, seconds: seconds)
                         return part.map { _ in .success(()) }
                     }.compactMap { (result: Result<Void, any Error>) in

@@ -8,8 +8,9 @@ import Synchronization
 /// Publishes the jobs that are left over: of a dead process, of a time without the broker, of a failed publication, and those that are due
 /// later. Any number of relays may run: each claims its own share with a lease.
 package final class Relay: Service {
-    /// Jobs that may be under way before more are claimed: bounds memory for any backlog.
-    static let maximumUnderWay = 1000
+    /// Jobs of a lane that may be under way before more are claimed: bounds memory for any backlog. A lane whose queue does not answer takes
+    /// no other lane's places.
+    static let maximumUnderWay = 500
     private static let maximumFences = 500
     /// Fan-outs under way at once, and how many of them may be of the lane `bulk`, so that another lane's never waits for those.
     private static let maximumFanOuts = 4
@@ -135,7 +136,9 @@ package final class Relay: Service {
         }
     }
 
-    private func room(in lane: Lane) -> Int { max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount)) }
+    private func room(in lane: Lane) -> Int {
+        max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount(of: lane)))
+    }
 
     private func publish(_ jobs: [JobStore.Claimed], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
         guard !jobs.isEmpty else { return }

@@ -1,0 +1,106 @@
+import PushModel
+import Testing
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+@Suite("Deliveries of which APNs must not get many copies, when the broker delivers their job anew")
+struct BoundedCopiesTests {
+    private static func ok() -> APNsAnswer.Result { .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) }
+
+    /// The job is in a pool when its connection is lost, and comes again.
+    private static func redelivered(_ policy: PushJob.OnUnknown) throws -> (bench: CoreBench, stale: APNsBatch, job: PushJob) {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: policy)
+        bench.take(job)
+        let stale = try #require(bench.submitted.first?.batch)
+        bench.loseJobs()
+        bench.handle(.jobsReceived([Fixture.message(job, generation: 2)]))
+        return (bench, stale, job)
+    }
+
+    @Test("The new copy waits while the first request is under way", arguments: [PushJob.OnUnknown.drop, .resendOnce])
+    func waits(policy: PushJob.OnUnknown) throws {
+        let (bench, stale, _) = try Self.redelivered(policy)
+        #expect(bench.submitted.count == 1, "nothing more is sent")
+        let copy = try #require(bench.retries(after: .oneSecond).first)
+        while !bench.published.isEmpty { bench.confirmNext() }
+        // The answer comes, and the copy comes back from the delayed queue.
+        bench.finish(stale) { _ in Self.ok() }
+        bench.take(copy, tag: 2, headers: ["push-waits": "1"])
+        #expect(bench.submitted.count == 1)
+        #expect(bench.events.map(\.outcome) == [.accepted, .accepted] || bench.events.flatMap(\.deliveries).count == 2)
+        while !bench.published.isEmpty { bench.confirmNext() }
+        #expect(bench.core.isDrained)
+    }
+
+    @Test("A start without an answer is not sent again")
+    func dropped() throws {
+        let (bench, stale, _) = try Self.redelivered(.drop)
+        let copy = try #require(bench.retries().first)
+        bench.finish(stale) { _ in .unknown(.connectionLost) }
+        bench.take(copy, tag: 2)
+        #expect(bench.submitted.count == 1)
+        #expect(bench.events.flatMap(\.deliveries).count == 2 && bench.events.allSatisfy { $0.outcome == .unknown && $0.isFinal })
+    }
+
+    @Test("A call without an answer is sent once more, by the new copy")
+    func onceMore() throws {
+        let (bench, stale, _) = try Self.redelivered(.resendOnce)
+        let copy = try #require(bench.retries().first)
+        bench.finish(stale) { _ in .unknown(.connectionLost) }
+        #expect(bench.messages(to: bench.topology.jobsExchange).isEmpty)
+        bench.take(copy, tag: 2)
+        let second = try #require(try bench.messages(to: bench.topology.jobsExchange).map { try PushJob(decoding: $0.body) }.first)
+        #expect(second.onUnknown == .drop && second.attempt == 1 && bench.submitted.count == 1)
+        bench.take(second, tag: 3)
+        #expect(bench.submitted.count == 2, "the second copy, and no third")
+    }
+
+    @Test("A call whose second copy is on its way is not sent a third time")
+    func noThird() throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: .resendOnce)
+        bench.take(job)
+        bench.finishNext { _ in .unknown(.connectionLost) }
+        let message = try #require(bench.messages(to: bench.topology.jobsExchange).first)
+        bench.loseJobs()
+        #expect(message.withdrawal == nil, "it is published all the same")
+        bench.handle(.jobsReceived([Fixture.message(job, generation: 2)]))
+        #expect(bench.submitted.isEmpty && bench.messages(to: bench.topology.jobsExchange).count == 1)
+        bench.take(try PushJob(decoding: message.body), tag: 3)
+        #expect(bench.submitted.count == 1)
+    }
+
+    @Test("A request that certainly did not leave is sent by the new copy", arguments: [PushJob.OnUnknown.drop, .resendOnce])
+    func notLeft(policy: PushJob.OnUnknown) throws {
+        let (bench, stale, _) = try Self.redelivered(policy)
+        let copy = try #require(bench.retries().first)
+        bench.finish(stale) { _ in .stopped(.held) }
+        bench.take(copy, tag: 2)
+        #expect(bench.submitted.count == 2)
+    }
+
+    @Test("What other notifications did is forgotten once their jobs are settled, and after an hour in any case")
+    func forgets() throws {
+        let (bench, stale, _) = try Self.redelivered(.drop)
+        bench.finish(stale) { _ in Self.ok() }
+        while !bench.published.isEmpty { bench.confirmNext() }
+        #expect(bench.core.careful.count == 1, "the broker may deliver the job anew later")
+        bench.tick(after: 3_600_000)
+        #expect(bench.core.careful.isEmpty)
+        bench.take(Fixture.job([Fixture.delivery(2)], onUnknown: .drop), tag: 9)
+        bench.finish(try #require(bench.submitted.last?.batch)) { _ in Self.ok() }
+        while !bench.published.isEmpty { bench.confirmNext() }
+        bench.tick(after: 1_000)
+        #expect(bench.core.careful.isEmpty)
+    }
+
+    @Test("Ordinary notifications cost no entry")
+    func ordinary() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        #expect(bench.core.careful.isEmpty)
+    }
+}
