@@ -54,7 +54,10 @@ package enum BrokerMetrics {
 
     package static let logKeys: [(name: String, meaning: String)] = [
         (LogKey.broker, "host and port of a RabbitMQ node"),
-        (LogKey.client, "what a connection to RabbitMQ is for: `publisher`, `markers`, `jobs`, `control` or `consumer`"),
+        (
+            LogKey.client,
+            "what a connection to RabbitMQ is for: `publisher`, `publisher-aside`, `markers`, `jobs-now` and the other lanes, `control`, `commands` or `consumer`"
+        ),
         (LogKey.error, "the library's or the server's own words"),
         (LogKey.reason, "why, in one word or in the other side's words"),
         (LogKey.queue, "a queue or a stream"),
