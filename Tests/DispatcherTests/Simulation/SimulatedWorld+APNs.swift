@@ -261,7 +261,6 @@ extension SimulatedWorld {
         }
         if core.book.refusal != nil { breach("delivery \(request.id.low) was sent although its outcome would be refused") }
         if !isControlConnected { breach("delivery \(request.id.low) was sent without a control stream") }
-        if account.licence == nil { account.copies -= 1 }
         account.licence = nil
         deliveries[request.id] = account
     }

@@ -54,7 +54,7 @@ extension SimulatedWorld {
         guard let stored = unacknowledged.removeValue(forKey: receipt) else {
             return breach("\(receipt) given back although it is not outstanding")
         }
-        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayWait == false {
+        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false {
             breach("\(receipt) given back although delivery \(delivery.low) was sent")
         }
         ready.append(stored)
@@ -68,7 +68,7 @@ extension SimulatedWorld {
         guard isRetry, let retry = try? PushJob(decoding: message.body) else { return }
         if retry.deliveries.isEmpty { breach("a retry without deliveries") }
         for delivery in retry.deliveries {
-            if deliveries[delivery.id]?.mayWait == false { breach("delivery \(delivery.id.low) is retried though it is done") }
+            if deliveries[delivery.id]?.mayBeSent == false { breach("delivery \(delivery.id.low) is retried though it is done") }
             refusals[delivery.id] = nil
         }
         if message.routingKey != retry.lane.rawValue { breach("a retry changed its lane") }

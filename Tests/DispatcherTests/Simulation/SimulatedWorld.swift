@@ -121,13 +121,9 @@ struct SimulatedWorld {
         var isUnanswered = false
         /// APNs answered an attempt with a fault of its own.
         var hasFailed = false
-        /// A lost broker connection made a second copy of its job.
+        /// A lost broker connection made a second copy, so from here on the promise is only at least once.
         var isForked = false
-        /// How often it may leave once more because of that.
-        var copies = 0
-        var mayBeSent: Bool { licence != nil || copies > 0 }
-        /// Its new copy may wait until the old one's fate is known.
-        var mayWait: Bool { mayBeSent || isForked }
+        var mayBeSent: Bool { isForked || licence != nil }
     }
 
     let fencedInstallations = (0..<4).map { PushID(high: 0xf, low: UInt64($0)) }
@@ -209,20 +205,12 @@ struct SimulatedWorld {
         // Each lane has a connection of its own.
         let lane = Lane.allCases[roll(3)]
         for (receipt, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) where stored.lane == lane.rawValue {
-            for delivery in stored.deliveries ?? [] { fork(delivery) }
+            for delivery in stored.deliveries ?? [] { deliveries[delivery]?.isForked = true }
             ready.append(stored)
             unacknowledged[receipt] = nil
         }
         generation += 1
         handle(.jobsConnection(lane, isUp: false))
-    }
-
-    /// One that had left and is not settled may leave once more, unless the notification bounds its copies: this process still knows.
-    private mutating func fork(_ id: PushID) {
-        guard var account = deliveries[id] else { return }
-        account.isForked = true
-        if account.licence == nil, account.onUnknown == .resend { account.copies += 1 }
-        deliveries[id] = account
     }
 
     mutating func readControl(upTo limit: Int) {
