@@ -32,7 +32,7 @@ enum Samples {
 
     static let faults: [FaultRecord] = FaultRecord.Kind.allCases.enumerated().map { index, kind in
         var fault = FaultRecord(id: Int64(index), kind: kind, target: "dispatcher-1", process: 7, beganAt: 1)
-        if index.isMultiple(of: 2) { (fault.endedAt, fault.recoveredAt, fault.detail) = (2, 3, "SIGKILL") }
+        if index.isMultiple(of: 2) { (fault.endedAt, fault.recoveredAt, fault.lane, fault.detail) = (2, 3, .bulk, "SIGKILL") }
         return fault
     }
 

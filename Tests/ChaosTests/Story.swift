@@ -125,10 +125,13 @@ struct Story: LedgerSource {
                 topic: "com.example.\(app)", marker: marker, fate: fate, timestamp: timestamp.map(Self.moment)))
     }
 
-    mutating func fault(_ kind: FaultRecord.Kind, _ target: String, from: Int64, to: Int64? = nil, recovered: Int64? = nil) {
+    mutating func fault(
+        _ kind: FaultRecord.Kind, _ target: String, lane: Lane? = nil, from: Int64, to: Int64? = nil, recovered: Int64? = nil
+    ) {
         var fault = FaultRecord(id: Int64(faultList.count + 1), kind: kind, target: target, beganAt: Self.moment(from))
         fault.endedAt = to.map(Self.moment)
         fault.recoveredAt = (recovered ?? to).map(Self.moment)
+        fault.lane = lane
         faultList.append(fault)
     }
 

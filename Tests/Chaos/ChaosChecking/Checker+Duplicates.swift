@@ -31,11 +31,12 @@ extension Checker {
                 verdict.figures.explainedByAPNs += 1
                 continue
             }
-            explain(delivery, attempt, earlier: attempts[..<index].map(\.time))
+            explain(delivery, attempt, earlier: attempts[..<index])
         }
     }
 
-    private mutating func explain(_ delivery: PushLog.Delivery, _ attempt: PushLog.Attempt, earlier: [Int64]) {
+    private mutating func explain(_ delivery: PushLog.Delivery, _ attempt: PushLog.Attempt, earlier attempts: ArraySlice<PushLog.Attempt>) {
+        let earlier = attempts.map(\.time)
         var kills: [Int64] = []
         var isPublisher = false
         for fault in faults.all where fault.began <= attempt.time + 1000 {
@@ -50,6 +51,7 @@ extension Checker {
             }
             if fault.excuses.contains(.kill), isInFlight(earlier, fault, until: fault.recovered + run.recovery) { kills.append(fault.id) }
             if fault.excuses.contains(.publisher), isBeingPublished(delivery, fault, first: earlier[0]) { isPublisher = true }
+            if fault.excuses.contains(.retries), isBeingRetried(delivery, fault, attempts, until: attempt.time) { isPublisher = true }
         }
         if !kills.isEmpty {
             explained[DuplicateSet(kills: kills, isPublisher: isPublisher), default: 0] += 1
@@ -83,6 +85,17 @@ extension Checker {
         let begin = delivery.send < 0 ? first : max(sends[delivery.send].sentAt, sends[delivery.send].notBefore ?? 0)
         // The broker's confirm comes back and is stored within a moment of the job's arrival.
         return fault.began <= first + run.recovery && begin <= fault.recovered + run.recovery
+    }
+
+    /// Whether a retry of its job, on its way during the fault, may have been published twice. The ledgers show a retry by an attempt that
+    /// was not accepted, or by a first attempt that came late: a delayed queue takes a second at least.
+    private func isBeingRetried(
+        _ delivery: PushLog.Delivery, _ fault: FaultTimeline.Fault, _ attempts: ArraySlice<PushLog.Attempt>, until end: Int64
+    ) -> Bool {
+        guard let first = attempts.first else { return false }
+        let begin = delivery.send < 0 ? first.time : max(sends[delivery.send].sentAt, sends[delivery.send].notBefore ?? 0)
+        let isRetried = attempts.contains { $0.fate != .accepted } || first.time - begin > run.grace
+        return isRetried && begin <= fault.recovered + run.recovery && fault.began <= end
     }
 
     /// Each kill explains as many duplicates as its dispatcher had in flight. The kills are processed in their order, and each first takes
@@ -130,6 +143,9 @@ extension Checker {
         let times = attempts.map(\.time)
         return faults.all.contains { fault in
             if fault.excuses.contains(.publisher), isBeingPublished(delivery, fault, first: times.last ?? 0) { return true }
+            if fault.excuses.contains(.retries), isBeingRetried(delivery, fault, attempts.reversed()[...], until: times.first ?? 0) {
+                return true
+            }
             guard !fault.excuses.isDisjoint(with: [.kill, .connection, .apns]) else { return false }
             return isInFlight(times, fault, until: fault.recovered + run.recovery)
         }

@@ -39,11 +39,27 @@ extension Checker {
         }
     }
 
+    private mutating func judgeDelays() {
+        guard let limit = run.resumeWithin else { return }
+        for delay in delays.delays(longerThan: limit) {
+            verdict.figures.longestDelay = max(verdict.figures.longestDelay, delay.longest.lasted)
+            guard delay.isTooLong else { continue }
+            let longest = delay.longest
+            verdict.find(
+                .standstill,
+                """
+                \(delay.count) notifications waited longer than \(limit / 1_000_000) s though nothing that they need stood still, request \
+                \(longest.request) from \(at(longest.from)) to \(at(longest.from + longest.lasted)); \(delay.fault.name)
+                """)
+        }
+    }
+
     mutating func conclude() {
         // A job that is in no queue can never be done.
         if series.queued == 0 { for name in waiting { verdict.find(.lost, "\(name): no push, no outcome, and no job in any queue") } }
         for evidence in epochsGoneBack() { verdict.find(.ownership, evidence) }
         judgeStandstills()
+        judgeDelays()
         verdict.figures.connectionsPeak = connectionsPerSecond.values.max() ?? 0
         verdict.figures.seconds = Double((run.drainedAt ?? run.endedAt ?? run.beganAt) - run.beganAt) / 1_000_000
         if let grown = growth.findings() {

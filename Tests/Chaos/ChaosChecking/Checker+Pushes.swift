@@ -11,7 +11,10 @@ extension Checker {
         let send = push.marker.flatMap { sends.index(ofMarker: $0) } ?? -1
         let nextOfSend = send < 0 ? -1 : sends[send].firstDelivery
         let (place, isNew) = pushLog.note(push, token: token, send: send, nextOfSend: nextOfSend)
-        standstill.notePush(at: push.time, waitingSince: isNew && send >= 0 ? waitingSince(sends[send], until: push.time) : nil)
+        let since = isNew && send >= 0 ? waitingSince(sends[send], until: push.time) : nil
+        standstill.notePush(at: push.time, waitingSince: since)
+        if let since { delays.note(sends[send], since: since, push, token) }
+        delays.noteThrottling(push, token)
         if isNew {
             verdict.figures.deliveries += 1
             if send >= 0 { noteFirst(push, place, token, send) }

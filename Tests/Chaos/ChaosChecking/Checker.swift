@@ -25,6 +25,7 @@ package struct Checker {
     var tables = TableWatch()
     var overload = OverloadBook()
     var standstill = StandstillWatch()
+    var delays: DelayWatch
     /// Notifications that wait for deliveries of which APNs accepted none.
     var waiting: [String] = []
     package var verdict = Verdict()
@@ -57,6 +58,7 @@ package struct Checker {
         names = Names(run)
         owners = OwnershipBook(run)
         stops = StopBook()
+        delays = DelayWatch(faults)
         series = Series(run: run, faults: faults)
         verdict.figures.faults = faults.all.count
         verdict.figures.kills = faults.all.count { $0.excuses.contains(.kill) }

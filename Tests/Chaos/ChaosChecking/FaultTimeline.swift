@@ -1,4 +1,5 @@
 import ChaosLedger
+import PushModel
 
 /// The faults of a run, and the effects that they excuse.
 struct FaultTimeline {
@@ -13,10 +14,15 @@ struct FaultTimeline {
         let ended: Int64
         /// Of a clock: how far ahead it was, in microseconds.
         let step: Int64
+        /// Of a queue: the lane whose jobs go through it.
+        let lane: Lane?
         let excuses: Set<Excuse>
 
         /// Nothing was broken.
         var isLoad: Bool { kind == .saturation || kind == .overload }
+
+        /// One process inside the broker stood still. Whatever does not need it must go on.
+        var isPartial: Bool { kind == .queueStandsStill || kind == .replicaStandsStill }
 
         var name: String { "fault \(id) (\(kind.rawValue) of \(target))" }
     }
@@ -31,6 +37,8 @@ struct FaultTimeline {
         case apns
         /// The token service did not get the confirm of a job that it published.
         case publisher
+        /// The confirm of a retry came late, so its job may be published twice. Excuses only deliveries that had to wait for a retry.
+        case retries
         /// Pushes that were decided before come after it.
         case lateness
         /// Fences come late if the answer announced it.
@@ -53,7 +61,7 @@ struct FaultTimeline {
             Fault(
                 id: record.id, kind: record.kind, target: record.target, began: record.beganAt,
                 recovered: max(record.beganAt, record.recoveredAt ?? record.endedAt ?? end),
-                ended: max(record.beganAt, record.endedAt ?? end), step: record.step ?? 0,
+                ended: max(record.beganAt, record.endedAt ?? end), step: record.step ?? 0, lane: record.lane,
                 excuses: Self.excuses(of: record))
         }.sorted { ($0.began, $0.id) < ($1.began, $1.id) }
         recovery = run.recovery
@@ -149,6 +157,11 @@ extension FaultTimeline {
         case .goAway, .streamLimit, .refusals, .clock: return []
         // Unconfirmed jobs are published again; connections live on.
         case .alarm, .queueLimit, .disk: return [.publisher, .fences]
+        // Nothing but its own messages waits for it. Every publisher to it may publish them again: the token service to a lane, the
+        // dispatchers and the broker's delayed queues to the others and to a lane.
+        case .queueStandsStill: return record.lane == nil ? [.retries] : [.publisher, .retries]
+        // The leader and the other follower confirm what is published, and readers can go to them.
+        case .replicaStandsStill: return []
         case .slowAnswers, .silence: return [.apns, .lateness]
         case .connectionsCut: return [.apns, .connection]
         case .backendKill, .failover: return [.publisher, .fences]

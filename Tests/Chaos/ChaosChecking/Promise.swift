@@ -58,7 +58,7 @@ package enum Promise: String, Sendable, CaseIterable {
         case .slowAnswers: "a request that took longer than any may"
         case .inClear: "something else than TLS to a server that must be spoken TLS to"
         case .unkindRefusals: "429 or 503 that does not say when to come back"
-        case .standstill: "nothing was sent for longer than a lost machine excuses, though something waited"
+        case .standstill: "nothing was sent, or not what could be, for longer than a lost machine excuses, though something waited"
         case .goodput: "less than four fifths of what it can do, while it was asked for more"
         }
     }

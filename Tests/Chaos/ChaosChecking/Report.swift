@@ -57,6 +57,7 @@ package struct Report {
             ("requests", "\(figures.requests)"), ("  5xx or no answer", "\(figures.refused)"),
             ("longest answer", "\(figures.longestAnswer / 1000) ms"),
             ("longest gap while work waited", "\(figures.longestStandstill / 1000) ms"),
+            ("longest wait beside what stood still", "\(figures.longestDelay / 1000) ms"),
             ("longest time without a 202", "\(figures.longestWithoutAcceptance / 1000) ms"),
             ("connections to APNs", "\(figures.connections)"),
             ("  most in a second", "\(figures.connectionsPeak)"),
@@ -138,6 +139,7 @@ package struct Report {
         }
         for (name, moment) in [
             ("longest answer", figures.longestAnswer), ("longest gap while work waited", figures.longestStandstill),
+            ("longest wait beside what stood still", figures.longestDelay),
             ("longest time without a 202", figures.longestWithoutAcceptance),
         ] {
             list.object { object in

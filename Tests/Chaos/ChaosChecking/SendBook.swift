@@ -14,7 +14,8 @@ struct SendBook {
         let users: [Int32]
         let installation: PushID?
         let notBefore: Int64?
-        let lane: Lane?
+        /// nil while no answer has named it and the client did not.
+        var lane: Lane?
         let hasKey: Bool
         /// What it does to a Live Activity; nil for any other notification.
         let activity: ActivityBook.Change?
@@ -90,6 +91,7 @@ struct SendBook {
         if send.notification == nil {
             sends[Int(index)].notification = id
             sends[Int(index)].acceptedAt = record.answeredAt
+            if let lane = record.lane { sends[Int(index)].lane = lane }
         }
         if byNotification.updateValue(index, forKey: id).map({ $0 != index }) == true {
             verdict.find(.idempotency, "notification \(id) was returned to request \(record.id) and to one with another marker")

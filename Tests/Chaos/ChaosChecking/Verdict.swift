@@ -92,6 +92,8 @@ package struct Figures: Sendable, Equatable {
     package var longestAnswer: Int64 = 0
     /// The longest time without a push although a notification waited, in microseconds.
     package var longestStandstill: Int64 = 0
+    /// The longest wait of a notification while a queue or a replica stood still that it does not need, in microseconds.
+    package var longestDelay: Int64 = 0
     /// From one 202 for a notification to the next; in microseconds.
     package var longestWithoutAcceptance: Int64 = 0
     /// One for each overload.

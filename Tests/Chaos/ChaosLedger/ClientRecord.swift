@@ -65,6 +65,7 @@ package struct ClientRecord: LedgerRecord, Equatable {
     package var startTokens: [DeviceToken] = []
     package var target: Target?
     package var tags: String?
+    /// Send: the lane in the answer, else the one that the client asked for. Hold: the lane to stop.
     package var lane: Lane?
     package var key: String?
     package var notBefore: Int64?

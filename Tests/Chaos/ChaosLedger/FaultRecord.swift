@@ -1,3 +1,4 @@
+package import PushModel
 package import StrictJSON
 
 /// `faults.ndjson`: the faults of a run. The run writes a record when a fault begins, and again with the same id when it ends and when the
@@ -29,6 +30,10 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case queueLimit = "queue_limit"
         case queueDeleted = "queue_deleted"
         case permissions
+        /// The process that leads a queue, which is the target, takes nothing and answers nothing. Its node and all other queues go on.
+        case queueStandsStill = "queue_stands_still"
+        /// The process that keeps the control stream's replica on a node, which is the target. Its node and all other replicas go on.
+        case replicaStandsStill = "replica_stands_still"
 
         // A link, named by `target` as `FROM>TO`, both as processes are named without their numbers: `dispatcher>apns`.
         case latency, bandwidth, slices
@@ -54,7 +59,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
 
     package var id: Int64
     package var kind: Kind
-    /// A process (`dispatcher-1`, `token-service-2`, `postgres`, `standby`, `rabbitmq`, `simulator`), or a link.
+    /// A process (`dispatcher-1`, `token-service-2`, `postgres`, `standby`, `rabbitmq`, `simulator`), a link, or a queue (`push.dead`).
     package var target: String
     package var process: Int64?
     package var beganAt: Int64
@@ -62,6 +67,8 @@ package struct FaultRecord: LedgerRecord, Equatable {
     package var endedAt: Int64?
     /// Of a clock: how far ahead it was set, in microseconds; negative where it was set back.
     package var step: Int64?
+    /// Of a queue: the lane whose jobs go through it. They wait for it; nothing else may.
+    package var lane: Lane?
     /// When the target was ready again.
     package var recoveredAt: Int64?
     /// For people.
@@ -80,7 +87,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case beganAt = "began_at"
         case endedAt = "ended_at"
         case recoveredAt = "recovered_at"
-        case step, detail
+        case step, lane, detail
     }
     private static let fields = RecordFields<Field>()
 
@@ -94,6 +101,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
             object.field(Field.endedAt, endedAt)
             object.field(Field.recoveredAt, recoveredAt)
             object.field(Field.step, step)
+            object.field(Field.lane, lane)
             object.field(Field.detail, detail)
         }
     }
@@ -101,6 +109,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
     package init(from scanner: inout JSONScanner) throws(JSONError) {
         var (id, kind, target, beganAt): (Int64?, Kind?, String?, Int64?) = (nil, nil, nil, nil)
         var (process, endedAt, recoveredAt, step, detail): (Int64?, Int64?, Int64?, Int64?, String?) = (nil, nil, nil, nil, nil)
+        var lane: Lane?
         try Self.fields.read(&scanner) { (field, scanner) throws(JSONError) in
             switch field {
             case .id: id = try scanner.integer()
@@ -111,6 +120,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
             case .endedAt: endedAt = try scanner.integer()
             case .recoveredAt: recoveredAt = try scanner.integer()
             case .step: step = try scanner.integer()
+            case .lane: lane = try scanner.choice(field)
             case .detail: detail = try scanner.string()
             }
         }
@@ -118,5 +128,6 @@ package struct FaultRecord: LedgerRecord, Equatable {
             id: try scanner.require(id, Field.id), kind: try scanner.require(kind, Field.kind),
             target: try scanner.require(target, Field.target), process: process, beganAt: try scanner.require(beganAt, Field.beganAt))
         (self.endedAt, self.recoveredAt, self.step, self.detail) = (endedAt, recoveredAt, step, detail)
+        self.lane = lane
     }
 }

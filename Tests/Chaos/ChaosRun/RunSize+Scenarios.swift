@@ -52,13 +52,17 @@ extension RunSize {
     private static let clusterRound: [FaultKind] =
         Array(repeating: .nodeKill, count: 3) + Array(repeating: .nodeFreeze, count: 3) + Array(repeating: .nodeCut, count: 3)
         + Array(repeating: .nodeSeparation, count: 3) + Array(repeating: .serviceNodeCut, count: 3)
+        + Array(repeating: .queueStandsStill, count: 3) + Array(repeating: .streamReplicaStandsStill, count: 2)
         + [.serviceCut, .serviceCut, .dispatcherKill, .tokenServiceKill, .standbyCut, .standbyKill]
 
-    /// The same in three minutes.
+    /// The same in four minutes.
     static let clusterSmall = RunSize(
         name: "cluster-small", notifications: 0, rate: 50, usersPerApp: 100, devicesPerApp: 150,
-        sequence: [.nodeSeparation, .nodeKill, .nodeCut, .serviceCut, .standbyCut, .postgresFailover],
-        seconds: [.nodeCut: 12, .serviceCut: 8, .standbyCut: 12],
+        sequence: [
+            .nodeSeparation, .queueStandsStill, .nodeKill, .streamReplicaStandsStill, .nodeCut, .serviceCut, .standbyCut, .postgresFailover,
+        ],
+        // A queue stands still for longer than a publisher waits for a confirmation (10 s) and sending may take to go on (10 s).
+        seconds: [.queueStandsStill: 24, .streamReplicaStandsStill: 20, .nodeCut: 12, .serviceCut: 8, .standbyCut: 12],
         spacing: .seconds(6), drain: .seconds(150), isCluster: true, resumeWithin: .seconds(10))
 
     /// All services are replaced by another version's, back, and once more.

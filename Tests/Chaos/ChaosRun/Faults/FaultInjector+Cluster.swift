@@ -18,7 +18,7 @@ extension FaultInjector {
     ///
     /// RabbitMQ 3.10 on Erlang 25 sometimes hangs in its start after a partition (`rabbit_node_monitor`, "Faking nodedown/nodeup"). As in
     /// the runbook, a node that is not back after a minute is started again.
-    private func heal(_ record: inout FaultRecord) async throws {
+    func heal(_ record: inout FaultRecord) async throws {
         end(&record)
         let limit = ContinuousClock.now + .seconds(60)
         var restarts: [String: FaultRecord] = [:]

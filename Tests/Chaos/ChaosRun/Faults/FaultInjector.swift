@@ -1,6 +1,7 @@
 import ChaosLedger
 import Glibc
 import PushAPI
+import PushModel
 import Synchronization
 import TestSupport
 
@@ -96,6 +97,12 @@ final class FaultInjector: Sendable {
         case .nodeCut: try await cutOff(node(entry), seconds: seconds(entry, 20))
         case .nodeSeparation: try await separate(node(entry), seconds: seconds(entry, 20))
         case .nodesRestart: try await restartNodes()
+        case .queueStandsStill:
+            let drawn = Double.random(in: 4...30, using: &random)
+            try await suspendQueue(seconds: seconds(entry, drawn), &random)
+        case .streamReplicaStandsStill:
+            let drawn = Double.random(in: 4...40, using: &random)
+            try await suspendReplica(seconds: seconds(entry, drawn), &random)
         case .serviceCut: try await cutOff(try draw(platform.services, &random), seconds: seconds(entry, 15))
         case .serviceNodeCut:
             try await separate(try draw(platform.services, &random), from: node(entry), seconds: seconds(entry, 20))
@@ -117,10 +124,12 @@ final class FaultInjector: Sendable {
     // MARK: Noting
 
     /// Records the beginning of a fault.
-    func begin(_ kind: FaultRecord.Kind, _ target: String, process: Int32? = nil, detail: String? = nil) -> FaultRecord {
+    func begin(
+        _ kind: FaultRecord.Kind, _ target: String, process: Int32? = nil, lane: Lane? = nil, detail: String? = nil
+    ) -> FaultRecord {
         var record = FaultRecord(
             id: lastID.add(1, ordering: .relaxed).newValue, kind: kind, target: target, process: process.map { Int64($0) }, beganAt: now())
-        record.detail = detail
+        (record.lane, record.detail) = (lane, detail)
         ledgers.note(record)
         return record
     }

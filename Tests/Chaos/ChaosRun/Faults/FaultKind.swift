@@ -55,6 +55,8 @@ enum FaultKind: String, CaseIterable, Sendable {
     case nodeSeparation = "node-separation"
     case nodeAway = "node-away"
     case nodesRestart = "nodes-restart"
+    case queueStandsStill = "queue-stands-still"
+    case streamReplicaStandsStill = "stream-replica-stands-still"
     case serviceCut = "service-cut"
     case serviceNodeCut = "service-node-cut"
     case standbyCut = "standby-cut"
@@ -119,6 +121,10 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .nodeSeparation: "one RabbitMQ node is cut off from the other two for twenty seconds; its clients reach it"
         case .nodeAway: "kill -9 of one RabbitMQ node, which comes back two minutes later with what it knew then"
         case .nodesRestart: "one RabbitMQ node after the other is stopped and started again"
+        case .queueStandsStill:
+            "the process that leads one queue takes nothing and answers nothing for up to half a minute; its node goes on"
+        case .streamReplicaStandsStill:
+            "the same of one node's replica of the control stream, for up to forty seconds"
         case .serviceCut: "the machine of a token service or a dispatcher is cut off from everything for fifteen seconds"
         case .serviceNodeCut: "a token service or a dispatcher cannot reach one RabbitMQ node for twenty seconds"
         case .standbyCut: "PostgreSQL's primary and one of its two standbys cannot reach each other for twenty seconds"

@@ -87,8 +87,12 @@ extension Client {
         var expiresAt: Int64?
     }
 
-    /// - Parameter key: nil for a client that accepts a second push and therefore does not repeat its request.
-    func notification(_ app: Int, to audience: Audience, marker: Int64, key: String?, timing: Timing = Timing()) -> Question {
+    /// - Parameters:
+    ///   - key: nil for a client that accepts a second push and therefore does not repeat its request.
+    ///   - lane: nil for the target's own.
+    func notification(
+        _ app: Int, to audience: Audience, marker: Int64, key: String?, timing: Timing = Timing(), lane: Lane? = nil
+    ) -> Question {
         let body = JSONWriter.object { object in
             object.object("to") { to in
                 switch audience {
@@ -104,6 +108,7 @@ extension Client {
                 payload.field("marker", marker)
             }
             object.field("receipts", "all")
+            if let lane { object.field("lane", lane.rawValue) }
             if let moment = timing.notBefore { object.field("not_before", rfc3339(moment)) }
             if let moment = timing.expiresAt { object.field("expires_at", rfc3339(moment)) }
         }
@@ -111,6 +116,7 @@ extension Client {
         question.mayRepeat = key != nil
         question.record.key = key
         question.record.marker = marker
+        question.record.lane = lane
         question.record.notBefore = timing.notBefore
         question.record.expiresAt = timing.expiresAt
         switch audience {

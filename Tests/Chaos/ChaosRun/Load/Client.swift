@@ -98,7 +98,9 @@ struct Client: Sendable {
         record.fence = body["fence"]?.stringValue.flatMap { ClientRecord.Fence(rawValue: $0) }
         let id = body["id"]?.stringValue.flatMap { PushID($0) }
         switch record.kind {
-        case .send: record.notification = id
+        case .send:
+            record.notification = id
+            record.lane = body["lane"]?.stringValue.flatMap { Lane(rawValue: $0) } ?? record.lane
         case .hold: record.hold = id
         default: break
         }

@@ -12,7 +12,8 @@ extension LoadGenerator {
         var timing = Client.Timing()
         // Some notifications expire soon.
         if random.chance(0.04) { timing.expiresAt = moment(after: Double.random(in: 1.2...4, using: &random)) }
-        let id = await post(app, audience, timing, isCareful: isCareful, &random)
+        let lane = drawLane(for: audience, &random)
+        let id = await post(app, audience, timing, lane: lane, isCareful: isCareful, &random)
         guard random.chance(0.02), let id else { return }
         await client.ask(client.reading(id, app: app), &random)
     }
@@ -56,10 +57,12 @@ extension LoadGenerator {
 
     /// - Returns: the notification's id, where it was accepted.
     func post(
-        _ app: Int, _ audience: Client.Audience, _ timing: Client.Timing, isCareful: Bool, _ random: inout SeededGenerator
+        _ app: Int, _ audience: Client.Audience, _ timing: Client.Timing, lane: Lane? = nil, isCareful: Bool,
+        _ random: inout SeededGenerator
     ) async -> PushID? {
         let marker = mean()
-        let question = client.notification(app, to: audience, marker: marker, key: isCareful ? key(marker) : nil, timing: timing)
+        let question = client.notification(
+            app, to: audience, marker: marker, key: isCareful ? key(marker) : nil, timing: timing, lane: lane)
         let record = await client.ask(question, &random).record
         finish(record.status)
         return record.notification
@@ -79,6 +82,16 @@ extension LoadGenerator {
 
     /// The pace of a person, on which no check depends.
     func pause(_ seconds: Double) async { do { try await Task.sleep(for: .seconds(seconds)) } catch { return } }
+
+    /// Some backends choose a slower lane than the target's own, so that something waits in every lane at any time.
+    private func drawLane(for audience: Client.Audience, _ random: inout SeededGenerator) -> Lane? {
+        let draw = Double.random(in: 0..<1, using: &random)
+        return switch audience {
+        case .user, .installation: draw < 0.08 ? .bulk : draw < 0.16 ? .soon : nil
+        case .users: draw < 0.16 ? .bulk : nil
+        case .tags, .all: nil
+        }
+    }
 
     private func drawAudience(_ app: Int, _ random: inout SeededGenerator) -> Client.Audience {
         switch Double.random(in: 0..<1, using: &random) {
