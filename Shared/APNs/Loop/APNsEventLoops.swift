@@ -11,6 +11,14 @@ package final class APNsEventLoops: Sendable {
     let resolver: Resolver
     /// For credentials without a certificate: TLS knows no difference between them, so one context for each trust serves them all.
     private let contexts = Mutex<[TLSTrust: TLSContext]>([:])
+    private let signers = Mutex<[SigningKey: ProviderTokenSigner]>([:])
+
+    private struct SigningKey: Hashable {
+        let teamID: String
+        let keyID: String
+        /// SHA-256 of the key itself: the file behind an id may be another one.
+        let digest: [UInt8]
+    }
 
     /// - Parameter threads: at least one; as many as processors is a good choice.
     /// - Throws: if the system starts no thread or gives no descriptor.
@@ -38,6 +46,17 @@ package final class APNsEventLoops: Sendable {
             let new = try TLSContext.client(trust: trust, alpn: ["h2"])
             contexts[trust] = new
             return new
+        }
+    }
+
+    /// One for each key, however many credentials and pools sign with it. Nil with a certificate.
+    func signer(of credential: APNsCredential) throws(TLSError) -> ProviderTokenSigner? {
+        guard case .token(let teamID, let keyID, let key) = credential.kind else { return nil }
+        let name = SigningKey(teamID: teamID, keyID: keyID, digest: Digest.sha256(Array(try key.pem().utf8)))
+        return signers.withLock { signers in
+            let signer = signers[name] ?? ProviderTokenSigner(credential)
+            signers[name] = signer
+            return signer
         }
     }
 }

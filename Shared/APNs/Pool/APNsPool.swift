@@ -24,7 +24,7 @@ package final class APNsPool: Sendable {
     ///   - onFinished: called on the pool's thread, or by ``submit(_:)``, with the batches that were finished together; must hand over and
     ///     return.
     ///   - onEvent: likewise. For logs and alarms.
-    /// - Throws: if the trusted authorities cannot be read, or the certificate cannot be used.
+    /// - Throws: if the trusted authorities cannot be read, or the certificate or the key cannot be used.
     package init(
         on loops: APNsEventLoops, configuration: APNsPoolConfiguration = APNsPoolConfiguration(), credential: APNsCredential,
         endpoint: APNsEndpoint, environment: APNsEnvironment, service: APNsService = .device,
@@ -38,7 +38,7 @@ package final class APNsPool: Sendable {
         loop = loops.pick()
         context = PoolContext(
             id: Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue, configuration: configuration,
-            signer: ProviderTokenSigner(credential), endpoint: endpoint, environment: environment, service: service,
+            signer: try loops.signer(of: credential), endpoint: endpoint, environment: environment, service: service,
             tls: try Self.tls(endpoint, credential, loops),
             showsCertificate: credential.isCertificate, resolver: loops.resolver, loop: loop, board: PoolBoard(), gate: gate,
             onFinished: onFinished, onEvent: onEvent, logger: logger)

@@ -1,13 +1,20 @@
 import OpenSSL
 import StrictJSON
+import Synchronization
 
-/// Makes provider tokens (JWT, RFC 7519) of one credential: `bearer <jwt>`, as the `authorization` header wants it
-/// (Apple: Establishing a token-based connection to APNs).
-struct ProviderTokenSigner: Sendable {
+/// Makes the provider tokens (JWT, RFC 7519) of one signing key: `bearer <jwt>`, as the `authorization` header wants it (Apple:
+/// Establishing a token-based connection to APNs). Thread-safe.
+///
+/// It keeps the newest one. All pools that sign with the key show it (``APNsEventLoops/signer(of:)``), because APNs answers 429
+/// `TooManyProviderTokenUpdates` to a provider that mints often, and may count the tokens of a team (docs/apns.md, Provider tokens).
+final class ProviderTokenSigner: Sendable {
+    /// Young enough that a connection that begins with it keeps it for at least twenty minutes before it is renewed at fifty.
+    static let adoptableAge: Duration = .seconds(25 * 60)
+
     private let header: [UInt8]
     private let teamID: String
     private let key: ES256PrivateKey
-    let shelf = ProviderTokenShelf()
+    private let newest = Mutex<ProviderToken?>(nil)
 
     /// Nil with a certificate.
     init?(_ credential: APNsCredential) {
@@ -22,12 +29,29 @@ struct ProviderTokenSigner: Sendable {
         self.key = key
     }
 
-    /// The credential's newest token while that is young, else a new one.
+    /// The newest token while it is young, else a new one. One at a time: a caller that comes while a token is made gets that one.
     /// - Parameters:
     ///   - now: monotonic, for the age.
     ///   - wall: UNIX milliseconds, for `iat`.
     func token(now: ContinuousClock.Instant, wall: Int64) throws(TLSError) -> ProviderToken {
-        try shelf.token(now: now, wall: wall) { () throws(TLSError) in try authorization(issuedAt: wall / 1000) }
+        try newest.withLock { newest throws(TLSError) in
+            if let newest, !newest.isStale(after: Self.adoptableAge, now: now, wall: wall) { return newest }
+            let fresh = ProviderToken(authorization: try authorization(issuedAt: wall / 1000), mintedAt: now, wall: wall)
+            newest = fresh
+            return fresh
+        }
+    }
+
+    /// Whether a newer token than this one is in use.
+    func hasNewer(than token: ProviderToken) -> Bool {
+        newest.withLock { $0.map { $0.mintedAt > token.mintedAt } ?? false }
+    }
+
+    /// APNs calls this token expired: no other connection may begin with it.
+    func discard(_ token: ProviderToken) {
+        newest.withLock { newest in
+            if newest?.authorization == token.authorization { newest = nil }
+        }
     }
 
     /// - Parameter issuedAt: UNIX seconds.

@@ -1,7 +1,7 @@
 import OpenSSL
 
-/// One connection's provider token. Its changes are counted per connection, as APNs counts them (docs/apns.md, Provider tokens). A
-/// connection begins with its credential's newest token if that is young.
+/// One connection's provider token. A connection begins with its key's newest token if that is young, and goes over to a newer one as soon
+/// as it may: APNs counts the changes of a connection, and perhaps of the team (docs/apns.md, Provider tokens).
 struct ProviderTokenSlot {
     /// Apple refuses tokens older than 60 minutes.
     static let renewalAge: Duration = .seconds(50 * 60)
@@ -25,7 +25,8 @@ struct ProviderTokenSlot {
     ///   - wall: UNIX milliseconds, for `iat`.
     mutating func authorization(now: ContinuousClock.Instant, wall: Int64) throws(TLSError) -> [UInt8] {
         if let current, let since,
-            !current.isStale(after: Self.renewalAge, now: now, wall: wall) || now - since < Self.minimumInterval
+            now - since < Self.minimumInterval
+                || !current.isStale(after: Self.renewalAge, now: now, wall: wall) && !signer.hasNewer(than: current)
         {
             return current.authorization
         }
@@ -41,6 +42,6 @@ struct ProviderTokenSlot {
 
     /// APNs calls it expired: no other connection begins with it.
     func discard() {
-        if let current { signer.shelf.discard(current) }
+        if let current { signer.discard(current) }
     }
 }

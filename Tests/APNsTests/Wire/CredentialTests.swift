@@ -161,6 +161,29 @@ struct CredentialTests {
         }
     }
 
+    @Test("Pools that sign with one key show one token, and a pool with another key shows its own") func poolsOfOneKey() async throws {
+        let server = try ScriptedServer()
+        let loops = try APNsEventLoops(threads: 2)
+        let key = try ES256PrivateKey.generate()
+        // As two entries of a credentials file that name one key file.
+        let kinds: [APNsCredential.Kind] = [
+            .token(teamID: TestIdentity.teamID, keyID: "KEY0000002", key: key),
+            .token(teamID: TestIdentity.teamID, keyID: "KEY0000002", key: try ES256PrivateKey(pem: key.pem())),
+            .token(teamID: TestIdentity.teamID, keyID: "KEY0000002", key: try ES256PrivateKey.generate()),
+            .token(teamID: TestIdentity.teamID, keyID: "KEY0000003", key: key),
+        ]
+        var tokens: [String] = []
+        for (kind, environment) in zip(kinds, [APNsEnvironment.production, .sandbox, .production, .production]) {
+            let bench = try PoolBench(port: server.port, kind: kind, environment: environment, on: loops)
+            bench.submit(.make())
+            #expect(try await bench.next()[1]?.acceptedCount == 1)
+            tokens.append(try await server.requests.next().authorization)
+            await bench.pool.shutdown(deadline: .zero)
+        }
+        #expect(tokens[0] == tokens[1])
+        #expect(Set(tokens).count == 3)
+    }
+
     @Test("TooManyProviderTokenUpdates replaces the connection and keeps the token")
     func tooManyTokenUpdatesReplacesTheConnectionAndMintsNothing() async throws {
         let server = try ScriptedServer { request, hand in
