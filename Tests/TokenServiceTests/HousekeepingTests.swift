@@ -90,11 +90,7 @@ struct HousekeepingTests {
 
     @Test("The service counts a round that it cannot finish, and the next round tries again") func failedRound() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
-            func rounds(_ result: String) -> Int {
-                let series = "push_token_service_housekeeping_rounds_total{result=\"\(result)\"} "
-                let line = running.metrics.render().split(separator: "\n").first { $0.hasPrefix(series) }
-                return line.flatMap { Int($0.dropFirst(series.count)) } ?? 0
-            }
+            func rounds(_ result: String) -> Int { running.counter("housekeeping_rounds_total{result=\"\(result)\"}") }
             try await running.execute("ALTER TABLE outcome_counts RENAME TO away")
             _ = try await eventually { rounds("failed") > 0 ? true : nil }
             let finished = rounds("finished")

@@ -90,7 +90,7 @@ struct PartitionTests {
     @Test("A process that starts makes what is missing, and its metrics say how far it reaches") func start() async throws {
         try await RunningService.run(Self.still) { running in
             try await running.dropPeriods()
-            try await running.another { other in
+            try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "3600"])) { other in
                 _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 11 * 2 ? true : nil }
                 func gauge(_ name: String) -> Double? {
                     let series = "push_token_service_\(name){table=\"notifications\"} "

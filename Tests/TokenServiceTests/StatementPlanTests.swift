@@ -39,7 +39,7 @@ struct StatementPlanTests {
     /// The indexes that a hot statement may go by, with the columns that it looks up by.
     private static let indexes: [String: Set<String>] = [
         // Acceptance.
-        "NotificationStore+Statements.claimKeys": ["idempotency_records_pkey(app_id, api_key_id, key, day)"],
+        "NotificationStore+Statements.claimKeys": ["idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)"],
         "NotificationStore+Statements.selectKey": [
             "idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
             "cancellations_pkey(notification)",

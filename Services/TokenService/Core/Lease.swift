@@ -7,11 +7,15 @@ import PushModel
 struct Lease: Sendable {
     let name: String
     let seconds: Int
+    /// Seconds for which no process may take it, at most.
+    private let longest: Int
     private let holder = PushID.random()
 
-    init(_ name: String, seconds: Int) {
+    /// - Parameter longestPause: The longest ``release(after:in:logger:)``.
+    init(_ name: String, seconds: Int, longestPause: Duration = .zero) {
         self.name = name
         self.seconds = seconds
+        longest = max(seconds, Int(longestPause.components.seconds))
     }
 
     /// Takes a free lease, or renews the holder's own.
@@ -20,7 +24,10 @@ struct Lease: Sendable {
         try session.execute(
             """
             UPDATE leases SET holder = \(holder), free_from = now() + \(seconds) * interval '1 second'
-            WHERE name = \(name) AND (holder = \(holder) OR free_from <= now())
+            WHERE name = \(name) AND (
+                holder = \(holder) OR free_from <= now()
+                -- It was written before PostgreSQL's clock was set back.
+                OR free_from > now() + \(longest + 60) * interval '1 second')
             """
         ).affected == 1
     }

@@ -40,11 +40,11 @@ struct LiveActivityTests {
         expect(accept(1, at: 1000) == .turn(.send))
         for number in 2...4 as ClosedRange<UInt64> { expect(Self.isWaiting(accept(number, at: 1000 * Int64(number)))) }
         expect(superseded == [Self.id(2), Self.id(3)])
-        expect(activity.turn(of: Self.id(3), now: 5000) == .outdated)
-        expect(Self.isWaiting(activity.turn(of: Self.id(4), now: 5000)))
+        expect(activity.turn(of: Self.id(3), window: 0, now: 5000) == .outdated)
+        expect(Self.isWaiting(activity.turn(of: Self.id(4), window: 0, now: 5000)))
         expect(activity.line.settled(Self.id(3)) == nil)
         expect(activity.line.settled(Self.id(1)) == Self.id(4))
-        expect(activity.turn(of: Self.id(4), now: 5000) == .send)
+        expect(activity.turn(of: Self.id(4), window: 0, now: 5000) == .send)
         activity.begin(Self.id(4), priority: 5, window: 0, now: 5000)
         expect(activity.line.settled(Self.id(4)) == nil && activity.line.sending == nil)
         expect(accept(5, at: 6000) == .turn(.send))
@@ -65,7 +65,7 @@ struct LiveActivityTests {
         expect(accept(3, at: 3000) == .over)
         expect(superseded == [Self.id(1)] && activity.line.newest == Self.id(2))
         expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: 4000))
-        expect(activity.turn(of: Self.id(2), now: 4000) == .send)
+        expect(activity.turn(of: Self.id(2), window: 0, now: 4000) == .send)
     }
 
     @Test("After an end only another end counts, and after eight hours nothing but an end") mutating func ends() {
@@ -82,8 +82,8 @@ struct LiveActivityTests {
         expect(accept(1, at: 1000, priority: 10, window: 60_000) == .turn(.send))
         _ = activity.line.settled(Self.id(1))
         expect(accept(2, at: 2000, priority: 10, window: 60_000) == .turn(.wait(until: 61_000)))
-        expect(activity.turn(of: Self.id(2), now: 60_999) == .wait(until: 61_000))
-        expect(activity.turn(of: Self.id(2), now: 61_000) == .send)
+        expect(activity.turn(of: Self.id(2), window: 60_000, now: 60_999) == .wait(until: 61_000))
+        expect(activity.turn(of: Self.id(2), window: 60_000, now: 61_000) == .send)
         expect(accept(3, at: 3000, event: .end, window: 60_000) == .turn(.send))
         activity.endedAt = nil
         activity.line.sending = nil
@@ -105,14 +105,14 @@ struct LiveActivityTests {
         expect(activity.line.failed(Self.id(1), superseded: &superseded) == nil && activity.line.isRetrying)
         expect(accept(2, at: 2000) == .turn(.wait(until: 2000)), "by fan-out, after the relay has published the cancellation")
         expect(superseded == [Self.id(1)])
-        expect(activity.turn(of: Self.id(2), now: 2000) == .send)
+        expect(activity.turn(of: Self.id(2), window: 0, now: 2000) == .send)
         // The other order: the newer one waits when the attempt fails.
         activity.begin(Self.id(2), priority: 5, window: 0, now: 2000)
         expect(Self.isWaiting(accept(3, at: 3000)))
         expect(activity.line.failed(Self.id(2), superseded: &superseded) == Self.id(3))
         expect(superseded == [Self.id(1), Self.id(2)] && activity.line.sending == nil)
         expect(activity.line.settled(Self.id(2)) == nil)
-        expect(activity.turn(of: Self.id(3), now: 3000) == .send)
+        expect(activity.turn(of: Self.id(3), window: 0, now: 3000) == .send)
     }
 
     @Test("A device that comes after the newest state gets a copy of it, unless the state still waits or the activity is over")
@@ -121,7 +121,7 @@ struct LiveActivityTests {
         expect(accept(1, at: 1000) == .turn(.send))
         expect(activity.renew(as: Self.id(9), ofThese: [], now: 2000) == nil, "it was cancelled, or has expired")
         expect(activity.renew(as: Self.id(9), ofThese: Self.sendable, now: 2000) == Self.id(1))
-        expect(activity.line.newest == Self.id(9) && Self.isWaiting(activity.turn(of: Self.id(9), now: 2000)))
+        expect(activity.line.newest == Self.id(9) && Self.isWaiting(activity.turn(of: Self.id(9), window: 0, now: 2000)))
         expect(activity.renew(as: Self.id(8), ofThese: Self.sendable, now: 2000) == nil, "the copy goes to all")
         expect(activity.line.settled(Self.id(1)) == Self.id(9))
         activity.begin(Self.id(9), priority: 5, window: 0, now: 3000)

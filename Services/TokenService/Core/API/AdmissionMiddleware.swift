@@ -82,8 +82,9 @@ struct AdmissionMiddleware: Sendable {
                 "a device credential is for registering and signing out its own installation")
         }
         guard context.parameters.get("id").flatMap({ PushID($0) }) == device.installation else { throw APIError.notFound }
-        let patience = route == .logOut ? DeviceCredential.signOutPatience : 0
-        guard UnixTime.milliseconds() < device.expiresAt + patience else { throw APIError.credentialExpired }
+        let left = device.expiresAt - UnixTime.milliseconds()
+        let isGood = route == .logOut ? left > -DeviceCredential.signOutPatience : left > 0 && left <= DeviceCredential.longestLife
+        guard isGood else { throw APIError.credentialExpired }
     }
 
     private static func bearer(of request: Request) -> String? {

@@ -108,7 +108,7 @@ extension LiveActivity {
             endedAt = endedAt ?? now
             dismissedAt = change.dismissalDate.map { max($0 * 1000, now) }
         }
-        let turn = turn(of: notification, now: now)
+        let turn = turn(of: notification, window: window, now: now)
         guard turn == .send else { return .turn(turn) }
         // The control stream must have the end of the older one first: the relay sees to that.
         guard maySend, !wasRetrying else { return .turn(.wait(until: now)) }
@@ -117,8 +117,8 @@ extension LiveActivity {
     }
 
     /// An end waits for no window.
-    package func turn(of notification: PushID, now: Int64) -> UpdateLine.Turn {
-        line.turn(of: notification, isReady: reportedAt != nil, heedsWindow: endedAt == nil, now: now)
+    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateLine.Turn {
+        line.turn(of: notification, isReady: reportedAt != nil, window: endedAt == nil ? window : nil, now: now)
     }
 
     package mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {

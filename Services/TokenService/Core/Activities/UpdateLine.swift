@@ -5,6 +5,8 @@ package import PushModel
 package struct UpdateLine: Equatable, Sendable {
     /// A waiting notification is looked at again after so long, whatever it waits for.
     static let recheck: Int64 = 5 * 60_000
+    /// Clocks of two processes may differ by so much.
+    private static let tolerance: Int64 = 5_000
 
     /// The notification with the newest state that was accepted.
     package var newest: PushID?
@@ -54,13 +56,14 @@ package struct UpdateLine: Equatable, Sendable {
     /// Whether a notification may be sent now. Fan-out asks again when it takes up one that waited.
     /// - Parameters:
     ///   - isReady: There is a device to send to.
-    ///   - heedsWindow: It waits until the window of the one before it ends.
-    func turn(of notification: PushID, isReady: Bool, heedsWindow: Bool, now: Int64) -> Turn {
+    ///   - window: How long the window of the one before it lasts, for whose end it waits; nil: it waits for none.
+    func turn(of notification: PushID, isReady: Bool, window: Int64?, now: Int64) -> Turn {
         if sending == notification { return .send }
         guard newest == notification else { return .outdated }
         let later = now + Self.recheck
         if sending != nil || !isReady { return .wait(until: later) }
-        if heedsWindow, let freeAt, freeAt > now { return .wait(until: min(freeAt, later)) }
+        // A process whose clock was ahead opened a window that ends later than that.
+        if let window, let freeAt, freeAt > now, freeAt - now <= window + Self.tolerance { return .wait(until: min(freeAt, later)) }
         return .send
     }
 

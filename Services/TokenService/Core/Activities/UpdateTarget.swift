@@ -55,9 +55,10 @@ package enum UpdateTarget: Equatable, Sendable {
         }
     }
 
-    package func turn(of notification: PushID, now: Int64) -> UpdateLine.Turn {
+    /// - Parameter window: That of the app, for an activity.
+    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateLine.Turn {
         switch self {
-        case .activity(let activity): activity.turn(of: notification, now: now)
+        case .activity(let activity): activity.turn(of: notification, window: window, now: now)
         case .channel(let channel): channel.turn(of: notification, now: now)
         }
     }

@@ -9,6 +9,8 @@ package struct DeviceCredential: Equatable, Sendable {
     package static let prefix = "psd_"
     /// Seconds.
     package static let lifetimes: ClosedRange<Int64> = 60...86_400
+    /// In milliseconds. One that is good for longer was made by a process whose clock was more than an hour ahead.
+    package static let longestLife: Int64 = (86_400 + 3_600) * 1000
     /// How long after its end it may still sign out its user, in milliseconds: ninety days.
     package static let signOutPatience: Int64 = 90 * 86_400_000
 

@@ -46,7 +46,7 @@ package struct ChannelLine: Equatable, Sendable {
     }
 
     package func turn(of notification: PushID, now: Int64) -> UpdateLine.Turn {
-        line.turn(of: notification, isReady: true, heedsWindow: true, now: now)
+        line.turn(of: notification, isReady: true, window: Self.window, now: now)
     }
 
     package mutating func begin(_ notification: PushID, now: Int64) {

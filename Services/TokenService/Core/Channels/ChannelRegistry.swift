@@ -19,7 +19,7 @@ package struct ChannelRegistry: Sendable {
         try await pool.transaction { [settings] session in
             let app: App.ID? = try session.execute("SELECT id FROM apps WHERE slug = \(answer.app)").first.map { try $0["id"] }
             guard let app, let (store, scope) = try ChannelStore.lock(app, answer.environment, in: session) else { return }
-            var progress = ChannelProgress(store: store, scope: scope, settings: settings, now: UnixTime.milliseconds())
+            var progress = ChannelProgress(store: store, scope: scope, settings: settings, now: try ChannelStore.now(in: session))
             try progress.apply(answer)
             try store.save(progress.scope)
         }
@@ -34,7 +34,7 @@ package struct ChannelRegistry: Sendable {
     func open(_ name: String, _ request: ChannelRequest, of app: App) async throws -> (channel: BroadcastChannel, isNew: Bool) {
         let (first, isNew) = try await pool.transaction { session in
             let (store, scope) = try ChannelStore.lockOrMake(app.id, request.environment, in: session)
-            let begun = try store.begin(name, request, now: UnixTime.milliseconds())
+            let begun = try store.begin(name, request, now: ChannelStore.now(in: session))
             if begun.isNew { try store.wake(scope) }
             return begun
         }
@@ -83,7 +83,7 @@ package struct ChannelRegistry: Sendable {
     ) async throws -> BroadcastChannel? {
         let first = try await pool.transaction { session -> BroadcastChannel? in
             guard let (store, scope, channel) = try find(session) else { return nil }
-            let changed = try store.apply(.unwanted, to: channel, now: UnixTime.milliseconds())
+            let changed = try store.apply(.unwanted, to: channel, now: ChannelStore.now(in: session))
             try store.wake(scope)
             return changed
         }
@@ -142,7 +142,7 @@ extension ChannelStore {
     /// The worker looks at the scope now.
     fileprivate func wake(_ scope: ChannelScope) throws {
         var scope = scope
-        let now = UnixTime.milliseconds()
+        let now = try Self.now(in: session)
         scope.listFrom = scope.listFrom ?? now
         scope.dueAt = now
         try save(scope)

@@ -10,6 +10,11 @@ package struct ChannelStore {
     let app: App.ID
     let environment: APNsEnvironment
 
+    /// PostgreSQL's clock, by which every process says and sees what is due.
+    static func now(in session: PostgresSession) throws -> Int64 {
+        try session.execute("SELECT clock_timestamp() AS now").only().milliseconds("now")
+    }
+
     /// Waits for the other changes of the scope's channels.
     /// - Returns: nil where there never was a channel.
     static func lock(

@@ -59,7 +59,7 @@ package final class ChannelWorker: Service {
                 return
             }
             let scopes = try await registry.pool.session { session in
-                try DueScope.all(in: session, now: UnixTime.milliseconds(), limit: Self.batch)
+                try DueScope.all(in: session, limit: Self.batch)
             }
             if try await !work(on: scopes) { turn.next = .now + Self.failurePause }
             if scopes.count == Self.batch { registry.wakeUp.signal() }
@@ -97,8 +97,9 @@ package final class ChannelWorker: Service {
         try await registry.pool.transaction { [lease, settings = registry.settings] session in
             try lease.renew(in: session)
             guard let (store, scope) = try ChannelStore.lock(due.app, due.environment, in: session) else { return nil }
+            var progress = ChannelProgress(store: store, scope: scope, settings: settings, now: try ChannelStore.now(in: session))
+            // A dispatcher compares the expiry with its own clock, as that of a job.
             let now = UnixTime.milliseconds()
-            var progress = ChannelProgress(store: store, scope: scope, settings: settings, now: now)
             let id = PushID.timeOrdered(milliseconds: now)
             try progress.timeOut()
             let request = try progress.next(id)
@@ -131,11 +132,11 @@ private struct DueScope: Sendable {
     let bundleID: String
     let environment: APNsEnvironment
 
-    static func all(in session: PostgresSession, now: Int64, limit: Int) throws -> [DueScope] {
+    static func all(in session: PostgresSession, limit: Int) throws -> [DueScope] {
         try session.execute(
             """
             SELECT s.app_id, a.slug, a.bundle_id, s.environment FROM channel_scopes s JOIN apps a ON a.id = s.app_id
-            WHERE s.due_at <= \(milliseconds: now) ORDER BY s.due_at LIMIT \(limit)
+            WHERE s.due_at <= clock_timestamp() ORDER BY s.due_at LIMIT \(limit)
             """
         ).map { row in
             DueScope(app: try row["app_id"], slug: try row["slug"], bundleID: try row["bundle_id"], environment: try row["environment"])

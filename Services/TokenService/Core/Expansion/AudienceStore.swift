@@ -193,14 +193,15 @@ package struct AudienceStore {
     /// - Throws: ``FanOutTakenOver`` if it is not the notification's turn any more.
     private func beginning(of audience: Audience, _ page: Audience.Page) throws -> UpdateTarget? {
         guard let key = audience.updates, var target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return nil }
-        let (notification, now) = (audience.template.notification, UnixTime.milliseconds())
+        let (notification, window) = (audience.template.notification, audience.activityWindow)
+        let now = UnixTime.milliseconds()
         if page.end.jobs == 0 {
             target.line.drop(notification)
         } else {
             // The last page of one that has expired has no job, and takes no turn.
-            guard page.jobs.isEmpty || target.turn(of: notification, now: now) == .send else { throw FanOutTakenOver() }
+            guard page.jobs.isEmpty || target.turn(of: notification, window: window, now: now) == .send else { throw FanOutTakenOver() }
             if audience.checkpoint.jobs == 0 {
-                target.begin(notification, priority: audience.template.priority, window: audience.activityWindow, now: now)
+                target.begin(notification, priority: audience.template.priority, window: window, now: now)
             }
         }
         return target

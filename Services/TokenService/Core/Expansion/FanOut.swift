@@ -58,7 +58,7 @@ package struct FanOut: Sendable {
         return try await pool.transaction { session in
             guard let target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return true }
             let notification = audience.template.notification
-            switch target.turn(of: notification, now: UnixTime.milliseconds()) {
+            switch target.turn(of: notification, window: audience.activityWindow, now: UnixTime.milliseconds()) {
             case .send: return true
             case .wait(let moment): try session.execute(UpdateTargetStore.putBack(notification, until: moment))
             case .outdated: _ = try session.pipeline(CancellationStore.supersede([notification]))

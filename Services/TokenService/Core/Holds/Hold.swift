@@ -35,12 +35,13 @@ package struct Hold: Equatable, Sendable {
 
     /// Whether the relay publishes it. The process that set or lifted it publishes it first. The control stream forgets after 74 hours,
     /// dispatchers after 73.
-    /// - Parameter now: UNIX milliseconds.
+    /// - Parameter now: By the clock that wrote its moments, which is PostgreSQL's. One that lies ahead was written before that was set
+    ///   back, and says nothing.
     func isDue(now: Int64) -> Bool {
         switch state {
         case .expired: false
-        case .live: publishedAt.map { $0 < now - 86_400_000 } ?? (setAt < now - 2000)
-        case .lifted: publishedAt == nil && (lifting?.at ?? 0) < now - 2000
+        case .live: publishedAt.map { abs(now - $0) > 86_400_000 } ?? (abs(now - setAt) > 2000)
+        case .lifted: publishedAt == nil && abs(now - (lifting?.at ?? 0)) > 2000
         }
     }
 

@@ -56,21 +56,20 @@ package struct HoldService: Sendable {
 
     /// Brings ``cache`` up to date.
     /// - Returns: holds that may have to be published or released.
-    func refresh() async throws -> [Hold] {
+    func refresh() async throws -> HoldStore.Unfinished {
         let added = cache.added
-        let holds = try await pool.session { session in try HoldStore(session: session).unfinished() }
-        cache.replace(with: holds, readAfter: added)
-        return holds
+        let read = try await pool.session { session in try HoldStore(session: session).unfinished() }
+        cache.replace(with: read.holds, readAfter: added)
+        return read
     }
 
     /// Publishes the holds that are due, and releases the jobs and fan-outs that wait because of lifted ones.
-    func publishAndRelease(_ holds: [Hold]) async throws {
-        let now = UnixTime.milliseconds()
-        let due = holds.filter { $0.isDue(now: now) }
+    func publishAndRelease(_ read: HoldStore.Unfinished) async throws {
+        let due = read.holds.filter { $0.isDue(now: read.now) }
         if !due.isEmpty, await publish(due).count == due.count {
             logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
         }
-        for hold in holds where hold.state == .lifted {
+        for hold in read.holds where hold.state == .lifted {
             let released = try await pool.transaction { session in
                 try HoldStore(session: session).release(hold.id, limit: Self.releaseBatch)
             }

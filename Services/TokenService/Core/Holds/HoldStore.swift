@@ -72,17 +72,23 @@ package struct HoldStore {
         return Page(holds: holds, last: holds.last?.id)
     }
 
+    struct Unfinished: Sendable {
+        var holds: [Hold]
+        /// PostgreSQL's clock, in UNIX milliseconds; 0 without a hold.
+        var now: Int64
+    }
+
     /// Every hold in force, and every lifted one that is not published or not released.
-    package func unfinished() throws -> [Hold] {
-        try session.execute(
+    func unfinished() throws -> Unfinished {
+        let rows = try session.execute(
             """
-            SELECT * FROM holds_with_state WHERE id IN (
+            SELECT *, now() AS now FROM holds_with_state WHERE id IN (
                 SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now()
                 UNION ALL
                 SELECT id FROM holds WHERE lifted_at IS NOT NULL AND (published_at IS NULL OR released_at IS NULL)
             ) ORDER BY id
-            """
-        ).map { row in try Hold(row) }
+            """)
+        return Unfinished(holds: try rows.map { row in try Hold(row) }, now: try rows.first?.milliseconds("now") ?? 0)
     }
 
     /// Records that the control stream has the holds as they were read; not if a hold was lifted since.

@@ -53,6 +53,7 @@ extension Housekeeper {
         do {
             while true {
                 let changed = try await pool.transaction(deadline: .seconds(60)) { session in
+                    try ClocksDiffer.check(in: session)
                     try session.execute("SELECT set_config('statement_timeout', '50s', true)")
                     return try body(PartitionStore(session: session))
                 }

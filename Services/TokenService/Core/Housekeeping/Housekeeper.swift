@@ -27,7 +27,7 @@ package final class Housekeeper: Service {
     private let fences: FencePublisher
     let settings: Settings
     let partitions = PartitionWatch()
-    private let lease = Lease("housekeeping", seconds: 60)
+    private let lease: Lease
     private let metrics: TokenServiceMetrics
     let logger: Logger
 
@@ -38,6 +38,7 @@ package final class Housekeeper: Service {
         self.apps = apps
         self.fences = fences
         self.settings = settings
+        lease = Lease("housekeeping", seconds: 60, longestPause: settings.interval)
         self.metrics = metrics
         self.logger = logger
         metrics.observe(partitions)
@@ -59,6 +60,7 @@ package final class Housekeeper: Service {
     private func round() async {
         do {
             guard try await pool.session({ [lease] session in try lease.take(in: session) }) else { return }
+            try await pool.session { session in try ClocksDiffer.check(in: session) }
             await makePartitions()
             try await dropPartitions()
             try await handleStaleInstallations()
@@ -87,6 +89,7 @@ package final class Housekeeper: Service {
         let start = ContinuousClock.now
         let result = try await pool.registryTransaction { [lease] session in
             try lease.renew(in: session)
+            try ClocksDiffer.check(in: session)
             return try body(session)
         }
         await committed(result)

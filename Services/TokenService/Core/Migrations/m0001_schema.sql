@@ -1136,13 +1136,15 @@ BEGIN
     ELSE
         PERFORM lock_alone(tables || rests);
         SELECT * INTO rest FROM rows_without_period(of_family);
-        ends := date_trunc('minute', greatest(as_of, rest.latest)) + interval '1 minute';
+        -- A process whose clock was far ahead makes no period longer. Its rows stay in `…_rest` until their time comes.
+        ends := CASE WHEN rest.latest < as_of + period THEN date_trunc('minute', greatest(as_of, rest.latest)) + interval '1 minute'
+            ELSE greatest(begins, date_trunc('day', as_of, 'UTC')) + period END;
         FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
             EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', t.table_name, t.table_name || '_rest');
             EXECUTE format('ALTER TABLE %I RENAME TO %I', t.table_name || '_rest', t.table_name || suffix);
             PERFORM new_partition(t.table_name, t.table_name || '_rest');
-            EXECUTE format('WITH early AS (DELETE FROM %I WHERE %I < %L RETURNING *) INSERT INTO %I SELECT * FROM early',
-                t.table_name || suffix, t.key, key_at(of_family, begins), t.table_name || '_rest');
+            EXECUTE format('WITH others AS (DELETE FROM %1$I WHERE %2$I < %3$L OR %2$I >= %4$L RETURNING *) INSERT INTO %5$I SELECT * FROM others',
+                t.table_name || suffix, t.key, key_at(of_family, begins), key_at(of_family, ends), t.table_name || '_rest');
         END LOOP;
     END IF;
     FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP

@@ -19,7 +19,9 @@ extension NotificationStore {
             WHERE NOT EXISTS (
                 SELECT FROM idempotency_records r
                 WHERE r.app_id = e.app AND r.api_key_id = e.caller AND r.key = e.key
-                    AND r.day = date_trunc('day', now(), 'UTC') - interval '24 hours' FOR KEY SHARE)
+                    AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours' AND r.day <> date_trunc('day', now(), 'UTC')
+                    -- PostgreSQL's clock may have been set back since.
+                    AND (r.day < now() OR EXISTS (SELECT FROM notifications n WHERE n.id = r.notification)) FOR KEY SHARE OF r)
         ), claimed_for_yesterday AS (
             INSERT INTO idempotency_records AS r (app_id, api_key_id, key, day, fingerprint, notification, warnings)
             SELECT app, caller, key, today - interval '24 hours', fingerprint, notification, warnings FROM asked WHERE has_just_begun

@@ -167,7 +167,9 @@ extension OutcomeStore {
                 JOIN jobs j ON j.notification = u.notification AND j.number = u.number
                 ORDER BY n.app_id, u.installation, u.until DESC
             ), noted AS (
-                UPDATE installations i SET throttled_until = w.until FROM wanted w
+                UPDATE installations i SET throttled_until = w.until
+                -- A dispatcher's clock may be ahead, and none waits for longer than an hour.
+                FROM (SELECT app_id, installation, token_id, id, status, reason, least(until, now() + interval '1 hour') AS until FROM wanted) w
                 WHERE i.app_id = w.app_id AND i.id = w.installation AND i.deregistered_at IS NULL
                     AND (i.throttled_until IS NULL OR i.throttled_until < w.until)
                 RETURNING w.*
