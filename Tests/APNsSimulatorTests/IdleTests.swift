@@ -7,7 +7,7 @@ struct IdleTests {
     private func with(_ scenario: String = "", _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {
             $0.streamGate = false
-            $0.idleTimeout = .seconds(2)
+            $0.idleTimeout = .seconds(5)
             if !scenario.isEmpty { $0.scenario = try Scenario(text: #"{"v":1,"name":"test",\#(scenario)}"#) }
         } _: { test in
             try await body(test)

@@ -36,7 +36,7 @@ struct LastStreamTests {
     func afterNotice(_ other: String) async throws {
         try await withSimulator {
             $0.streamGate = false
-            if other == "idle" { $0.idleTimeout = .seconds(2) }
+            if other == "idle" { $0.idleTimeout = .seconds(5) }
         } _: { test in
             let client = try RawClient(port: test.simulator.productionPort)
             #expect(try client.isAlive())

@@ -75,7 +75,7 @@ struct LostAnswerTests {
     @Test("A late answer to a stream that its client has reset is lost")
     func stream() async throws {
         try await with { test in
-            try test.simulator.script("aa", [.accept.delayed(by: .milliseconds(50))])
+            try test.simulator.script("aa", [.accept.delayed(by: .seconds(2))])
             let client = try test.client()
             let stream = try client.submit(test.push().to("aa"))
             try client.roundTrip(1)
@@ -95,7 +95,7 @@ struct LostAnswerTests {
         try await with { test in
             try test.simulator.play(
                 Scenario(text: #"{"v":1,"name":"test","requests":[{"positions":[2],"do":[{"action":"freeze"}]}]}"#))
-            try test.simulator.script("aa", [.accept.delayed(by: .milliseconds(50))])
+            try test.simulator.script("aa", [.accept.delayed(by: .seconds(2))])
             let (client, observer) = (try test.client(), try test.client(.sandbox))
             for _ in 0..<2 { _ = try client.submit(test.push().to("aa")) }
             try client.poll()
@@ -135,7 +135,7 @@ struct LostAnswerTests {
     func expiry() async throws {
         let path = try TestIdentity.shared.get().directory + "/\(UUID().uuidString).journal"
         try await with(path) { test in
-            try test.simulator.script("aa", [.accept.delayed(by: .milliseconds(50))])
+            try test.simulator.script("aa", [.accept.delayed(by: .seconds(2))])
             let client = try test.client()
             let arrived = test.clock.now
             let late = try client.submit(test.push().to("aa").with("apns-expiration", "\(arrived / 1000 + 2)"))

@@ -72,12 +72,8 @@ struct ScriptTests {
             let late = try client.submit(test.push().to("aa"))
             let soon = try client.submit(test.push().to("bb"))
             let now = try client.submit(test.push().to("cc"))
-            try client.run { $0.closed[now] != nil }
-            #expect(client.responses[late] == nil)
-            #expect(client.responses[soon] == nil)
-            try client.run { $0.closed[soon] != nil }
-            #expect(client.responses[late] == nil)
-            try client.run { $0.closed[late] != nil }
+            try client.run { $0.order.count == 3 }
+            #expect(client.order == [now, soon, late])
             #expect([late, soon, now].map { client.responses[$0]?.status } == [200, 429, 200])
         }
     }

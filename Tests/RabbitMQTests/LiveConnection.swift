@@ -70,7 +70,7 @@ final class LiveConnection {
 
     /// The next event for which `pick` returns a value. Drops the events before it.
     func next<T>(_ pick: (RabbitMQEvent) -> T?) throws -> T {
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {
             while !events.isEmpty {
                 if let found = pick(events.removeFirst()) { return found }
@@ -84,7 +84,7 @@ final class LiveConnection {
     /// The first message that arrives on a bare connection.
     static func firstDelivery(on connection: RabbitMQConnection) throws -> RabbitMQDelivery {
         let wakeUp = try WakeUp()
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + .seconds(60)
         var events: [RabbitMQEvent] = []
         while ContinuousClock.now < deadline {
             try connection.receive(into: &events)

@@ -19,7 +19,7 @@ final class PushClient {
         var body = ""
     }
 
-    private static let patience = Duration.seconds(20)
+    private static let patience = Duration.seconds(60)
 
     let socket: TCPSocket
     private let tls: TLSSession
@@ -28,6 +28,8 @@ final class PushClient {
     private var buffer = [UInt8](repeating: 0, count: 65_536)
     private(set) var responses: [Int32: Response] = [:]
     private(set) var closed: [Int32: HTTP2ErrorCode] = [:]
+    /// The streams that are closed, in the order in which they were.
+    private(set) var order: [Int32] = []
     /// DATA frames that have come, by stream.
     private(set) var pieces: [Int32: Int] = [:]
     private(set) var limits: [Int] = []
@@ -44,7 +46,7 @@ final class PushClient {
         let context = try TLSContext.client(trust: .file(identity.certificateFile), certificate: certificate, alpn: alpn)
         tls = try TLSSession(client: context, serverName: "localhost")
         let address = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
-        socket = try TCPSocket.connect(to: address, timeout: .seconds(5))
+        socket = try TCPSocket.connect(to: address, timeout: .seconds(60))
         http2 = try HTTP2ClientSession(
             initialPeerStreamLimit: streams,
             wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
@@ -158,7 +160,9 @@ final class PushClient {
         case .data(let stream, let bytes):
             responses[stream]?.body += String(decoding: bytes, as: UTF8.self)
             pieces[stream, default: 0] += 1
-        case .streamClosed(let stream, let code, _): closed[stream] = code
+        case .streamClosed(let stream, let code, _):
+            closed[stream] = code
+            order.append(stream)
         case .settings(let limit): limits.append(limit)
         case .goAway(let last, let code, let debug): goAways.append((last, code, String(decoding: debug, as: UTF8.self)))
         case .pingAck(let number): pongs.insert(number)

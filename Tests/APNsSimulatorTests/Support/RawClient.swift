@@ -34,7 +34,7 @@ final class RawClient {
     init(port: Int, greets: Bool = true) throws {
         let identity = try TestIdentity.shared.get()
         tls = try TLSSession(client: TLSContext.client(trust: .file(identity.certificateFile), alpn: ["h2"]), serverName: "localhost")
-        socket = try TCPSocket.connect(to: SocketAddress.resolve(host: "127.0.0.1", port: port)[0], timeout: .seconds(5))
+        socket = try TCPSocket.connect(to: SocketAddress.resolve(host: "127.0.0.1", port: port)[0], timeout: .seconds(60))
         poller = try Poller()
         try poller.add(socket.descriptor, key: 1, interest: .read)
         while try tls.handshake() != .complete {
@@ -56,7 +56,7 @@ final class RawClient {
     /// Reads until a frame like this has come, or the connection is over.
     @discardableResult
     func wait(for isMeant: (Received) -> Bool) throws -> Received? {
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + .seconds(60)
         while true {
             if let found = frames.first(where: isMeant) { return found }
             if isOver { return nil }

@@ -121,12 +121,12 @@ struct ChannelTests {
     }
 
     @Test("A request whose answer does not come is unknown, also if APNs made the channel") func losesAnswers() async throws {
-        try await with({ $0.requestTimeout = .milliseconds(300) }) { bench in
+        try await with({ $0.requestTimeout = .seconds(5) }) { bench in
             try bench.simulator.play(
                 Scenario(
                     text:
                         #"""
-                        {"v":1,"name":"late","requests":[{"on":["channels"],"positions":[1],"do":[{"action":"late","delay_ms":2000}]}]}
+                        {"v":1,"name":"late","requests":[{"on":["channels"],"positions":[1],"do":[{"action":"late","delay_ms":600000}]}]}
                         """#)
             )
             let lost = try await bench.manage(.create(.none))

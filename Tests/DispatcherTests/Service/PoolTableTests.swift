@@ -7,7 +7,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("The pools of a credential", .timeLimit(.minutes(1)))
+@Suite("The pools of a credential", .timeLimit(.minutes(5)))
 struct PoolTableTests {
     @Test("Each service has a pool of its own, made once, when it is first needed, and none after the end of the credential")
     func makesPools() async throws {

@@ -1,3 +1,4 @@
+import APNs
 import APNsSimulator
 import Broker
 import Dispatcher
@@ -101,7 +102,11 @@ struct StopServiceTests {
         try await withServiceBench { bench in
             // The first delivery proves the connection. The others are in flight when the time is up.
             for number in 1..<count { try bench.simulator.script(Fixture.token(number).hex, [.silence]) }
-            let first = try bench.startDispatcher { $0.shutdownDeadline = .seconds(12) }
+            let first = try bench.startDispatcher {
+                $0.shutdownDeadline = .seconds(12)
+            } pools: {
+                $0.requestTimeout = .seconds(240)
+            }
             try await bench.publish(Self.jobs(10))
             _ = await bench.simulator.journal(reaching: count)
             try await first.stop()
