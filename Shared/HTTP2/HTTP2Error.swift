@@ -7,8 +7,6 @@ package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
         /// nghttp2's own number (`NGHTTP2_ERR_…`). Not about the request: nghttp2_submit_request(3) names out of memory, used-up stream
         /// numbers and misuse of the library.
         case library(Int32)
-        /// As many streams are open as the peer allows. The request was not submitted; try again when one has closed.
-        case streamLimitReached
         /// GOAWAY was sent or received, or the stream numbers are used up: this connection takes no more requests.
         case connectionRetired
     }

@@ -18,7 +18,6 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable, CustomStrin
     package static let cancel = HTTP2ErrorCode(rawValue: 8)
     package static let compressionError = HTTP2ErrorCode(rawValue: 9)
     package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 11)
-    package static let inadequateSecurity = HTTP2ErrorCode(rawValue: 12)
 
     /// `REFUSED_STREAM`; numbers without a name are `unknown`.
     package var description: String { String(cString: nghttp2_http2_strerror(rawValue)) }

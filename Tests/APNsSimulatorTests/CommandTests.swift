@@ -24,7 +24,7 @@ struct CommandTests {
             #expect(client.goAways[0].lastStream == open)
             #expect(client.goAways[0].code == .noError)
             #expect(client.goAways[0].debug == #"{"reason":"Shutdown"}"#)
-            #expect(!client.http2.acceptsRequests)
+            #expect(throws: HTTP2Error.self) { try client.submit(test.push()) }
             try client.run { $0.closed[open] != nil }
             #expect(client.responses[open]?.status == 200)
         }

@@ -150,7 +150,7 @@ struct ConformanceTests {
             for each in [client, other] { #expect(try each.send(test.push()).status == 200) }
             // The client submits the request and writes it only after the other client has the GOAWAY. That is too late, but this client
             // does not know it yet.
-            try client.run { $0.http2.canSubmit }
+            try client.run { $0.hasFreeStream }
             let late = try client.submit(test.push())
             test.simulator.beginShutdown()
             try other.run { $0.goAways.first?.lastStream == .max }

@@ -166,7 +166,7 @@ struct DeviceTests {
             #expect(try client.send(test.push()).status == 200)
             var streams: [Int32] = []
             for number in 1...2100 {
-                try client.run { $0.http2.canSubmit }
+                try client.run { $0.hasFreeStream }
                 streams.append(try client.submit(test.push().body(#"{"aps":{"alert":"\#(number)"}}"#)))
             }
             try client.run { client in streams.allSatisfy { client.closed[$0] != nil } }

@@ -23,7 +23,7 @@ struct StreamLimitTests {
     @Test("The simulator refuses streams beyond the first that come before the limit is known; they are safe to send again")
     func refused() async throws {
         try await withSimulator { test in
-            let client = try test.client(streams: 100)
+            let client = try test.client()
             let streams = try (0..<5).map { _ in try client.submit(test.push()) }
             try client.run { client in streams.allSatisfy { client.closed[$0] != nil } }
             #expect(client.responses[streams[0]]?.status == 200)

@@ -197,11 +197,11 @@ struct ClockTests {
         let signer = try #require(ProviderTokenSigner(credential))
         let wall: Int64 = 1_800_000_000_000
         var slot = ProviderTokenSlot(signer)
+        var shown: Set<[UInt8]> = []
         func issuedAt(after minutes: Int, _ step: Int64) throws -> Int64 {
-            let text = String(
-                decoding: try slot.authorization(now: start + .seconds(minutes * 60), wall: wall + Int64(minutes) * 60_000 + step),
-                as: UTF8.self)
-            let claims = try JSONValue.parse(#require(Base64URL.decode(text.split(separator: ".")[1])))
+            let token = try slot.authorization(now: start + .seconds(minutes * 60), wall: wall + Int64(minutes) * 60_000 + step)
+            shown.insert(token)
+            let claims = try JSONValue.parse(#require(Base64URL.decode(String(decoding: token, as: UTF8.self).split(separator: ".")[1])))
             return try #require(claims["iat"]?.integerValue)
         }
         #expect(try issuedAt(after: 0, 0) == wall / 1000)
@@ -209,6 +209,6 @@ struct ClockTests {
         let late = minutes + 20
         let age = (wall + Int64(late) * 60_000 + step) / 1000 - (try issuedAt(after: late, step))
         #expect((0..<3_600).contains(age))
-        #expect(slot.count == 2)
+        #expect(shown.count == 2)
     }
 }

@@ -1,5 +1,6 @@
-import HTTP2
 import Testing
+
+@testable import HTTP2
 
 @Suite("HTTP/2: prepared headers", .timeLimit(.minutes(5)))
 struct HeaderTests {
@@ -34,8 +35,6 @@ struct HeaderTests {
             headers.truncate(to: mark)
             headers.setValue("/3/device/" + String(repeating: id, count: 9), at: 3)
             headers.append("apns-id", id, indexing: .withoutIndexing)
-            headers.append("apns-priority", "5")
-            headers.removeLast()
             _ = try wire.client.submit(headers, body: [1])
             try wire.exchange()
             let received = try #require(wire.requests.last?.headers)
@@ -54,10 +53,10 @@ struct HeaderTests {
             headers.append("apns-id", String(repeating: "i", count: number % 50))
         }
         for number in 0..<600 { round(number) }
-        let size = headers.byteCount
+        let size = headers.bytes.count
         for number in 0..<6000 { round(number) }
-        #expect(headers.byteCount == size || headers.byteCount <= size + 50)
-        #expect(headers.byteCount < 2_000)
+        #expect(headers.bytes.count == size || headers.bytes.count <= size + 50)
+        #expect(headers.bytes.count < 2_000)
     }
 
     @Test("An indexed header costs almost nothing the second time") func indexedHeader() throws {
@@ -80,13 +79,12 @@ struct HeaderTests {
     @Test("A header list finds, compares and iterates") func headerList() throws {
         let list: HeaderList = HeaderList([":path": "/x", "cookie": "a", "cookie": "b", "empty": ""])
         #expect(list[":path"] == "/x")
-        #expect(list["cookie"] == "a" && list.count(of: "cookie") == 2)
+        #expect(list["cookie"] == "a")
         #expect(list["empty"] == "" && list.has("empty", equalTo: []))
         #expect(list["cooki"] == nil && list["Cookie"] == nil)
         #expect(list.has(":path", equalTo: Array("/x".utf8)))
         #expect(!list.has(":path", equalTo: Array("/y".utf8)) && !list.has(":path", equalTo: []) && !list.has("none", equalTo: []))
         #expect(list.value(of: "cookie").map(Array.init) == Array("a".utf8))
-        #expect(list.withValue(of: ":path") { $0.count } == 2)
         var lengths: [Int] = []
         list.forEach { name, value in lengths += [name.count, value.count] }
         #expect(lengths == [5, 2, 6, 1, 6, 1, 5, 0])

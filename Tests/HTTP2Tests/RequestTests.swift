@@ -15,7 +15,7 @@ struct RequestTests {
         #expect(request.headers["apns-topic"] == "com.example.shop")
         #expect(request.headers["apns-id"] == nil)
         #expect(request.body == Array(#"{"aps":{}}"#.utf8))
-        #expect(wire.client.openStreams == 1 && wire.server.openStreams == 1)
+        #expect(wire.client.openStreams.count == 1 && wire.server.openStreams == 1)
 
         var headers = response("429")
         headers.append("apns-id", "eabeae54-14a8-11e5-b60b-1697f925ec7b")
@@ -31,7 +31,7 @@ struct RequestTests {
         #expect(answer.fields.count == 2)
         #expect(wire.clientEvents.body(of: stream) == Array(#"{"reason":"TooManyRequests"}"#.utf8))
         #expect(wire.closed == [Closed(stream, .noError, .complete)])
-        #expect(wire.client.openStreams == 0 && wire.server.openStreams == 0)
+        #expect(wire.client.openStreams.isEmpty && wire.server.openStreams == 0)
     }
 
     @Test("An answer without a body ends with its headers") func emptyAnswer() throws {
@@ -57,7 +57,7 @@ struct RequestTests {
     }
 
     @Test("Many requests share one payload and get their own answers") func sharedPayload() throws {
-        let wire = try Wire(clientLimit: 1000)
+        let wire = try Wire()
         let payload = [UInt8](repeating: UInt8(ascii: "x"), count: 300)
         var streams: [Int32] = []
         for round in 0..<5 {
@@ -75,7 +75,7 @@ struct RequestTests {
         #expect(Set(streams).count == 1000)
         for (number, stream) in streams.enumerated() { #expect(wire.statuses[stream] == (number.isMultiple(of: 3) ? 410 : 200)) }
         #expect(wire.closed.allSatisfy { $0.code == .noError && $0.progress == .complete })
-        #expect(wire.client.openStreams == 0 && wire.server.openStreams == 0)
+        #expect(wire.client.openStreams.isEmpty && wire.server.openStreams == 0)
     }
 
     @Test("A body in many frames arrives in order", arguments: [1, 7, 1000])
@@ -121,7 +121,7 @@ struct RequestTests {
     }
 
     @Test("Bytes that wait are counted until they leave or their stream ends") func pendingBytes() throws {
-        let wire = try Wire(clientLimit: 1000)
+        let wire = try Wire()
         #expect(wire.client.remoteWindow == 65_535)
         // Of seventeen bodies the window holds sixteen, less a byte. The seventeenth waits.
         let streams = try (0..<17).map { _ in try wire.submit([UInt8](repeating: 1, count: 4096)) }

@@ -33,11 +33,11 @@ struct ViolationTests {
         let goAway = Frame.all(in: try client.output()).first { $0.kind == .goAway }
         #expect(goAway?.errorCode ?? 0 != 0)
         #expect(client.connectionError?.rawValue == goAway?.errorCode)
-        #expect(!client.canSubmit)
+        #expect(client.isOver)
         #expect(!client.wantsRead)
         // In every case the caller learns of the stream: from an event, or from the list of open streams.
         let closed = client.takeEvents().compactMap(Closed.init).map(\.stream)
-        #expect(closed + client.openStreamNumbers == [stream])
+        #expect(closed + client.openStreams == [stream])
     }
 
     @Test(
@@ -60,7 +60,7 @@ struct ViolationTests {
         let reset = Frame.all(in: try client.output()).first { $0.kind == .resetStream }
         #expect(reset?.errorCode == HTTP2ErrorCode.protocolError.rawValue)
         #expect(client.takeEvents().compactMap(Closed.init) == [Closed(stream, .protocolError, .complete)])
-        #expect(client.connectionError == nil && client.canSubmit)
+        #expect(client.connectionError == nil && !client.isOver)
     }
 
     @Test("The client cuts off an endless answer") func endlessAnswer() throws {
@@ -175,7 +175,7 @@ struct ViolationTests {
                 _ = try? client.output()
                 _ = try? server.output()
             }
-            _ = (client.takeEvents(), server.takeEvents(), client.openStreamNumbers, client.wantsRead, server.isFinished)
+            _ = (client.takeEvents(), server.takeEvents(), client.openStreams, client.wantsRead, server.isFinished)
         }
     }
 }

@@ -72,7 +72,6 @@ struct APNsConnection: ~Copyable {
     ) throws -> APNsConnection {
         let configuration = context.configuration
         let session = try HTTP2ClientSession(
-            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams),
             wantedHeaders: context.wantedHeaders, maximumResponseBody: context.maximumResponseBody,
             memoryLimit: configuration.maximumSessionMemory)
         try poller.modify(link.socket.descriptor, key: key.raw, interest: .read)
@@ -179,7 +178,7 @@ struct APNsConnection: ~Copyable {
     /// For the snapshot.
     var shown: APNsPoolSnapshot.Connection {
         APNsPoolSnapshot.Connection(
-            id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.peerLimit,
+            id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.streamLimit,
             isAuthenticated: state.isProven, requests: state.requests, tokenMintedAt: token?.mintedAt)
     }
 }

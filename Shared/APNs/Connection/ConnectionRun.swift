@@ -11,7 +11,7 @@ package struct ConnectionRun: ~Copyable {
     private let listener: TCPListener
     private let loops: APNsEventLoops
     private var connection: APNsConnection
-    private var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: .max)
+    private var queue = LaneQueue(maximumRequests: .max)
     /// The answers of finished batches so far.
     package private(set) var answered = 0
 
@@ -31,7 +31,7 @@ package struct ConnectionRun: ~Copyable {
         let endpoint = APNsEndpoint(host: "localhost", port: listener.port, trust: trust)
         let context = PoolContext(
             id: 1, configuration: configuration, signer: ProviderTokenSigner(credential), endpoint: endpoint, environment: .production,
-            service: .device, tls: try loops.context(trusting: trust), showsCertificate: false, resolver: loops.resolver,
+            service: .device, tls: try loops.context(trusting: trust), resolver: loops.resolver,
             loop: loops.pick(), board: PoolBoard(), gate: { _, _ in nil }, onFinished: { _ in }, onEvent: { _ in },
             logger: Logger(label: "apns"))
         let (poller, buffers, key) = (try Poller(), LoopBuffers(), SocketKey(pool: 1, connection: 1))

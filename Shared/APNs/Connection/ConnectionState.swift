@@ -34,8 +34,8 @@ struct ConnectionState {
     private let connectedAt: ContinuousClock.Instant
     private var lastRead: ContinuousClock.Instant
     private var pingSentAt: ContinuousClock.Instant?
-    /// The peer's limit; one until its SETTINGS arrive (docs/apns.md, Streams).
-    private(set) var peerLimit = 1
+    /// The peer's limit, if it is not above our own.
+    private(set) var streamLimit = 1
     private(set) var inFlight = 0
     private(set) var requests = 0
     private(set) var isProven = false
@@ -55,11 +55,11 @@ struct ConnectionState {
     /// How many requests may be handed to HTTP/2 now. One until APNs has accepted our token (docs/apns.md, Streams).
     var freeStreams: Int {
         guard phase == .open else { return 0 }
-        return max(0, min(peerLimit, rules.maximumStreams, isProven ? .max : 1) - inFlight)
+        return max(0, min(streamLimit, isProven ? .max : 1) - inFlight)
     }
 
     /// Streams kept free for the `now` lane: a sixteenth, none while there are few or only the first request may go.
-    var reservedForNow: Int { isProven ? min(peerLimit, rules.maximumStreams) / 16 : 0 }
+    var reservedForNow: Int { isProven ? streamLimit / 16 : 0 }
 
     /// What may be taken, for the lane `now` and for the others. It is no more than leaves at once: a request that waits in HTTP/2 is in the
     /// way of `now`. An eighth of the window is kept for `now`, as streams are.
@@ -91,7 +91,7 @@ struct ConnectionState {
 
     /// SETTINGS, each time they come: up and down, at once.
     mutating func settings(maximumStreams: Int) -> Action? {
-        peerLimit = maximumStreams
+        streamLimit = min(maximumStreams, max(1, rules.maximumStreams))
         guard phase == .awaitingSettings else { return nil }
         phase = .open
         return .becameUsable

@@ -151,7 +151,7 @@ struct Dial {
         let isAlert = (error as? TLSError)?.isAlert ?? false
         failure = DialError(
             address: address, step: step, message: "\(error)",
-            isCertificateRefused: isAlert && context.showsCertificate)
+            isCertificateRefused: isAlert && context.signer == nil)
         addresses.closed(address)
         addresses.failed(address, now: now)
         closeSocket()

@@ -39,8 +39,7 @@ package final class APNsPool: Sendable {
         context = PoolContext(
             id: Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue, configuration: configuration,
             signer: try loops.signer(of: credential), endpoint: endpoint, environment: environment, service: service,
-            tls: try Self.tls(endpoint, credential, loops),
-            showsCertificate: credential.isCertificate, resolver: loops.resolver, loop: loop, board: PoolBoard(), gate: gate,
+            tls: try Self.tls(endpoint, credential, loops), resolver: loops.resolver, loop: loop, board: PoolBoard(), gate: gate,
             onFinished: onFinished, onEvent: onEvent, logger: logger)
     }
 

@@ -18,9 +18,6 @@ package struct APNsPoolConfiguration: Sendable {
     package var maximumSessionMemory = 64 << 20
     /// Requests waiting in each lane; more than the caller ever has in one.
     package var maximumQueued = 20_000
-    package var weightNow = 16
-    package var weightSoon = 4
-    package var weightBulk = 1
     /// From handing a request to HTTP/2 to its answer, independent of its batch's expiry.
     package var requestTimeout: Duration = .seconds(15)
     /// Resolving excluded, which the system's resolver bounds.

@@ -13,7 +13,7 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var id: Int
         package var address: String
         package var openStreams: Int
-        /// APNs' limit.
+        /// APNs' limit, if it is not above our own.
         package var streamLimit: Int
         package var isAuthenticated: Bool
         package var requests: Int

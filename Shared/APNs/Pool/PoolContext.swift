@@ -13,8 +13,6 @@ final class PoolContext: Sendable {
     let environment: APNsEnvironment
     let service: APNsService
     let tls: TLSContext
-    /// Whether the connection shows a certificate, which APNs may refuse.
-    let showsCertificate: Bool
     let resolver: Resolver
     /// The destination of resolved names.
     let loop: EventLoopHandle
@@ -30,7 +28,7 @@ final class PoolContext: Sendable {
     init(
         id: PoolID, configuration: APNsPoolConfiguration, signer: ProviderTokenSigner?, endpoint: APNsEndpoint,
         environment: APNsEnvironment, service: APNsService, tls: TLSContext,
-        showsCertificate: Bool, resolver: Resolver, loop: EventLoopHandle, board: PoolBoard,
+        resolver: Resolver, loop: EventLoopHandle, board: PoolBoard,
         gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?, onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void,
         onEvent: @escaping @Sendable (APNsPoolEvent) -> Void, logger: Logger
     ) {
@@ -41,7 +39,6 @@ final class PoolContext: Sendable {
         self.environment = environment
         self.service = service
         self.tls = tls
-        self.showsCertificate = showsCertificate
         self.resolver = resolver
         self.loop = loop
         self.board = board

@@ -3,19 +3,6 @@ typealias ConnectionID = Int
 
 /// Decides when to open connections, when to stop, and how newcomers are treated. Never acts: ``PoolRunner`` performs the returned actions.
 struct PoolLifecycle {
-    struct Rules: Sendable {
-        var size: PoolSize.Rules
-        var stagger: Duration
-        var patience: Duration
-        var stableAge: Duration
-        var idleLimit: Duration
-        var backoffBase: Duration
-        var backoffCap: Duration
-        var probeBase: Duration
-        var probeCap: Duration
-        var breakerBase: Duration
-    }
-
     enum Action: Equatable {
         case dial(ConnectionID)
         /// Finish requests in flight, take no more, close.
@@ -45,7 +32,7 @@ struct PoolLifecycle {
         let dialedAt: ContinuousClock.Instant
     }
 
-    let rules: Rules
+    let rules: APNsPoolConfiguration
     private(set) var phase = Phase.idle
     /// Since the pool last had no connections for want of work.
     private var requests = 0
@@ -64,9 +51,12 @@ struct PoolLifecycle {
     /// In 0..<1, new each time.
     private let jitter: @Sendable () -> Double
 
-    init(_ rules: Rules, now: ContinuousClock.Instant, jitter: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }) {
+    init(
+        _ rules: APNsPoolConfiguration, now: ContinuousClock.Instant,
+        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
+    ) {
         self.rules = rules
-        size = PoolSize(rules.size)
+        size = PoolSize(rules)
         self.jitter = jitter
         backoff = Backoff(base: rules.backoffBase, cap: rules.backoffCap)
         nextDial = now
@@ -203,11 +193,9 @@ struct PoolLifecycle {
     /// How often the load is checked while a connection could be closed.
     private static let lookInterval: Duration = .seconds(5)
 
-    /// In `probing` a connection is opened only for a request: `unreadySince` marks that one waits.
     private var wantsConnections: Bool {
         switch phase {
-        case .running: true
-        case .probing: true
+        case .running, .probing: true
         case .idle, .paused, .stopped: false
         }
     }
@@ -223,6 +211,7 @@ struct PoolLifecycle {
         let live = connections.values.count { !$0.isRetired }
         switch phase {
         case .running: return max(0, wantedConnections - live)
+        // Only for a request: `unreadySince` marks that one waits.
         case .probing: return unreadySince == nil ? 0 : max(0, 1 - live)
         case .idle, .paused, .stopped: return 0
         }

@@ -65,11 +65,9 @@ final class PoolRunner {
         let configuration = context.configuration
         (now, wall) = (context.clock.now(), context.clock.wall())
         lastWork = now
-        lifecycle = PoolLifecycle(PoolLifecycle.Rules(configuration), now: now)
+        lifecycle = PoolLifecycle(configuration, now: now)
         addresses = AddressBook(avoidance: configuration.addressAvoidance)
-        queue = LaneQueue(
-            weights: LaneQueue.Weights(now: configuration.weightNow, soon: configuration.weightSoon, bulk: configuration.weightBulk),
-            maximumRequests: configuration.maximumQueued)
+        queue = LaneQueue(maximumRequests: configuration.maximumQueued)
     }
 
     /// Shut down, all its requests are answered, and no connection or dial is left.
@@ -256,7 +254,7 @@ final class PoolRunner {
     private var load: PoolSize.Load {
         var load = PoolSize.Load(connections: 0, openStreams: 0, streamLimit: 0, requestsWait: !queue.isEmpty)
         for open in open where open.connection.state.isOpen {
-            let limit = min(open.connection.state.peerLimit, context.configuration.maximumStreams)
+            let limit = open.connection.state.streamLimit
             load.connections += 1
             load.openStreams += open.connection.isFull ? limit : open.connection.state.inFlight
             load.streamLimit += limit
@@ -384,18 +382,5 @@ private struct Earliest {
     mutating func note(_ other: ContinuousClock.Instant?) {
         guard let other else { return }
         moment = min(moment ?? other, other)
-    }
-}
-
-extension PoolLifecycle.Rules {
-    init(_ configuration: APNsPoolConfiguration) {
-        self.init(
-            size: PoolSize.Rules(
-                minimum: max(1, configuration.connections), maximum: max(1, configuration.connections, configuration.maximumConnections),
-                growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger,
-            patience: configuration.patience,
-            stableAge: configuration.stableAge, idleLimit: configuration.idleLimit, backoffBase: configuration.backoffBase,
-            backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap,
-            breakerBase: configuration.breakerBase)
     }
 }

@@ -1,15 +1,6 @@
 /// How many connections a pool wants: between a minimum and a maximum, by the use of their streams, one more or one less at a time. A pure
 /// value.
 struct PoolSize {
-    struct Rules: Sendable {
-        var minimum: Int
-        var maximum: Int
-        /// How long requests must have waited for full streams.
-        var growAfter: Duration
-        /// How long one connection less must have sufficed.
-        var shrinkAfter: Duration
-    }
-
     /// The connections that take requests, together, at one moment.
     struct Load {
         var connections: Int
@@ -30,18 +21,20 @@ struct PoolSize {
 
     enum Change: Equatable { case grow, shrink }
 
-    private let rules: Rules
+    private let rules: APNsPoolConfiguration
+    private let minimum: Int
     private(set) var wanted: Int
     private var saturatedSince: ContinuousClock.Instant?
     private var quietSince: ContinuousClock.Instant?
 
-    init(_ rules: Rules) {
+    init(_ rules: APNsPoolConfiguration) {
         self.rules = rules
-        wanted = rules.minimum
+        minimum = max(1, rules.connections)
+        wanted = minimum
     }
 
     /// Whether it may shrink, so that the load is checked without an event.
-    var isAboveMinimum: Bool { wanted > rules.minimum }
+    var isAboveMinimum: Bool { wanted > minimum }
 
     /// - Parameter isSettled: there are as many connections as wanted, and APNs has accepted the credential on each: the effect of the last
     ///   change is visible.
@@ -52,8 +45,8 @@ struct PoolSize {
         }
         saturatedSince = load.isSaturated ? saturatedSince ?? now : nil
         quietSince = load.fitsInOneLess ? quietSince ?? now : nil
-        if wanted < rules.maximum, let saturatedSince, now - saturatedSince >= rules.growAfter { return change(.grow) }
-        if wanted > rules.minimum, let quietSince, now - quietSince >= rules.shrinkAfter { return change(.shrink) }
+        if wanted < rules.maximumConnections, let saturatedSince, now - saturatedSince >= rules.growAfter { return change(.grow) }
+        if wanted > minimum, let quietSince, now - quietSince >= rules.shrinkAfter { return change(.shrink) }
         return nil
     }
 

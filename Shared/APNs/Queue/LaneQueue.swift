@@ -43,7 +43,7 @@ struct LaneQueue {
     private var credits = Lanes(0)
 
     /// - Parameter maximumRequests: in each lane; beyond it newcomers are refused.
-    init(weights: Weights, maximumRequests: Int) {
+    init(weights: Weights = Weights(), maximumRequests: Int) {
         self.weights = weights
         self.maximumRequests = maximumRequests
     }

@@ -12,8 +12,6 @@ struct ProviderTokenSlot {
     private var current: ProviderToken?
     /// When this connection first showed it.
     private var since: ContinuousClock.Instant?
-    /// How many tokens this connection has shown.
-    private(set) var count = 0
 
     init(_ signer: ProviderTokenSigner) {
         self.signer = signer
@@ -33,7 +31,6 @@ struct ProviderTokenSlot {
         let fresh = try signer.token(now: now, wall: wall)
         current = fresh
         since = now
-        count += 1
         return fresh.authorization
     }
 

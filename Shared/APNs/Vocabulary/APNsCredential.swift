@@ -13,8 +13,6 @@ package struct APNsCredential: Sendable {
     package let name: String
     package let kind: Kind
 
-    var isCertificate: Bool { if case .certificate = kind { true } else { false } }
-
     package init(name: String, kind: Kind) {
         self.name = name
         self.kind = kind

@@ -79,8 +79,7 @@ extension HTTP2ClientSession {
         case NGHTTP2_SETTINGS:
             guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return }
             let limit = nghttp2_session_get_remote_settings(wire.handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-            remoteMaxConcurrentStreams = min(Int(limit), maximumOpenStreams)
-            events.append(.settings(maxConcurrentStreams: remoteMaxConcurrentStreams))
+            events.append(.settings(maxConcurrentStreams: Int(limit)))
         case NGHTTP2_GOAWAY: receivedGoAway(frame.pointee.goaway)
         case NGHTTP2_PING:
             guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return }

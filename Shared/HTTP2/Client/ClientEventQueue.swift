@@ -6,8 +6,6 @@ struct ClientEventQueue {
         /// 0: the next of `others`.
         let stream: Int32
         let status: Int32
-        /// The request's end in the output.
-        let position: Int64
     }
 
     private var notes: [Note] = []
@@ -16,13 +14,13 @@ struct ClientEventQueue {
     var isEmpty: Bool { notes.isEmpty }
 
     mutating func append(_ event: HTTP2ClientEvent) {
-        notes.append(Note(stream: 0, status: 0, position: 0))
+        notes.append(Note(stream: 0, status: 0))
         others.append(event)
     }
 
     /// A whole answer to a whole request: no body, no wanted header, ended without an error.
-    mutating func append(answered stream: Int32, status: Int32, position: Int64) {
-        notes.append(Note(stream: stream, status: status, position: position))
+    mutating func append(answered stream: Int32, status: Int32) {
+        notes.append(Note(stream: stream, status: status))
     }
 
     mutating func removeAll() {
@@ -40,21 +38,6 @@ struct ClientEventQueue {
                 next += 1
             }
         }
-    }
-
-    /// The events in full.
-    var all: [HTTP2ClientEvent] {
-        var events: [HTTP2ClientEvent] = []
-        var next = others.makeIterator()
-        for note in notes {
-            if note.stream != 0 {
-                events.append(.headers(stream: note.stream, status: Int(note.status), fields: HeaderList(), endStream: true))
-                events.append(.streamClosed(stream: note.stream, errorCode: .noError, written: .complete(position: note.position)))
-            } else if let event = next.next() {
-                events.append(event)
-            }
-        }
-        return events
     }
 }
 

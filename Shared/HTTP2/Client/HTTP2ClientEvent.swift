@@ -7,7 +7,7 @@ package enum HTTP2ClientEvent: Sendable {
     /// The last event of a stream: `noError` after a whole answer, `refusedStream` when the peer certainly has not processed it.
     /// - `written`: how much of the request had left this session. Only `complete` leaves room for doubt about the peer's action.
     case streamClosed(stream: Int32, errorCode: HTTP2ErrorCode, written: RequestProgress)
-    /// SETTINGS arrived. `maxConcurrentStreams` is the present limit, already clamped to the session's own maximum.
+    /// SETTINGS arrived. `maxConcurrentStreams` is the present limit; 2^32 - 1 if the peer sets none (RFC 9113 section 6.5.2).
     case settings(maxConcurrentStreams: Int)
     /// No new requests from now on. The closed streams follow as `streamClosed`: those above `lastStream` at once with `refusedStream`,
     /// as well as those that had not left; the others as their answers come. May come twice (RFC 9113 section 6.8).

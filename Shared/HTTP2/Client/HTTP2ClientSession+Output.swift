@@ -64,11 +64,6 @@ extension HTTP2ClientSession {
         try wire.goAway(lastStream: 0, code, debug: [])
     }
 
-    /// Open streams, in no order: those to give up when the connection is lost.
-    package var openStreamNumbers: [Int32] {
-        streams.indices.compactMap { streams[$0].stream == 0 ? nil : streams[$0].stream }
-    }
-
     func findSlot(_ stream: Int32) -> Int? {
         guard stream > 0 else { return nil }
         if let slot = wire.slot(of: stream) { return streams[slot].stream == stream ? slot : nil }
@@ -80,12 +75,11 @@ extension HTTP2ClientSession {
         streams[slot].stream = 0
         closeBody(slot: slot)
         streams.release(slot)
-        openStreams -= 1
         let status = streams[slot].bareStatus
         if status == 0 {
             events.append(.streamClosed(stream: stream, errorCode: code, written: written))
-        } else if code == .noError, case .complete(let position) = written {
-            events.append(answered: stream, status: status, position: position)
+        } else if code == .noError, case .complete = written {
+            events.append(answered: stream, status: status)
         } else {
             events.append(.headers(stream: stream, status: Int(status), fields: HeaderList(), endStream: true))
             events.append(.streamClosed(stream: stream, errorCode: code, written: written))

@@ -33,9 +33,6 @@ package struct HeaderBlock: Sendable {
 
     package init() {}
 
-    /// The room that names and values take.
-    package var byteCount: Int { bytes.count }
-
     /// How many headers there are.
     package var count: Int { fields.count }
 
@@ -125,11 +122,6 @@ package struct HeaderBlock: Sendable {
         // A value that was replaced by a longer one may be behind later headers.
         let inUse = fields.reduce(0) { max($0, $1.valueCapacityEnd) }
         bytes.removeSubrange(inUse...)
-    }
-
-    /// Takes off the last headers.
-    package mutating func removeLast(_ count: Int = 1) {
-        truncate(to: Mark(fields: max(0, fields.count - count)))
     }
 }
 

@@ -25,12 +25,6 @@ package struct HeaderList: Sendable, Equatable {
         range(of: name).map { bytes[$0] }
     }
 
-    /// Lends the first value with this name; the cheapest way.
-    package func withValue<R, E: Error>(of name: StaticString, _ body: (Span<UInt8>) throws(E) -> R) throws(E) -> R? {
-        guard let range = range(of: name) else { return nil }
-        return try body(bytes.span.extracting(range))
-    }
-
     /// Whether the first value with this name consists of exactly these bytes. For comparing with the last request's value.
     package func has(_ name: StaticString, equalTo value: [UInt8]) -> Bool {
         guard let range = range(of: name), range.count == value.count else { return false }
@@ -40,18 +34,6 @@ package struct HeaderList: Sendable, Equatable {
                 return memcmp(left + range.lowerBound, right, value.count) == 0
             }
         }
-    }
-
-    /// How many headers bear this name.
-    package func count(of name: StaticString) -> Int {
-        var total = 0
-        bytes.withUnsafeBytes { all in
-            forEachRange(all) { header, _ in
-                if matches(all, header, name) { total += 1 }
-                return true
-            }
-        }
-        return total
     }
 
     /// Lends every header in order.

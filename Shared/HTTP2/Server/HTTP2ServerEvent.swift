@@ -4,8 +4,5 @@ package enum HTTP2ServerEvent: Sendable {
     case request(stream: Int32, headers: HeaderList, body: [UInt8])
     /// `noError` after a whole exchange; any other code may come before an answer was given, or before the whole request was here.
     case streamClosed(stream: Int32, errorCode: HTTP2ErrorCode)
-    /// The peer has applied the settings that were sent last.
-    case settingsAcknowledged
-    case goAway(lastStream: Int32, errorCode: HTTP2ErrorCode)
     case pingAck(UInt64)
 }

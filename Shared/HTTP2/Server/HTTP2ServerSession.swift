@@ -62,17 +62,8 @@ package final class HTTP2ServerSession {
         try wire.receive(bytes)
     }
 
-    /// The events since the last call, oldest first. A GOAWAY holds for the events of the next call: `forEachEvent` checks each.
-    package func takeEvents() -> [HTTP2ServerEvent] {
-        defer { events = [] }
-        guard lastProcessed < .max else { return events }
-        return events.filter { event in
-            guard case .request(let stream, _, _) = event else { return true }
-            return stream <= lastProcessed
-        }
-    }
-
-    /// As `takeEvents`, without an allocation. `body` may answer and reset; the events of that come with the next call.
+    /// Lends the events since the last call, oldest first, without an allocation. `body` may answer and reset; the events of that come with
+    /// the next call.
     package func forEachEvent<E: Error>(_ body: (HTTP2ServerEvent) throws(E) -> Void) throws(E) {
         guard !events.isEmpty else { return }
         // Two arrays take turns, each moved, never shared: so both keep their storage.

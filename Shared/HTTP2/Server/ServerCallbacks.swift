@@ -146,12 +146,8 @@ extension HTTP2ServerSession {
         case NGHTTP2_SETTINGS:
             guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return }
             announced.acknowledge()
-            events.append(.settingsAcknowledged)
         case NGHTTP2_PING:
             if head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { events.append(.pingAck(pingNumber(frame.pointee.ping))) }
-        case NGHTTP2_GOAWAY:
-            let code = HTTP2ErrorCode(rawValue: frame.pointee.goaway.error_code)
-            events.append(.goAway(lastStream: frame.pointee.goaway.last_stream_id, errorCode: code))
         default: break
         }
     }

@@ -35,12 +35,15 @@ final class PushClient {
     private(set) var limits: [Int] = []
     private(set) var goAways: [(lastStream: Int32, code: HTTP2ErrorCode, debug: String)] = []
     private(set) var pongs: Set<UInt64> = []
+    var submitted = 0
+    /// The server's limit allows one more.
+    var hasFreeStream: Bool { submitted - closed.count < limits.last ?? 1000 }
     /// The server has closed the connection.
     private(set) var isOver = false
 
     /// - Parameter firstFlight: Sent with the last bytes of the handshake, so that the server reads both at once.
     init(
-        port: Int, streams: Int = 1000, alpn: [String] = ["h2"], certificate: TLSIdentity? = nil, firstFlight: TestPush? = nil
+        port: Int, alpn: [String] = ["h2"], certificate: TLSIdentity? = nil, firstFlight: TestPush? = nil
     ) throws {
         let identity = try TestIdentity.shared.get()
         let context = try TLSContext.client(trust: .file(identity.certificateFile), certificate: certificate, alpn: alpn)
@@ -48,7 +51,6 @@ final class PushClient {
         let address = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
         socket = try TCPSocket.connect(to: address, timeout: .seconds(60))
         http2 = try HTTP2ClientSession(
-            initialPeerStreamLimit: streams,
             wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
         poller = try Poller()
         try poller.add(socket.descriptor, key: 1, interest: .read)
@@ -117,9 +119,9 @@ final class PushClient {
             case .closed: isOver = true
             }
         }
-        for event in http2.takeEvents() { note(event) }
+        http2.forEachEvent { note($0) }
         try flush()
-        for event in http2.takeEvents() { note(event) }
+        http2.forEachEvent { note($0) }
     }
 
     private func flush() throws {
@@ -149,6 +151,15 @@ final class PushClient {
     /// Any bytes, as plaintext inside TLS.
     func write(_ bytes: [UInt8]) throws {
         try tls.write(bytes.span)
+    }
+
+    private func note(_ note: HTTP2ClientNote) {
+        switch note {
+        case .answered(let stream, let status):
+            self.note(.headers(stream: stream, status: status, fields: HeaderList(), endStream: true))
+            self.note(.streamClosed(stream: stream, errorCode: .noError, written: .complete(position: http2.outputPosition)))
+        case .event(let event): self.note(event)
+        }
     }
 
     private func note(_ event: HTTP2ClientEvent) {

@@ -60,12 +60,13 @@ struct TestPush {
 extension PushClient {
     @discardableResult
     func submit(_ push: TestPush) throws -> Int32 {
-        try http2.submit(push.block, body: Array(push.body.utf8))
+        defer { submitted += 1 }
+        return try http2.submit(push.block, body: Array(push.body.utf8))
     }
 
     /// Sends one push and waits for the end of its stream.
     func send(_ push: TestPush) throws -> Response {
-        try run { $0.http2.canSubmit }
+        try run { $0.hasFreeStream }
         let stream = try submit(push)
         try run { $0.closed[stream] != nil }
         return responses[stream] ?? Response()

@@ -18,8 +18,8 @@ struct TestSimulator: Sendable {
         try identity.key.bearer(teamID: teamID, keyID: keyID, issuedAt: clock.now / 1000 - secondsAgo)
     }
 
-    func client(_ environment: SimulatorEnvironment = .production, streams: Int = 1000) throws -> PushClient {
-        try PushClient(port: simulator.port(environment), streams: streams)
+    func client(_ environment: SimulatorEnvironment = .production) throws -> PushClient {
+        try PushClient(port: simulator.port(environment))
     }
 
     /// A good push with the one good token.

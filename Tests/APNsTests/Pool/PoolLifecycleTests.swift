@@ -5,16 +5,10 @@ import Testing
 @Suite("What a pool decides")
 struct PoolLifecycleTests {
     private func lifecycle(connections: Int = 1, maximum: Int? = nil) -> PoolLifecycle {
-        var pool = PoolLifecycle(
-            PoolLifecycle.Rules(
-                size: PoolSize.Rules(
-                    minimum: connections, maximum: maximum ?? connections, growAfter: .seconds(1), shrinkAfter: .seconds(300)),
-                stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30),
-                idleLimit: .seconds(3600),
-                backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900),
-                breakerBase: .seconds(5)),
-            // Jitter at its largest, so that times are exact.
-            now: start, jitter: { 1 })
+        var rules = APNsPoolConfiguration()
+        (rules.connections, rules.maximumConnections) = (connections, maximum ?? connections)
+        // Jitter at its largest, so that times are exact.
+        var pool = PoolLifecycle(rules, now: start, jitter: { 1 })
         pool.arrived(2, now: start)
         return pool
     }

@@ -5,7 +5,9 @@ import Testing
 @Suite("How many connections a pool wants")
 struct PoolSizeTests {
     private func size(_ minimum: Int = 1, _ maximum: Int = 4) -> PoolSize {
-        PoolSize(PoolSize.Rules(minimum: minimum, maximum: maximum, growAfter: .seconds(1), shrinkAfter: .seconds(300)))
+        var rules = APNsPoolConfiguration()
+        (rules.connections, rules.maximumConnections) = (minimum, maximum)
+        return PoolSize(rules)
     }
 
     private func load(_ open: Int, of limit: Int, connections: Int = 1, waits: Bool = true) -> PoolSize.Load {

@@ -245,7 +245,9 @@ final class ScriptedLoop {
             heardHTTP2 = true
             try hand.session.receive(plaintext.span)
         }
-        for event in hand.session.takeEvents() {
+        var events: [HTTP2ServerEvent] = []
+        hand.session.forEachEvent { events.append($0) }
+        for event in events {
             if case .pingAck(let number) = event { connection.heardPong(number) }
             if case .streamClosed(let stream, let code) = event, code != .noError { resets.send((stream, code)) }
             guard case .request(let stream, let headers, let body) = event else { continue }

@@ -32,7 +32,7 @@ extension DispatcherBenchmark.Compare {
     }
 
     private func encoded(_ count: Int, _ h2load: H2Load, repeatsID: Bool) throws -> Double {
-        let session = try HTTP2ClientSession(initialPeerStreamLimit: count, maximumOpenStreams: count)
+        let session = try HTTP2ClientSession()
         var block = HeaderBlock()
         for (name, value) in [(":method", "POST"), (":scheme", "https"), (":authority", "localhost:\(port)")] { block.append(name, value) }
         let path = block.append(":path", "")

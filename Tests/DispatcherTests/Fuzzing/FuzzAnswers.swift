@@ -1,6 +1,5 @@
-import HTTP2
-
 @testable import APNs
+@testable import HTTP2
 
 /// A connection with the bytes of APNs, without its socket: the session, its events, and the state that decides the next action.
 final class FuzzAnswers {
@@ -19,8 +18,7 @@ final class FuzzAnswers {
     private init() throws(HTTP2Error) {
         // As a connection makes it.
         session = try HTTP2ClientSession(
-            initialPeerStreamLimit: 1, maximumOpenStreams: 16, wantedHeaders: ["retry-after"],
-            maximumResponseBody: APNsErrorBody.maximumBytes)
+            wantedHeaders: ["retry-after"], maximumResponseBody: APNsErrorBody.maximumBytes)
         state = ConnectionState(
             ConnectionState.Rules(
                 maximumStreams: 16, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(10),
@@ -53,13 +51,18 @@ final class FuzzAnswers {
     }
 
     private func sendWhatMayGo() throws(HTTP2Error) {
-        while submitted < Self.maximumRequests, state.freeStreams > 0, session.canSubmit {
+        while submitted < Self.maximumRequests, state.freeStreams > 0 {
             var headers = HeaderBlock()
             headers.append(":method", "POST")
             headers.append(":scheme", "https")
             headers.append(":authority", "localhost")
             headers.append(":path", "/3/device/00")
-            let stream = try session.submit(headers, body: Self.body)
+            let stream: Int32
+            do throws(HTTP2Error) {
+                stream = try session.submit(headers, body: Self.body)
+            } catch  where error.code == .connectionRetired {
+                break
+            }
             precondition(open.insert(stream).inserted, "a stream's number is used once")
             inFlight[stream] = InFlight(share: 0, request: submitted, index: submitted, sentAt: 0, deadline: now)
             state.requestSubmitted()
@@ -83,7 +86,8 @@ final class FuzzAnswers {
         session.forEachEvent { obey($0) }
         // The effects of one event come with the next call.
         session.forEachEvent { obey($0) }
-        precondition(Set(session.openStreamNumbers) == open && session.openStreams == open.count, "session and account agree")
+        let streams = session.streams.indices.map { session.streams[$0].stream }.filter { $0 != 0 }
+        precondition(Set(streams) == open && streams.count == open.count, "session and account agree")
         precondition(state.inFlight == open.count, "and so does what decides")
         precondition(inFlight.count <= open.count, "nothing is waited for that has ended")
     }
@@ -117,8 +121,8 @@ final class FuzzAnswers {
             ended(stream)
             perform(state.streamEnded())
         case .settings(let limit):
-            precondition((0...16).contains(limit), "no more than we want")
             perform(state.settings(maximumStreams: limit))
+            precondition((0...16).contains(state.streamLimit), "no more than we want")
         case .goAway(_, let code, let debug):
             perform(state.goAway(reason: APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)))
         case .pingAck: state.pongReceived()

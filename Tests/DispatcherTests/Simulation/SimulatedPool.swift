@@ -37,11 +37,12 @@ struct SimulatedPool {
         }
     }
 
-    static let rules = PoolLifecycle.Rules(
-        size: PoolSize.Rules(minimum: 2, maximum: 4, growAfter: .seconds(1), shrinkAfter: .seconds(20)), stagger: .milliseconds(500),
-        patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
-        backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900),
-        breakerBase: .seconds(5))
+    static let rules = {
+        var rules = APNsPoolConfiguration()
+        rules.maximumConnections = 4
+        rules.shrinkAfter = .seconds(20)
+        return rules
+    }()
     /// Milliseconds.
     static let requestTimeout: Int64 = 15_000
     private static let maximumStreams = 8
@@ -132,7 +133,7 @@ struct SimulatedPool {
     private mutating func lookAtLoad(at wall: Int64) {
         let usable = lifecycle.usableIDs
         mostConnections = max(mostConnections, usable.count)
-        if usable.count > Self.rules.size.maximum { breaches.append("\(usable.count) connections") }
+        if usable.count > Self.rules.maximumConnections { breaches.append("\(usable.count) connections") }
         var load = PoolSize.Load(connections: usable.count, openStreams: 0, streamLimit: 0, requestsWait: !queue.isEmpty)
         for connection in connections where usable.contains(connection.id) {
             let limit = min(connection.streamLimit, Self.maximumStreams)
@@ -142,7 +143,7 @@ struct SimulatedPool {
         let actions = lifecycle.observe(load, now: instant(wall))
         for case .drain in actions {
             shrinkings += 1
-            if load.requestsWait || usable.count <= Self.rules.size.minimum { breaches.append("let a connection go that was needed") }
+            if load.requestsWait || usable.count <= Self.rules.connections { breaches.append("let a connection go that was needed") }
         }
         perform(actions, at: wall)
     }

@@ -43,7 +43,7 @@ struct SimulationTests {
             try stride(from: 0, to: 400, by: 20).map { seed in
                 var world = try SimulatedWorld(seed: UInt64(seed))
                 world.live(seed)
-                let grown = world.pools.count { $0.mostConnections > SimulatedPool.rules.size.minimum }
+                let grown = world.pools.count { $0.mostConnections > SimulatedPool.rules.connections }
                 return (grown, world.pools.reduce(0) { $0 + $1.shrinkings }, world.pools.count { $0.isRetired })
             }
         }
@@ -302,7 +302,7 @@ extension SimulatedWorld {
             tick(5_000)
             for _ in 0..<pools.count { stepPools() }
         }
-        let minimum = SimulatedPool.rules.size.minimum
+        let minimum = SimulatedPool.rules.connections
         for pool in pools.indices where pools[pool].isSettled && pools[pool].lifecycle.usableConnections > minimum {
             breach("pool \(pool) keeps \(pools[pool].lifecycle.usableConnections) connections for nothing")
         }

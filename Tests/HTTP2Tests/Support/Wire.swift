@@ -1,4 +1,4 @@
-import HTTP2
+@testable import HTTP2
 
 /// A client and a server session that are joined in memory. `exchange` carries bytes both ways until both are silent.
 final class Wire {
@@ -8,9 +8,9 @@ final class Wire {
     var serverEvents: [HTTP2ServerEvent] = []
 
     init(
-        clientLimit: Int = 100, wantedHeaders: [String] = [], settings: HTTP2ServerSettings = HTTP2ServerSettings(), connected: Bool = true
+        wantedHeaders: [String] = [], settings: HTTP2ServerSettings = HTTP2ServerSettings(), connected: Bool = true
     ) throws {
-        client = try HTTP2ClientSession(initialPeerStreamLimit: clientLimit, wantedHeaders: wantedHeaders)
+        client = try HTTP2ClientSession(wantedHeaders: wantedHeaders)
         server = try HTTP2ServerSession(settings: settings)
         if connected { try exchange() }
     }
@@ -147,24 +147,10 @@ extension [HTTP2ServerEvent] {
         }
     }
 
-    var goAways: [GoAway] {
-        compactMap { event in
-            guard case .goAway(let lastStream, let code) = event else { return nil }
-            return GoAway(lastStream: lastStream, code: code, debug: "")
-        }
-    }
-
     var pings: [UInt64] {
         compactMap { event in
             guard case .pingAck(let number) = event else { return nil }
             return number
-        }
-    }
-
-    var acknowledgements: Int {
-        count { event in
-            guard case .settingsAcknowledged = event else { return false }
-            return true
         }
     }
 }
@@ -192,6 +178,33 @@ func response(_ status: String) -> HeaderBlock {
 }
 
 extension HTTP2ClientSession {
+    /// In no order.
+    var openStreams: [Int32] { streams.indices.map { streams[$0].stream }.filter { $0 != 0 } }
+
+    /// It takes no request any more.
+    var isOver: Bool {
+        do throws(HTTP2Error) {
+            _ = try submit(request("/"), body: [])
+            return false
+        } catch {
+            return error.code == .connectionRetired
+        }
+    }
+
+    /// The events since the last call, also those of an answer that `forEachEvent` reports in short.
+    func takeEvents() -> [HTTP2ClientEvent] {
+        var events: [HTTP2ClientEvent] = []
+        forEachEvent { note in
+            switch note {
+            case .event(let event): events.append(event)
+            case .answered(let stream, let status):
+                events.append(.headers(stream: stream, status: status, fields: HeaderList(), endStream: true))
+                events.append(.streamClosed(stream: stream, errorCode: .noError, written: .complete(position: outputPosition)))
+            }
+        }
+        return events
+    }
+
     func output() throws -> [UInt8] {
         var bytes: [UInt8] = []
         while try gatherOutput(into: &bytes, limit: bytes.count + 1) {}
@@ -200,6 +213,12 @@ extension HTTP2ClientSession {
 }
 
 extension HTTP2ServerSession {
+    func takeEvents() -> [HTTP2ServerEvent] {
+        var events: [HTTP2ServerEvent] = []
+        forEachEvent { events.append($0) }
+        return events
+    }
+
     func output() throws -> [UInt8] {
         var bytes: [UInt8] = []
         while try gatherOutput(into: &bytes, limit: bytes.count + 1) {}
