@@ -68,7 +68,9 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
 }
 
 extension APNsPoolSnapshot.Totals {
+    /// - Parameter milliseconds: By the wall clock; negative if that was set back meanwhile.
     mutating func countAnswer(after milliseconds: Int64) {
+        let milliseconds = max(0, milliseconds)
         let bucket = APNsPoolSnapshot.latencyBounds.firstIndex { milliseconds <= $0 } ?? APNsPoolSnapshot.latencyBounds.count
         latency[bucket] += 1
         latencySumMilliseconds += milliseconds
