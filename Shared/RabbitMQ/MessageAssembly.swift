@@ -9,7 +9,7 @@ struct MessageAssembly {
     private enum Start {
         case none
         case delivery(tag: UInt64, consumer: Int, isRedelivered: Bool, exchange: String, routingKey: String)
-        case returned(code: UInt16, text: String, exchange: String, routingKey: String)
+        case returned(code: UInt16, text: String, exchange: String, routingKey: String, channel: UInt16)
     }
 
     private var start = Start.none
@@ -31,11 +31,11 @@ struct MessageAssembly {
     }
 
     /// basic.return. False: another message is being assembled.
-    mutating func begin(_ method: amqp_basic_return_t) -> Bool {
+    mutating func begin(_ method: amqp_basic_return_t, _ channel: UInt16) -> Bool {
         guard case .none = start else { return false }
         start = .returned(
             code: method.reply_code, text: String(method.reply_text), exchange: String(method.exchange),
-            routingKey: String(method.routing_key))
+            routingKey: String(method.routing_key), channel: channel)
         return true
     }
 
@@ -81,10 +81,11 @@ struct MessageAssembly {
                 RabbitMQDelivery(
                     tag: tag, consumer: consumer, isRedelivered: isRedelivered, exchange: exchange, routingKey: routingKey,
                     properties: properties, body: body, isOversized: !keepsBody))
-        case .returned(let code, let text, let exchange, let routingKey):
+        case .returned(let code, let text, let exchange, let routingKey, let channel):
             return .returned(
                 RabbitMQReturn(
-                    replyCode: code, replyText: text, exchange: exchange, routingKey: routingKey, messageID: properties.messageID))
+                    replyCode: code, replyText: text, exchange: exchange, routingKey: routingKey, messageID: properties.messageID,
+                    channel: channel))
         }
     }
 }

@@ -7,6 +7,28 @@ extension RabbitMQConnection {
         try call("confirm.select") { _ = amqp_confirm_select(state, Self.channel) }
     }
 
+    /// Opens another channel and asks for confirms over it. At most 10 s.
+    ///
+    /// A channel stands still at a message to a queue that does not answer, and all other channels go on (docs/rabbitmq.md, Queues).
+    /// - Returns: its number, which no other channel of the connection gets.
+    package func openPublishingChannel() throws(RabbitMQError) -> UInt16 {
+        guard lastChannel < Self.mostChannels else { throw dead(RabbitMQError(.connectionLost, "channel.open", "no number is left")) }
+        lastChannel += 1
+        try call("channel.open") { _ = amqp_channel_open(state, lastChannel) }
+        try call("confirm.select") { _ = amqp_confirm_select(state, lastChannel) }
+        return lastChannel
+    }
+
+    /// RabbitMQ's `channel_max`.
+    private static let mostChannels: UInt16 = 2047
+
+    /// Closes a channel that was opened for publishing, without waiting. Its unanswered messages may be stored or not.
+    package func closeChannel(_ number: UInt16) throws(RabbitMQError) {
+        try requireUsable("channel.close")
+        var close = amqp_channel_close_t(reply_code: UInt16(AMQP_REPLY_SUCCESS), reply_text: amqp_bytes_t(), class_id: 0, method_id: 0)
+        try check(amqp_send_method(state, number, MethodID.channelClose, &close), "channel.close")
+    }
+
     /// While it is on, the kernel sends whole segments only, or bytes that have waited for 200 ms; switching it off sends the rest. A burst
     /// then reaches the broker in fewer pieces, and wakes it less often.
     package func holdSegments(_ isOn: Bool) {
@@ -18,9 +40,11 @@ extension RabbitMQConnection {
     /// Writes one persistent message. Returns when the kernel has taken it, which proves nothing about the broker: wait for the confirm.
     ///
     /// Before every burst, receive until no more comes.
-    /// - Parameter mandatory: a message that reaches no queue is `returned`, then `confirmed`.
+    /// - Parameters:
+    ///   - mandatory: a message that reaches no queue is `returned`, then `confirmed`.
+    ///   - channel: of ``openPublishingChannel()``; nil: the one of ``selectConfirms()``.
     /// - Throws: `invalidArgument` when the message cannot be encoded (the connection stays usable), else the connection is dead.
-    package func publish(_ message: RabbitMQMessage, mandatory: Bool = true) throws(RabbitMQError) {
+    package func publish(_ message: RabbitMQMessage, mandatory: Bool = true, over channel: UInt16? = nil) throws(RabbitMQError) {
         try requireUsable("basic.publish")
         guard message.isEncodable else { throw RabbitMQError(.invalidArgument, "basic.publish", "a name or the headers are too long") }
         try receiveBeforeWriting()
@@ -37,7 +61,7 @@ extension RabbitMQConnection {
         let routingKey = pool.bytes(message.routingKey)
         let status = message.body.withUnsafeBytes { body in
             amqp_basic_publish(
-                state, Self.channel, exchange, routingKey, mandatory ? 1 : 0, 0, &properties,
+                state, channel ?? Self.channel, exchange, routingKey, mandatory ? 1 : 0, 0, &properties,
                 amqp_bytes_t(len: body.count, bytes: UnsafeMutableRawPointer(mutating: body.baseAddress)))
         }
         pool.recycle()

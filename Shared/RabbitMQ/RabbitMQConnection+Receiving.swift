@@ -59,16 +59,18 @@ extension RabbitMQConnection {
     private func handle(_ frame: amqp_frame_t, _ events: inout [RabbitMQEvent]) throws(RabbitMQError) {
         switch Int32(frame.frame_type) {
         case AMQP_FRAME_METHOD:
-            try handle(frame.payload.method, &events)
+            try handle(frame.payload.method, on: frame.channel, &events)
         case AMQP_FRAME_HEADER:
             let header = frame.payload.properties
             let encoded = [UInt8](UnsafeRawBufferPointer(start: header.raw.bytes, count: header.raw.len))
-            guard assembly.header(properties: RabbitMQProperties(encoded: encoded), bodySize: header.body_size, maximum: maximumBodyBytes)
+            guard frame.channel == assemblyChannel,
+                assembly.header(properties: RabbitMQProperties(encoded: encoded), bodySize: header.body_size, maximum: maximumBodyBytes)
             else { throw dead(RabbitMQError(.malformed, "receive", "a header without a message")) }
             finishMessage(&events)
         case AMQP_FRAME_BODY:
             let fragment = frame.payload.body_fragment
-            guard assembly.append(UnsafeRawBufferPointer(start: fragment.bytes, count: fragment.len)) else {
+            guard frame.channel == assemblyChannel, assembly.append(UnsafeRawBufferPointer(start: fragment.bytes, count: fragment.len))
+            else {
                 throw dead(RabbitMQError(.malformed, "receive", "a body longer than its header said"))
             }
             finishMessage(&events)
@@ -83,21 +85,23 @@ extension RabbitMQConnection {
         amqp_maybe_release_buffers(state)
     }
 
-    private func handle(_ method: amqp_method_t, _ events: inout [RabbitMQEvent]) throws(RabbitMQError) {
+    private func handle(_ method: amqp_method_t, on channel: amqp_channel_t, _ events: inout [RabbitMQEvent]) throws(RabbitMQError) {
         guard let decoded = method.decoded else { throw dead(RabbitMQError(.malformed, "receive", "a method without content")) }
         switch method.id {
         case MethodID.basicDeliver:
             guard assembly.begin(decoded.load(as: amqp_basic_deliver_t.self)) else { throw interleaved }
+            assemblyChannel = channel
             return
         case MethodID.basicReturn:
-            guard assembly.begin(decoded.load(as: amqp_basic_return_t.self)) else { throw interleaved }
+            guard assembly.begin(decoded.load(as: amqp_basic_return_t.self), channel) else { throw interleaved }
+            assemblyChannel = channel
             return
         case MethodID.basicAck:
             let ack = decoded.load(as: amqp_basic_ack_t.self)
-            events.append(.confirmed(tag: ack.delivery_tag, multiple: ack.multiple != 0))
+            events.append(.confirmed(tag: ack.delivery_tag, multiple: ack.multiple != 0, channel: channel))
         case MethodID.basicNack:
             let nack = decoded.load(as: amqp_basic_nack_t.self)
-            events.append(.refused(tag: nack.delivery_tag, multiple: nack.multiple != 0))
+            events.append(.refused(tag: nack.delivery_tag, multiple: nack.multiple != 0, channel: channel))
         case MethodID.basicCancel:
             events.append(.consumerCancelled(consumer: number(decoded.load(as: amqp_basic_cancel_t.self).consumer_tag)))
         case MethodID.connectionBlocked:
@@ -107,9 +111,10 @@ extension RabbitMQConnection {
         case MethodID.channelFlow:
             // RabbitMQ does not send it; other brokers want an answer.
             var answer = amqp_channel_flow_ok_t(active: decoded.load(as: amqp_channel_flow_t.self).active)
-            try check(amqp_send_method(state, Self.channel, MethodID.channelFlowOK, &answer), "channel.flow-ok")
+            try check(amqp_send_method(state, channel, MethodID.channelFlowOK, &answer), "channel.flow-ok")
+        case MethodID.channelCloseOK: break
         default:
-            throw closed(by: method, "receive")
+            throw closed(by: method, on: channel, "receive")
         }
         amqp_maybe_release_buffers(state)
     }

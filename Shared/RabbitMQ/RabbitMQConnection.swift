@@ -2,15 +2,16 @@ import CRabbitMQ
 import Glibc
 import SystemIO
 
-/// Owns one AMQP 0-9-1 connection with one channel, through librabbitmq. Not Sendable: librabbitmq is not thread-safe at all, so exactly
+/// Owns one AMQP 0-9-1 connection, through librabbitmq, with one channel for all calls and further ones for publishing. Not Sendable: librabbitmq is not thread-safe at all, so exactly
 /// one thread opens, uses and closes it; only ``breaker`` may be touched from another.
 ///
 /// Calls that wait for an answer (declare, consume, …) end within 5 s. Calls that only write (publish, acknowledge) can wait for the
 /// socket; `TCP_USER_TIMEOUT` ends that after 8 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and
 /// every call throws: close it and open another.
 package final class RabbitMQConnection {
-    /// The only channel.
+    /// Of all calls but those that publish over another one.
     static let channel: amqp_channel_t = 1
+    var lastChannel = channel
     /// From 4.1 on RabbitMQ refuses less than 8192 (docs/rabbitmq.md, Logging in). 131072 is what every version takes.
     private static let frameMaximum: Int32 = 131_072
     private static let answerTimeout = timeval(tv_sec: 5, tv_usec: 0)
@@ -23,6 +24,8 @@ package final class RabbitMQConnection {
     package let peer: String
     private let reportFailure: () -> Void
     var assembly = MessageAssembly()
+    /// The channel of the message that is being assembled.
+    var assemblyChannel = channel
     /// True when the last ``receive(into:limit:)`` ended because no more had come.
     var isDrained = false
     var lastDrain = ContinuousClock.now
@@ -215,7 +218,7 @@ package final class RabbitMQConnection {
     }
 
     /// The broker closed the channel or the connection: answers with close-ok, which the library does not.
-    func closed(by method: amqp_method_t, _ operation: String) -> RabbitMQError {
+    func closed(by method: amqp_method_t, on channel: amqp_channel_t = channel, _ operation: String) -> RabbitMQError {
         switch (method.id, method.decoded) {
         case (MethodID.connectionClose, let decoded?):
             let close = decoded.load(as: amqp_connection_close_t.self)
@@ -225,7 +228,7 @@ package final class RabbitMQConnection {
         case (MethodID.channelClose, let decoded?):
             let close = decoded.load(as: amqp_channel_close_t.self)
             var answer = amqp_channel_close_ok_t()
-            _ = amqp_send_method(state, Self.channel, MethodID.channelCloseOK, &answer)
+            _ = amqp_send_method(state, channel, MethodID.channelCloseOK, &answer)
             return dead(RabbitMQError(.channelClosed(close.reply_code), operation, String(close.reply_text)))
         default:
             return dead(RabbitMQError(.malformed, operation, "unexpected method \(method.id)"))

@@ -3,9 +3,9 @@ package enum RabbitMQEvent: Sendable {
     /// A message for one of our consumers.
     case delivery(RabbitMQDelivery)
     /// Published messages are stored. `multiple`: all up to and including `tag`.
-    case confirmed(tag: UInt64, multiple: Bool)
+    case confirmed(tag: UInt64, multiple: Bool, channel: UInt16)
     /// Published messages were not accepted.
-    case refused(tag: UInt64, multiple: Bool)
+    case refused(tag: UInt64, multiple: Bool, channel: UInt16)
     /// A mandatory message reached no queue. A `confirmed` for it follows and must be ignored (RabbitMQ: Consumer Acknowledgements and
     /// Publisher Confirms).
     case returned(RabbitMQReturn)
@@ -40,4 +40,6 @@ package struct RabbitMQReturn: Sendable, Equatable {
     package let exchange: String
     package let routingKey: String
     package let messageID: String
+    /// Over which it was published.
+    package let channel: UInt16
 }

@@ -21,27 +21,17 @@ struct ConfirmTrackerTests {
     private func check(_ random: inout SplitMix) -> Bool {
         var tracker = ConfirmTracker<Int>()
         var open: [UInt64: (entry: Int, id: PushID, bytes: Int, wasReturned: Bool)] = [:]
-        var late: Set<UInt64> = []
-        let start = ContinuousClock.now
         var lastTag: UInt64 = 0
         var lastEntry = 0
         for _ in 0..<(5 + random.next(below: 60)) {
-            switch random.next(below: 13) {
-            case 12:
-                // Messages before some moment are late: they leave the window, and are still answered.
-                let limit = random.next(below: lastEntry + 2)
-                var set: [Int] = []
-                tracker.setLateAside(since: start + .seconds(limit)) { set.append($0) }
-                let expected = open.filter { $0.value.entry < limit && !late.contains($0.key) }.sorted { $0.key < $1.key }
-                guard set == expected.map(\.value.entry) else { return false }
-                late.formUnion(expected.map(\.key))
+            switch random.next(below: 12) {
             case 0..<6:
                 lastTag += 1
                 lastEntry += 1
                 // Few ids, so that the same id is in flight twice.
                 let id = PushID(high: 0, low: UInt64(random.next(below: 6)))
                 let bytes = random.next(below: 100)
-                tracker.published(lastEntry, id: id, bytes: bytes, at: start + .seconds(lastEntry))
+                tracker.published(lastEntry, id: id, bytes: bytes)
                 open[lastTag] = (lastEntry, id, bytes, false)
             case 6:
                 let id = PushID(high: 0, low: UInt64(random.next(below: 8)))
@@ -64,15 +54,12 @@ struct ConfirmTrackerTests {
                 }
             default:
                 guard random.next(below: 10) == 0 else { continue }
-                let left = tracker.reset()
-                guard left == open.sorted(by: { $0.key < $1.key }).map(\.value.entry) else { return false }
+                tracker = ConfirmTracker()
                 open = [:]
-                late = []
                 lastTag = 0
             }
-            let window = open.filter { !late.contains($0.key) }
-            guard tracker.count == window.count, tracker.bytes == window.values.reduce(0, { $0 + $1.bytes }) else { return false }
-            guard tracker.isEmpty == open.isEmpty, tracker.lowestTag == open.keys.min() ?? tracker.lowestTag else { return false }
+            guard Array(tracker.unanswered) == open.sorted(by: { $0.key < $1.key }).map(\.value.entry) else { return false }
+            guard tracker.count == open.count, tracker.bytes == open.values.reduce(0, { $0 + $1.bytes }) else { return false }
         }
         return true
     }

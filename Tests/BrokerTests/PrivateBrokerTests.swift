@@ -22,6 +22,7 @@ struct PrivateBrokerTests {
             try await saysThatItIsBlockedAndGoesOnAfterwards(broker)
             try await publishesAgainWhereAConfirmationIsOverdue(broker)
             try await aQueueThatDoesNotAnswerDelaysItsOwnMessagesOnly(broker)
+            try await aNewConnectionGoesOnBesideASilentQueue(broker)
             try await doesNotBelieveAConfirmationThatPassesOverAMessage(broker)
             try await looksAgainForTheLeaderOfAQueueThatRefuses(broker)
             try await neverHangsACallerWhileTheBrokerIsFrozen(broker)
@@ -112,15 +113,18 @@ struct PrivateBrokerTests {
         }
     }
 
-    /// The suspended queue's message is overdue on one connection after the other.
+    /// The channel that publishes to a queue that stands still does so too: at its first message, or after 32, whatever comes first.
     private func aQueueThatDoesNotAnswerDelaysItsOwnMessagesOnly(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
         let topology = Topology(prefix: "silent")
-        let isAside = Gate()
+        let isReplaced = Gate()
         let publisher = try Publisher(
-            configuration: configuration, topology: topology, maximumPending: 200, confirmLimit: .seconds(2),
-            logger: Logger(label: "test") { _ in LogWatcher { if $0.contains("go over another connection") { isAside.open() } } })
-        func bulk() async -> Bool { await publisher.publish([.job(topology, .bulk)], deadline: .seconds(60)) == [.confirmed] }
+            configuration: configuration, topology: topology, maximumPending: 2_000, confirmLimit: .seconds(2),
+            logger: Logger(label: "test") { _ in LogWatcher { if $0.contains("go over another channel") { isReplaced.open() } } })
+        func bulk(_ count: Int = 1) async -> Bool {
+            let messages = (0..<count).map { _ in OutgoingMessage.job(topology, .bulk) }
+            return await publisher.publish(messages, deadline: .seconds(60)).allSatisfy { $0 == .confirmed }
+        }
         try await whileRunning(publisher) {
             #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
             try await broker.control("eval", "sys:suspend('%2F_\(topology.jobQueue(.now))').")
@@ -128,6 +132,10 @@ struct PrivateBrokerTests {
             let answers = Signal<PublishAnswer>()
             publisher.publish([.job(topology, .now), .job(topology, .bulk)]) { answers.send(contentsOf: $0) }
             #expect(try await answers.next() == PublishAnswer(index: 1, outcome: .confirmed))
+            // More than the channel takes for such a queue, and more of the others than the reader takes for such a channel.
+            let many = Signal<PublishAnswer>()
+            publisher.publish((0..<150).map { _ in .job(topology, .now) }) { many.send(contentsOf: $0) }
+            #expect(await bulk(1_000))
             var moved = OutgoingMessage.job(topology, .now)
             moved.fallbackExchanges = [topology.deadExchange]
             // Before and after the first message is published again.
@@ -135,17 +143,57 @@ struct PrivateBrokerTests {
                 #expect(await bulk())
                 // It goes to the next exchange that it names, as if it had been stored in the first.
                 #expect(await publisher.publish([moved], deadline: .seconds(60)) == [.confirmed])
-                try await isAside.wait()
+                try await isReplaced.wait()
             }
+            #expect(await bulk(1_000))
             #expect(publisher.state == .ready, "the connection of all other messages stays")
             // Bounded: what waits for the silent queue leaves room for the others.
-            let refused = await publisher.publish((0..<120).map { _ in .job(topology, .now) }, deadline: .seconds(5))
+            let refused = await publisher.publish((0..<300).map { _ in .job(topology, .now) }, deadline: .seconds(5))
             #expect(refused.contains(.failed(.stalled)) && refused.contains(.failed(.deadlineExceeded)))
             #expect(await bulk())
-            #expect(answers.waiting.isEmpty)
+            #expect(answers.waiting.isEmpty && many.waiting.isEmpty)
             try await broker.control("eval", "sys:resume('%2F_\(topology.jobQueue(.now))').")
             #expect(try await answers.next() == PublishAnswer(index: 0, outcome: .confirmed))
+            for _ in 0..<150 { #expect(try await many.next().outcome == .confirmed) }
             #expect(await publisher.publish([.job(topology, .now)], deadline: .seconds(60)) == [.confirmed])
+        }
+    }
+
+    /// The queue stands still before a channel has published to it, as after the loss of a node, and messages with many routing keys go there.
+    private func aNewConnectionGoesOnBesideASilentQueue(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "mute")
+        let declaring = try makePublisher(configuration, topology)
+        try await whileRunning(declaring) { #expect(await declaring.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed]) }
+        let answersAgain = Gate()
+        let publisher = try Publisher(
+            configuration: configuration, topology: topology, confirmLimit: .seconds(2),
+            logger: Logger(label: "test") { _ in LogWatcher { if $0.contains("answers again") { answersAgain.open() } } })
+        func outcome(_ app: Int) -> OutgoingMessage {
+            OutgoingMessage(
+                exchange: topology.outcomesExchange, routingKey: "app\(app).accepted", messageID: .random(), contentType: "text/plain",
+                body: [],
+                fallbackExchanges: [topology.waitingOutcomesExchange])
+        }
+        try await broker.control("eval", "sys:suspend('%2F_\(topology.tokenServiceOutcomesQueue)').")
+        try await whileRunning(publisher) {
+            let outcomes = Signal<PublishAnswer>()
+            publisher.publish((0..<30).map(outcome)) { outcomes.send(contentsOf: $0) }
+            for _ in 0..<20 {
+                #expect(await publisher.publish([.job(topology, .bulk)], deadline: .seconds(10)) == [.confirmed])
+            }
+            // They are stored elsewhere.
+            for _ in 0..<30 { #expect(try await outcomes.next().outcome.isConfirmed) }
+            #expect(publisher.state == .ready)
+            // A line whose messages have another exchange finds out that its queue answers again, also over a new connection.
+            publisher.reconnect(because: "a test wants it")
+            #expect(await publisher.publish([.job(topology, .bulk), outcome(1)], deadline: .seconds(60)).allSatisfy(\.isConfirmed))
+            try await broker.control("eval", "sys:resume('%2F_\(topology.tokenServiceOutcomesQueue)').")
+            #expect(await publisher.publish((0..<30).map(outcome), deadline: .seconds(60)).allSatisfy(\.isConfirmed))
+            try await answersAgain.wait()
+            let before = try await TestBroker.messageCount(topology.tokenServiceOutcomesQueue, configuration)
+            for app in 0..<8 { #expect(await publisher.publish([outcome(app)], deadline: .seconds(60)) == [.confirmed]) }
+            #expect(try await TestBroker.messageCount(topology.tokenServiceOutcomesQueue, configuration) >= before + 7)
         }
     }
 

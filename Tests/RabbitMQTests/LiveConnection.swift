@@ -104,7 +104,7 @@ final class LiveConnection {
         while answered < tag {
             answered = try next { event in
                 switch event {
-                case .confirmed(let tag, _), .refused(let tag, _): max(answered, tag)
+                case .confirmed(let tag, _, _), .refused(let tag, _, _): max(answered, tag)
                 default: nil
                 }
             }

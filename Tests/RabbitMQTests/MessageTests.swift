@@ -77,7 +77,7 @@ struct MessageTests {
             #expect(returned.replyCode == 312)
             #expect(returned.routingKey == "test-nowhere-\(id)")
             let second: RabbitMQEvent = try live.next { $0 }
-            guard case .confirmed(tag: 1, multiple: _) = second else {
+            guard case .confirmed(tag: 1, multiple: _, channel: _) = second else {
                 Issue.record("expected the confirm second, got \(second)")
                 return
             }
@@ -93,8 +93,8 @@ struct MessageTests {
                 try live.publish()
                 let isRefused = try live.next { event -> Bool? in
                     switch event {
-                    case .confirmed(tag, _): false
-                    case .refused(tag, _): true
+                    case .confirmed(tag, _, _): false
+                    case .refused(tag, _, _): true
                     default: nil
                     }
                 }

@@ -7,7 +7,7 @@ package import SystemIO
 
 /// Publishes messages so that each gets one outcome, also if the connection is lost.
 ///
-/// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once. If the connection is lost, unconfirmed
+/// One thread owns one connection, with a channel for each destination. At most `window` messages or 1 MiB of a channel are unconfirmed at once. If the connection is lost, unconfirmed
 /// messages are published again, with the same message id, over the next one. So a message may be stored twice, and is never forgotten
 /// while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after 10 s.
 ///
@@ -18,18 +18,19 @@ package final class Publisher: Service, Sendable {
 
     /// - Parameters:
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
-    ///   - window: unconfirmed messages at most.
+    ///   - window: unconfirmed messages of a channel at most. Below 200: so many RabbitMQ takes for a channel that stands still before it reads
+    ///     nothing more of the whole connection (`credit_flow_default_credit`).
     ///   - maximumPending: messages that are taken from callers and have no outcome yet; further ones are `.full`. Their bodies may hold 64
     ///     MiB together.
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
-    ///   - confirmLimit: how long a confirmation may take before the connection is given up. RabbitMQ can lose one when a queue or a stream
-    ///     gets another leader.
+    ///   - confirmLimit: how long a confirmation may take before the channel is given up, or the connection if nothing else is answered.
+    ///     RabbitMQ can lose one when a queue or a stream gets another leader.
     ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier
     ///     message is ignored, and the connection is given up (``BrokerQuirks``).
     /// - Throws: when the process has no file descriptor left.
     package init(
-        name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
+        name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 128,
         maximumPending: Int = 10_000,
         drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(10),
         isOrdered: Bool = false, logger: Logger

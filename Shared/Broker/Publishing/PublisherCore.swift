@@ -12,16 +12,6 @@ struct PublisherSettings: Sendable {
     let maximumPendingBytes = 64 << 20
     let confirmLimit: Duration
     let isOrdered: Bool
-    /// It has only messages to queues that did not answer.
-    var isAside = false
-
-    /// For such messages of this publisher.
-    var aside: PublisherSettings {
-        let link = BrokerLink.Settings(
-            name: link.name + "-aside", configuration: link.configuration, topology: link.topology, watchdogLimit: link.watchdogLimit)
-        return PublisherSettings(
-            link: link, window: window, maximumPending: maximumPending, confirmLimit: confirmLimit, isOrdered: false, isAside: true)
-    }
 }
 
 /// The state that callers share with the publisher's thread.
@@ -29,12 +19,6 @@ final class PublisherCore: Sendable {
     struct Submission: Sendable {
         let messages: [OutgoingMessage]
         let onAnswers: @Sendable ([PublishAnswer]) -> Void
-    }
-
-    enum Input: Sendable {
-        case submission(Submission)
-        /// The answer to a message that another connection has (``PublisherLoop``).
-        case aside(UInt64, PublishOutcome)
     }
 
     struct Status {
@@ -52,7 +36,7 @@ final class PublisherCore: Sendable {
     let settings: PublisherSettings
     let logger: Logger
     let wakeUp: WakeUp
-    let inbox: Mailbox<Input>
+    let inbox: Mailbox<Submission>
     let status = Mutex(Status())
     let metrics: PublisherMetrics
 
@@ -78,7 +62,7 @@ final class PublisherCore: Sendable {
             return true
         }
         guard isTaken else { return refuse(messages, .full, onAnswers) }
-        guard inbox.post(.submission(Submission(messages: messages, onAnswers: onAnswers))) else {
+        guard inbox.post(Submission(messages: messages, onAnswers: onAnswers)) else {
             settled(messages: messages.count, bytes: bytes)
             return refuse(messages, .stopped, onAnswers)
         }

@@ -5,15 +5,12 @@ import RabbitMQ
 import Synchronization
 import SystemIO
 
-/// The publisher's thread: owns the connection, the backlog and the unconfirmed window. Single-threaded, hence plain variables.
+/// The publisher's thread: owns the connection, the backlog and the unconfirmed windows. Single-threaded, hence plain variables.
 ///
-/// A queue that does not answer delays its own messages only. A line is one destination (exchange and routing key). If an answer on a line
-/// takes longer than ``answerTime``, the line is stalled: its unanswered messages leave the window, and no more are written, but go to their
-/// next exchange, or wait. If the answer is still missing after the limit, the line goes aside: its messages go over a connection of their
-/// own, because RabbitMQ loses some confirms for good, and because the first message of a channel to a queue that does not answer holds the
-/// whole channel up for half a minute. Once a message of it is answered there, the line is well.
-///
-/// If no line is answered, the connection itself is given up, and the line of the oldest message goes aside.
+/// Each destination is a line with a channel of its own, because a queue that does not answer stops the channel that publishes to it, and no
+/// other (docs/rabbitmq.md, Queues). If an answer takes longer than ``answerTime``, the line is stalled: its messages go to their next
+/// exchange, or wait. If it is still missing after the limit, RabbitMQ may have lost it: the line gets another channel, which publishes one
+/// message until the queue answers. If no line at all had an answer meanwhile, the connection is given up.
 final class PublisherLoop {
     /// One call to `publish`; its messages are answered one by one.
     private final class Batch {
@@ -24,44 +21,57 @@ final class PublisherLoop {
         init(_ submission: PublisherCore.Submission) { onAnswers = submission.onAnswers }
     }
 
-    private struct Destination: Hashable, CustomStringConvertible {
-        let exchange: String
-        let routingKey: String
-        var description: String { exchange.isEmpty ? routingKey : "\(exchange) (\(routingKey))" }
+    /// An object, because channels that were given up and the backlog may have it at once.
+    private final class Pending {
+        var message: OutgoingMessage
+        let batch: Batch
+        let index: Int
+        /// How it is confirmed.
+        var confirmed = PublishOutcome.confirmed
+        /// It is in a backlog.
+        var waits = false
+        var isAnswered = false
+
+        init(_ message: OutgoingMessage, _ batch: Batch, _ index: Int) {
+            self.message = message
+            self.batch = batch
+            self.index = index
+        }
+    }
+
+    private final class Channel {
+        let number: UInt16
+        var tracker = ConfirmTracker<Pending>()
+        /// The broker has answered. It announces an alarm only to a connection that has published (docs/rabbitmq.md, Queues): one message
+        /// tests that, instead of a window that would then wait in the socket until TCP_USER_TIMEOUT.
+        var isProven = false
+        var answeredAt = ContinuousClock.now
+
+        init(_ number: UInt16) { self.number = number }
     }
 
     private final class Line {
-        let destination: Destination
-        /// When an answer was found missing; nil: the line is well.
-        var stalledAt: ContinuousClock.Instant?
-        var isAside = false
-        /// How many messages the other connection has.
-        var aside = 0
-        /// Wait until the line is well.
-        var waiting: [Pending] = []
+        let name: String
+        var backlog = FIFO<Pending>()
+        var channel: Channel?
+        /// They still owe answers, which may come.
+        var givenUp: [Channel] = []
+        /// How many were given up since the last answer.
+        var fruitless = 0
+        var isStalled = false
+        var recoveredAt: ContinuousClock.Instant?
+        var isBusy = false
+        /// Nil if the broker's version makes another channel needless after a refusal.
+        var renewal: RenewalDelay?
 
-        init(_ destination: Destination) { self.destination = destination }
+        init(_ name: String) { self.name = name }
+
+        var hasUnanswered: Bool { channel.map { $0.tracker.count > 0 } ?? false }
     }
 
-    /// An object, because it moves from the backlog to the window and has many parts.
-    private final class Pending {
-        let message: OutgoingMessage
-        let line: Line
-        /// Nil: the publisher's own probe.
-        let batch: Batch?
-        let index: Int
-        /// How it is confirmed.
-        let confirmed: PublishOutcome
-        /// Answered, or in other hands.
-        var isOver = false
-
-        init(_ message: OutgoingMessage, _ line: Line, batch: Batch?, index: Int, confirmed: PublishOutcome = .confirmed) {
-            self.message = message
-            self.line = line
-            self.batch = batch
-            self.index = index
-            self.confirmed = confirmed
-        }
+    private struct Destination: Hashable {
+        let exchange: String
+        let key: String
     }
 
     /// How many are written before the broker's answers are read again.
@@ -70,42 +80,37 @@ final class PublisherLoop {
     private static let answerTime = Duration.seconds(1)
     /// How often an unanswered message is looked at when nothing else happens.
     private static let lookInterval = Duration.milliseconds(250)
-    /// Messages of one line that are aside at once.
-    private static let mostAside = 64
-    /// Lines that are kept though they are idle.
-    private static let idleLines = 1_000
+    /// Lines of one exchange. Further destinations share them.
+    private static let mostLines = 8
+    /// Channels of one line that may still answer.
+    private static let mostGivenUp = 4
+    /// Each new channel may store one message once more, so it comes later each time.
+    private static let limitFactors = [1, 6, 12, 24, 48]
 
     private let core: PublisherCore
     private let link: BrokerLink
-    private var backlog = FIFO<Pending>()
-    private var tracker = ConfirmTracker<Pending>()
     private var lines: [Destination: Line] = [:]
+    private var linesOfExchange: [String: [Line]] = [:]
     /// Of the last message: the next one often has the same.
-    private var lastLine: Line?
-    private var stalled: [Line] = []
-    /// Has messages to queues that do not answer; a thread and a connection of its own, while there are any.
-    private var aside: PublisherCore?
-    private var atAside: [UInt64: Pending] = [:]
-    private var lastTicket: UInt64 = 0
-    /// Of the connection for messages aside: how often a limit has passed without any answer. Each new connection may store a message once
-    /// more, so it comes later each time.
-    private var fruitless = 0
-    private static let asideLimits = [6, 12, 24, 48]
+    private var last: (exchange: String, routingKey: String, line: Line)?
+    /// Those with work.
+    private var busy: [Line] = []
+    /// By number, of this connection.
+    private var channels: [UInt16: (line: Line, channel: Channel)] = [:]
+    /// Messages that were taken and have no outcome.
+    private var open = 0
+    private var stalledLines = 0
     /// When this connection last had an answer.
     private var lastAnswer = ContinuousClock.now
     private var events: [RabbitMQEvent] = []
     private var settled: [ConfirmTracker<Pending>.Settled] = []
     private var isBlocked = false
-    /// False until this connection has had its first answer. The broker announces an alarm only to a connection that has published
-    /// (docs/rabbitmq.md, Queues): a message that no queue gets tests that, instead of a window that would then wait in the socket until
-    /// TCP_USER_TIMEOUT.
-    private var isProven = false
+    /// A refusal may be the channel's fault (``BrokerQuirks``).
+    private var renewsChannels = false
     /// Why the connection is left as soon as no answer is on its way.
     private var leaveReason: String?
     /// A confirmation came for a message behind one that has none.
     private var isPassedOver = false
-    /// When a refusal makes another connection worthwhile; nil if the broker's version makes that needless.
-    private var renewal: RenewalDelay?
     /// Since when the broker has been able to confirm: the connection's start, or the end of an alarm.
     private var mayConfirmSince = ContinuousClock.now
 
@@ -140,150 +145,98 @@ final class PublisherLoop {
     /// A stop was requested: whether everything is settled or its time is up.
     private func isOver(_ stopAt: ContinuousClock.Instant) -> Bool {
         core.inbox.close().forEach(accept)
-        return (backlog.isEmpty && isAnswered && atAside.isEmpty && stalled.allSatisfy(\.waiting.isEmpty)) || .now >= stopAt
+        return open == 0 || .now >= stopAt
     }
 
-    private var isAnswered: Bool { tracker.count == 0 && tracker.late.allSatisfy(\.isOver) }
-
-    private func accept(_ input: PublisherCore.Input) {
-        switch input {
-        case .submission(let submission): accept(submission)
-        case .aside(let ticket, let outcome): answeredAside(ticket, outcome)
-        }
-    }
+    // MARK: Lines
 
     private func accept(_ submission: PublisherCore.Submission) {
         let batch = Batch(submission)
-        for (index, message) in submission.messages.enumerated() {
-            backlog.append(Pending(message, line(of: message), batch: batch, index: index))
-        }
+        open += submission.messages.count
+        for (index, message) in submission.messages.enumerated() { enqueue(Pending(message, batch, index)) }
     }
 
     private func line(of message: OutgoingMessage) -> Line {
-        if let lastLine, lastLine.destination.routingKey == message.routingKey, lastLine.destination.exchange == message.exchange {
-            return lastLine
-        }
-        let destination = Destination(exchange: message.exchange, routingKey: message.routingKey)
-        if lines.count > Self.idleLines { lines = lines.filter { $0.value.stalledAt != nil } }
-        let line = lines[destination] ?? Line(destination)
-        lines[destination] = line
-        lastLine = line
+        if let last, last.routingKey == message.routingKey, last.exchange == message.exchange { return last.line }
+        let line = findLine(message)
+        last = (message.exchange, message.routingKey, line)
         return line
     }
 
-    // MARK: The next message
-
-    /// The next message that may be written. Others are taken out of the backlog: those that were withdrawn, and those of stalled lines.
-    private func next() -> Pending? {
-        while let next = backlog.first {
-            let isWithdrawn = next.message.withdrawal?.isMade == true
-            if !isWithdrawn, next.line.stalledAt == nil || core.settings.isAside { return next }
-            _ = backlog.popFirst()
-            if isWithdrawn {
-                settle(next, .failed(.withdrawn))
-            } else if let other = elsewhere(next) {
-                backlog.append(other)
-            } else if next.line.isAside, next.line.aside < Self.mostAside {
-                putAside(next)
-            } else if next.line.waiting.count < core.settings.maximumPending / 10 {
-                next.line.waiting.append(next)
-            } else {
-                settle(next, .failed(.stalled))
-            }
+    /// By the exchange, and what the routing key begins with: a lane or an app. The default exchange's routing keys are queues.
+    private func findLine(_ message: OutgoingMessage) -> Line {
+        if core.settings.isOrdered, let only = lines.values.first { return only }
+        let key = message.exchange.isEmpty ? message.routingKey : String(message.routingKey.prefix { $0 != "." })
+        let destination = Destination(exchange: message.exchange, key: key)
+        if let line = lines[destination] { return line }
+        let siblings = linesOfExchange[message.exchange, default: []]
+        guard siblings.count < Self.mostLines else {
+            // FNV-1a: the same in each run of a process, and in each of its threads.
+            let hash = key.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+            return siblings[Int(hash % UInt64(siblings.count))]
         }
-        return nil
+        let line = Line(message.exchange.isEmpty ? key : "\(message.exchange) (\(key))")
+        lines[destination] = line
+        linesOfExchange[message.exchange, default: []].append(line)
+        return line
     }
 
-    /// The same message for the next of its exchanges, if there is one.
+    /// A stalled line takes one message that may go elsewhere, to find out whether its queue answers again.
+    private func enqueue(_ pending: Pending) {
+        let line = line(of: pending.message)
+        if line.isStalled {
+            let isTried = !line.backlog.isEmpty || line.hasUnanswered
+            if isTried, moveOn(pending) { return }
+            if line.backlog.count >= core.settings.maximumPending / 10 { return settle(pending, .failed(.stalled)) }
+        }
+        pending.waits = true
+        line.backlog.append(pending)
+        work(on: line)
+    }
+
+    private func work(on line: Line) {
+        guard !line.isBusy else { return }
+        line.isBusy = true
+        busy.append(line)
+    }
+
+    /// The message goes to the next of its exchanges.
     /// - Parameter isRefused: the present one refused it.
-    private func elsewhere(_ pending: Pending, isRefused: Bool = false) -> Pending? {
-        guard let exchange = pending.message.fallbackExchanges.first else { return nil }
-        var message = pending.message
-        message.exchange = exchange
-        message.fallbackExchanges.removeFirst()
-        let confirmed = isRefused ? .confirmedElsewhere : pending.confirmed
-        return Pending(message, line(of: message), batch: pending.batch, index: pending.index, confirmed: confirmed)
+    /// - Returns: false if there is none.
+    private func moveOn(_ pending: Pending, isRefused: Bool = false) -> Bool {
+        guard let exchange = pending.message.fallbackExchanges.first else { return false }
+        pending.message.exchange = exchange
+        pending.message.fallbackExchanges.removeFirst()
+        if isRefused { pending.confirmed = .confirmedElsewhere }
+        enqueue(pending)
+        return true
     }
 
-    // MARK: Aside
-
-    /// The line's messages go over another connection from now on.
-    /// - Parameter unanswered: those that this one has.
-    private func moveAside(_ line: Line, _ unanswered: [Pending]) {
-        line.isAside = true
-        let waiting = line.waiting
-        line.waiting = []
-        backlog.prepend(unanswered.filter { !$0.isOver }.map(again) + waiting)
+    private func stall(_ line: Line) {
+        line.isStalled = true
+        stalledLines += 1
+        core.metrics.stalled.record(stalledLines)
         core.logger.warning(
-            "A queue still does not answer: its messages go over another connection",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.destination)"])
+            "A queue does not answer: its messages wait or go elsewhere, all others go on",
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
+        enqueueAgain(line)
     }
 
-    /// The same message; an answer to the first one comes too late.
-    private func again(_ pending: Pending) -> Pending {
-        pending.isOver = true
-        return Pending(pending.message, pending.line, batch: pending.batch, index: pending.index, confirmed: pending.confirmed)
-    }
-
-    private func putAside(_ pending: Pending) {
-        if aside == nil { aside = startAside() }
-        guard let aside else { return pending.line.waiting.append(pending) }
-        lastTicket += 1
-        let ticket = lastTicket
-        atAside[ticket] = pending
-        pending.line.aside += 1
-        aside.submit([pending.message]) { [core] answers in for answer in answers { core.inbox.post(.aside(ticket, answer.outcome)) } }
-    }
-
-    /// - Returns: nil if the system starts no thread.
-    private func startAside() -> PublisherCore? {
-        do throws(SystemError) {
-            let aside = try PublisherCore(settings: core.settings.aside, logger: core.logger)
-            let logger = core.logger
-            try SystemThread.start(name: aside.settings.link.name) {
-                do { try PublisherLoop(aside).run() } catch {
-                    logger.error("A publisher ended", metadata: [LogKey.client: "\(aside.settings.link.name)", LogKey.error: "\(error)"])
-                }
-            }
-            return aside
-        } catch {
-            core.logger.error(
-                "No other connection can be made", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.error: "\(error)"])
-            return nil
-        }
-    }
-
-    private func answeredAside(_ ticket: UInt64, _ outcome: PublishOutcome) {
-        guard let pending = atAside.removeValue(forKey: ticket) else { return }
-        pending.line.aside -= 1
-        switch outcome {
-        case .failed(.full), .failed(.stalled), .failed(.stopped):
-            if pending.line.stalledAt == nil { backlog.append(pending) } else { pending.line.waiting.append(pending) }
-        default:
-            recovered(pending.line)
-            settle(pending, outcome)
-        }
+    private func enqueueAgain(_ line: Line) {
+        var waiting: [Pending] = []
+        while let pending = line.backlog.popFirst() { waiting.append(pending) }
+        for pending in waiting { enqueue(pending) }
     }
 
     private func recovered(_ line: Line) {
-        guard line.stalledAt != nil else { return }
-        putBack(line)
+        line.fruitless = 0
+        guard line.isStalled else { return }
+        line.isStalled = false
+        line.recoveredAt = .now
+        stalledLines -= 1
+        core.metrics.stalled.record(stalledLines)
         core.logger.notice(
-            "A queue answers again", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.destination)"])
-    }
-
-    /// The line's messages go over the connection again.
-    private func putBack(_ line: Line) {
-        line.stalledAt = nil
-        line.isAside = false
-        stalled.removeAll { $0 === line }
-        backlog.prepend(line.waiting)
-        line.waiting = []
-        if stalled.isEmpty {
-            aside?.stop(within: core.settings.confirmLimit)
-            aside = nil
-        }
-        core.metrics.stalled.record(stalled.count)
+            "A queue answers again", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
     }
 
     // MARK: Connection
@@ -293,15 +246,9 @@ final class PublisherLoop {
             try link.connect { () throws(RabbitMQError) in
                 if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
             } prepare: { connection throws(RabbitMQError) in
-                try connection.selectConfirms()
-                if try !BrokerQuirks.refusesWhileLeaderIsLost(connection) {
-                    renewal = nil
-                } else if renewal == nil {
-                    renewal = RenewalDelay()
-                }
+                renewsChannels = try BrokerQuirks.refusesWhileLeaderIsLost(connection)
             } opened: {
                 isBlocked = false
-                isProven = false
                 isPassedOver = false
                 leaveReason = nil
                 lastAnswer = .now
@@ -313,39 +260,35 @@ final class PublisherLoop {
         }
     }
 
-    /// Unconfirmed messages go over the next connection, which numbers its publishes anew.
-    /// - Returns: how many messages.
-    private func leaveConnection() -> Int {
+    private func lost(_ error: RabbitMQError) {
         link.leave()
         setState(.connecting)
-        let unanswered = tracker.reset().filter { $0.batch != nil && !$0.isOver }
-        // RabbitMQ's channel works in order: if it stood still, then at the oldest message.
-        let stoodStill = lastAnswer.duration(to: .now) > core.settings.confirmLimit && !core.settings.isOrdered && !core.settings.isAside
-        let culprit = stoodStill ? unanswered.first?.line : nil
-        // The next connection shows which of the others answer.
-        for line in stalled where !line.isAside && line !== culprit { putBack(line) }
-        backlog.prepend(unanswered.filter { $0.line !== culprit }.map(again))
-        if let culprit {
-            if culprit.stalledAt == nil { stall(culprit, at: .now) }
-            moveAside(culprit, unanswered.filter { $0.line === culprit })
+        var unanswered = 0
+        for line in linesOfExchange.values.joined() {
+            unanswered += takeBack(line)
+            line.givenUp = []
         }
-        core.metrics.republished.increment(by: unanswered.count)
+        channels = [:]
+        core.metrics.republished.increment(by: unanswered)
+        link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
+    }
+
+    /// The line's unanswered messages come before its others, over its next channel; or, if an answer was overdue, they go elsewhere.
+    /// - Returns: how many messages.
+    private func takeBack(_ line: Line) -> Int {
+        var unanswered: [Pending] = []
+        for channel in line.givenUp + (line.channel.map { [$0] } ?? []) {
+            for pending in channel.tracker.unanswered where !pending.isAnswered && !pending.waits {
+                unanswered.append(pending)
+                pending.waits = true
+            }
+        }
+        line.channel = nil
+        let staying = unanswered.filter { line.fruitless == 0 || !moveOn($0) }
+        line.backlog.prepend(staying)
+        if line.isStalled { enqueueAgain(line) }
+        if !line.backlog.isEmpty { work(on: line) }
         return unanswered.count
-    }
-
-    private func lost(_ error: RabbitMQError) {
-        let unconfirmed = leaveConnection()
-        link.failed(error, unfinished: (LogKey.unconfirmed, unconfirmed))
-    }
-
-    /// The broker refused a message: over a new connection it may take it (``BrokerQuirks``).
-    private func renew(_ connection: RabbitMQConnection) {
-        renewal?.renewed()
-        if tracker.isEmpty { connection.close() }
-        let unconfirmed = leaveConnection()
-        core.logger.info(
-            "The broker refuses messages: trying another connection",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.unconfirmed: "\(unconfirmed)"])
     }
 
     private func setState(_ state: PublisherState) {
@@ -357,25 +300,18 @@ final class PublisherLoop {
     }
 
     private func end() {
-        let left = tracker.reset() + remaining()
-        for pending in left { settle(pending, .failed(.stopped)) }
-        report()
         // Closes properly only if every message is confirmed; else the broker notices by itself.
-        if left.isEmpty { link.connection?.close() }
+        if open == 0 { link.connection?.close() }
         link.leave()
         setState(.stopped)
         // A late submission that slipped in while the loop ended.
         core.inbox.close().forEach(accept)
-        for pending in remaining() { settle(pending, .failed(.stopped)) }
+        for line in linesOfExchange.values.joined() {
+            _ = takeBack(line)
+            while let pending = line.backlog.popFirst() { answer(pending, .failed(.stopped)) }
+        }
+        core.metrics.stalled.record(0)
         report()
-    }
-
-    private func remaining() -> [Pending] {
-        var left = stalled.flatMap(\.waiting) + atAside.values
-        (stalled, atAside) = ([], [:])
-        aside?.stop(within: .zero)
-        while let pending = backlog.popFirst() { left.append(pending) }
-        return left
     }
 
     // MARK: One round
@@ -385,17 +321,18 @@ final class PublisherLoop {
             // Before every burst: without it librabbitmq's publish may hang (docs/rabbitmq.md, Calls that hang).
             try connection.receive(into: &events)
             handleEvents()
-            if tracker.count == 0, isRenewalDue || leaveReason != nil {
-                report()
-                if let leaveReason { return lost(.givenUp(because: leaveReason)) }
-                return renew(connection)
+            if let leaveReason, !busy.contains(where: { $0.hasUnanswered && !$0.isStalled }) {
+                throw RabbitMQError.givenUp(because: leaveReason)
             }
-            try connection.leavingNodeOnFailure(checkConfirms)
-            try publishBurst(connection)
+            try connection.leavingNodeOnFailure { () throws(RabbitMQError) in try lookForLateAnswers(connection) }
+            for line in busy { try publishBurst(of: line, connection) }
+            busy.removeAll { line in
+                line.isBusy = !line.backlog.isEmpty || line.hasUnanswered || !line.givenUp.isEmpty
+                return !line.isBusy
+            }
             report()
-            guard !canPublish else { return }
-            let timeout = tracker.isEmpty ? patience : min(patience, Self.lookInterval)
-            try connection.wait(orUntil: core.wakeUp.descriptor, timeout: timeout)
+            guard !busy.contains(where: canPublish) else { return }
+            try connection.wait(orUntil: core.wakeUp.descriptor, timeout: busy.isEmpty ? patience : min(patience, Self.lookInterval))
         } catch {
             report()
             lost(error)
@@ -403,81 +340,127 @@ final class PublisherLoop {
     }
 
     /// Finds lines that do not answer, and connections. A message that was lost with its confirmation is published again.
-    private func checkConfirms() throws(RabbitMQError) {
+    private func lookForLateAnswers(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         guard !isPassedOver else {
             throw RabbitMQError(.timedOut, "basic.publish", "the broker confirmed a message of a stream before an earlier one")
         }
+        guard !isBlocked else { return }
         let now = ContinuousClock.now
-        guard !isBlocked, mayConfirmSince.duration(to: now) > Self.answerTime else { return }
-        tracker.setLateAside(since: now - Self.answerTime) { if !$0.isOver { stall($0.line, at: now) } }
-        let limit = core.settings.confirmLimit * (core.settings.isAside ? Self.asideLimits[min(fruitless, Self.asideLimits.count - 1)] : 1)
-        guard !tracker.isEmpty, let line = stalled.first(where: { !$0.isAside && isOverdue($0, now, limit - Self.answerTime) }) else {
-            return
+        for line in busy {
+            if let recoveredAt = line.recoveredAt, recoveredAt.duration(to: now) > Self.answerTime { try forgetGivenUp(line, connection) }
+            guard let channel = line.channel, let published = channel.tracker.oldest else { continue }
+            let since = max(published, mayConfirmSince)
+            if !line.isStalled, max(since, channel.answeredAt).duration(to: now) > Self.answerTime { stall(line) }
+            guard since.duration(to: now) > limit(of: line, channel) else { continue }
+            line.fruitless += 1
+            guard !core.settings.isOrdered, lastAnswer > since else {
+                throw RabbitMQError(
+                    .timedOut, "basic.publish", "\(line.name) owes a confirmation, and nothing else was confirmed meanwhile")
+            }
+            try replaceChannel(of: line, connection)
         }
-        if core.settings.isAside {
-            fruitless += 1
-        } else if !core.settings.isOrdered, lastAnswer.duration(to: now) <= limit {
-            return moveAside(line, tracker.late.filter { $0.line === line })
-        }
-        throw RabbitMQError(.timedOut, "basic.publish", "\(line.destination) has owed a confirmation for more than \(limit)")
     }
 
-    private func isOverdue(_ line: Line, _ now: ContinuousClock.Instant, _ limit: Duration) -> Bool {
-        line.stalledAt.map { $0.duration(to: now) > limit } ?? false
+    /// A message that another exchange takes never waits longer than the first limit.
+    private func limit(of line: Line, _ channel: Channel) -> Duration {
+        let mayGoElsewhere = channel.tracker.unanswered.first { _ in true }?.message.fallbackExchanges.isEmpty == false
+        return core.settings.confirmLimit * (mayGoElsewhere ? 1 : Self.limitFactors[min(line.fruitless, Self.limitFactors.count - 1)])
     }
 
-    private func stall(_ line: Line, at now: ContinuousClock.Instant) {
-        guard line.stalledAt == nil else { return }
-        line.stalledAt = now
-        stalled.append(line)
-        core.metrics.stalled.record(stalled.count)
+    private func replaceChannel(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        guard let channel = line.channel else { return }
+        if !line.isStalled { stall(line) }
+        let unanswered = takeBack(line)
+        line.givenUp.append(channel)
+        line.recoveredAt = nil
+        if line.givenUp.count > Self.mostGivenUp { try close(line.givenUp.removeFirst(), connection) }
+        work(on: line)
+        core.metrics.republished.increment(by: unanswered)
         core.logger.warning(
-            "A queue does not answer: its messages wait or go elsewhere, all others go on",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.destination)"])
+            "A queue still does not answer: its messages go over another channel",
+            metadata: [
+                LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)", LogKey.unconfirmed: "\(unanswered)",
+            ])
     }
 
-    private var isRenewalDue: Bool { renewal?.isDue == true }
-
-    private var canPublish: Bool {
-        guard !isBlocked, !isRenewalDue, leaveReason == nil, let next = next() else { return false }
-        if tracker.count == 0 { return isProven || tracker.isEmpty }
-        return isProven && tracker.count < core.settings.window && tracker.bytes + next.message.body.count <= core.settings.windowBytes
+    /// The queue answers over another channel, and has had the time to answer over these.
+    private func forgetGivenUp(_ line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        line.recoveredAt = nil
+        for channel in line.givenUp { try close(channel, connection) }
+        line.givenUp = []
     }
 
-    private func publishBurst(_ connection: RabbitMQConnection) throws(RabbitMQError) {
-        guard canPublish else { return }
-        guard isProven else { return try prove(connection) }
-        let isBurst = backlog.count > 1
+    private func close(_ channel: Channel, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        channels[channel.number] = nil
+        try connection.closeChannel(channel.number)
+    }
+
+    /// The line's next message that is to be written.
+    private func next(of line: Line) -> Pending? {
+        while let next = line.backlog.first {
+            if !next.isAnswered, next.message.withdrawal?.isMade != true { return next }
+            _ = line.backlog.popFirst()
+            next.waits = false
+            settle(next, .failed(.withdrawn))
+        }
+        return nil
+    }
+
+    private func canPublish(_ line: Line) -> Bool {
+        guard !isBlocked, leaveReason == nil, line.renewal?.isDue != true, let next = next(of: line) else { return false }
+        guard let channel = line.channel, channel.tracker.count > 0 else { return true }
+        return channel.isProven && !line.isStalled && line.givenUp.isEmpty && channel.tracker.count < core.settings.window
+            && channel.tracker.bytes + next.message.body.count <= core.settings.windowBytes
+    }
+
+    private func publishBurst(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        try renewChannel(of: line, connection)
+        guard canPublish(line) else { return }
+        let channel = try channel(of: line, connection)
+        let isBurst = line.backlog.count > 1
         if isBurst { connection.holdSegments(true) }
         defer { if isBurst { connection.holdSegments(false) } }
         for _ in 0..<Self.burst {
-            guard canPublish, let next = backlog.popFirst() else { return }
+            guard canPublish(line), let next = line.backlog.popFirst() else { return }
+            next.waits = false
             let message = next.message.wireMessage
             guard message.isEncodable else {
                 settle(next, .failed(.invalid))
                 continue
             }
             // Before the write: a message whose write failed half way is unconfirmed too.
-            tracker.published(next, id: next.message.messageID, bytes: message.body.count)
-            try connection.publish(message, mandatory: next.message.isMandatory)
+            channel.tracker.published(next, id: next.message.messageID, bytes: message.body.count)
+            try connection.publish(message, mandatory: next.message.isMandatory, over: channel.number)
         }
     }
 
-    /// Publishes a message that no queue gets: the broker confirms it at once, whatever its queues do.
-    private func prove(_ connection: RabbitMQConnection) throws(RabbitMQError) {
-        let message = OutgoingMessage(
-            exchange: "", routingKey: core.settings.link.topology.nobody, messageID: .random(), contentType: "text/plain", body: [],
-            isMandatory: false)
-        let probe = Pending(message, line(of: message), batch: nil, index: 0)
-        tracker.published(probe, id: message.messageID, bytes: 0)
-        try connection.publish(message.wireMessage, mandatory: false)
+    private func channel(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) -> Channel {
+        if let channel = line.channel { return channel }
+        let channel = Channel(try connection.openPublishingChannel())
+        line.channel = channel
+        if !renewsChannels { line.renewal = nil } else if line.renewal == nil { line.renewal = RenewalDelay() }
+        channels[channel.number] = (line, channel)
+        return channel
     }
+
+    /// The broker refused a message: over a new channel it may take it (``BrokerQuirks``).
+    private func renewChannel(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        guard line.renewal?.isDue == true, let channel = line.channel, channel.tracker.count == 0 else { return }
+        line.renewal?.renewed()
+        line.channel = nil
+        try close(channel, connection)
+        core.logger.info(
+            "The broker refuses messages: trying another channel",
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
+    }
+
+    // MARK: Answers
 
     private func handleEvents() {
         for event in events {
             switch event {
-            case .confirmed(let tag, let multiple): answered(tag, multiple, isRefusal: false)
-            case .refused(let tag, let multiple): answered(tag, multiple, isRefusal: true)
+            case .confirmed(let tag, let multiple, let number): answered(tag, multiple, isRefusal: false, over: number)
+            case .refused(let tag, let multiple, let number): answered(tag, multiple, isRefusal: true, over: number)
             case .returned(let message): returned(message)
             case .blocked(let reason): blocked(reason)
             case .unblocked: unblocked()
@@ -487,23 +470,26 @@ final class PublisherLoop {
         events.removeAll(keepingCapacity: true)
     }
 
-    private func answered(_ tag: UInt64, _ multiple: Bool, isRefusal: Bool) {
-        isProven = true
-        lastAnswer = .now
-        if isRefusal { renewal?.refused() }
-        if core.settings.isOrdered, !multiple, tag > tracker.lowestTag { isPassedOver = true }
+    private func answered(_ tag: UInt64, _ multiple: Bool, isRefusal: Bool, over number: UInt16) {
+        guard let (line, channel) = channels[number] else { return }
+        if core.settings.isOrdered, !multiple, tag > channel.tracker.firstTag { isPassedOver = true }
         guard !isPassedOver else { return }
-        tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
-        for item in settled {
-            if item.entry.batch != nil { fruitless = 0 }
-            recovered(item.entry.line)
-            settle(item.entry, item.outcome)
+        lastAnswer = .now
+        let isCurrent = channel === line.channel
+        if isRefusal, isCurrent { line.renewal?.refused() }
+        // A channel that waits in vain for a queue's process refuses in the end, for itself (docs/rabbitmq.md, Queues).
+        if !isRefusal || !line.isStalled {
+            channel.isProven = true
+            channel.answeredAt = lastAnswer
+            recovered(line)
         }
+        channel.tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
+        for item in settled where isCurrent || item.outcome.isConfirmed { settle(item.entry, item.outcome) }
         settled.removeAll(keepingCapacity: true)
     }
 
     private func returned(_ message: RabbitMQReturn) {
-        if let id = PushID(message.messageID) { tracker.returned(id) }
+        if let id = PushID(message.messageID) { channels[message.channel]?.channel.tracker.returned(id) }
         core.logger.error(
             "The broker has no queue for a message",
             metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.reason: "\(message.replyText)"])
@@ -520,7 +506,6 @@ final class PublisherLoop {
         isBlocked = false
         mayConfirmSince = .now
         lastAnswer = .now
-        for line in stalled { line.stalledAt = .now }
         setState(.ready)
         core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.link.name)"])
     }
@@ -533,12 +518,18 @@ final class PublisherLoop {
     private var finishedBatches: [Batch] = []
 
     private func settle(_ pending: Pending, _ outcome: PublishOutcome) {
-        guard let batch = pending.batch, !pending.isOver else { return }
-        pending.isOver = true
-        if outcome == .failed(.nacked) || outcome == .failed(.unroutable), let other = elsewhere(pending, isRefused: true) {
-            core.metrics.count(outcome, 1)
-            return backlog.append(other)
+        guard !pending.isAnswered else { return }
+        if outcome == .failed(.nacked) || outcome == .failed(.unroutable), moveOn(pending, isRefused: true) {
+            return core.metrics.count(outcome, 1)
         }
+        answer(pending, outcome)
+    }
+
+    private func answer(_ pending: Pending, _ outcome: PublishOutcome) {
+        guard !pending.isAnswered else { return }
+        pending.isAnswered = true
+        open -= 1
+        let batch = pending.batch
         if batch.answers.isEmpty { finishedBatches.append(batch) }
         batch.answers.append(PublishAnswer(index: pending.index, outcome: outcome == .confirmed ? pending.confirmed : outcome))
         finishedMessages += 1

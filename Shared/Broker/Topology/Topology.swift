@@ -62,6 +62,4 @@ package struct Topology: Sendable, Hashable {
     /// An idle dispatcher publishes to it through the default exchange, and no process reads it: the broker's confirmation shows that its
     /// node reaches most of the others.
     package var heartbeatQueue: String { "\(prefix).heartbeat" }
-    /// A routing key of the default exchange that no queue has. The broker confirms a message to it without asking a queue.
-    var nobody: String { "\(prefix).nobody" }
 }
