@@ -40,7 +40,7 @@ struct BoundedCopiesTests {
         let (bench, stale, _) = try Self.redelivered(.drop)
         let copy = try #require(bench.retries().first)
         bench.finish(stale) { _ in .unknown(.connectionLost) }
-        bench.take(copy, tag: 2)
+        bench.take(copy, tag: 2, headers: ["push-waits": "1"])
         #expect(bench.submitted.count == 1)
         #expect(bench.events.flatMap(\.deliveries).count == 2 && bench.events.allSatisfy { $0.outcome == .unknown && $0.isFinal })
     }
@@ -51,7 +51,7 @@ struct BoundedCopiesTests {
         let copy = try #require(bench.retries().first)
         bench.finish(stale) { _ in .unknown(.connectionLost) }
         #expect(bench.messages(to: bench.topology.jobsExchange).isEmpty)
-        bench.take(copy, tag: 2)
+        bench.take(copy, tag: 2, headers: ["push-waits": "1"])
         let second = try #require(try bench.messages(to: bench.topology.jobsExchange).map { try PushJob(decoding: $0.body) }.first)
         #expect(second.onUnknown == .drop && second.attempt == 1 && bench.submitted.count == 1)
         bench.take(second, tag: 3)
@@ -78,21 +78,73 @@ struct BoundedCopiesTests {
         let (bench, stale, _) = try Self.redelivered(policy)
         let copy = try #require(bench.retries().first)
         bench.finish(stale) { _ in .stopped(.held) }
-        bench.take(copy, tag: 2)
+        bench.take(copy, tag: 2, headers: ["push-waits": "1"])
         #expect(bench.submitted.count == 2)
     }
 
-    @Test("What other notifications did is forgotten once their jobs are settled, and after an hour in any case")
+    @Test("A job that the broker delivers anew is not acknowledged before the second copy is stored")
+    func copyIsStored() throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: .resendOnce)
+        bench.take(job)
+        bench.finishNext { _ in .unknown(.connectionLost) }
+        bench.loseJobs()
+        bench.handle(.jobsReceived([Fixture.message(job, generation: 2)]))
+        #expect(bench.acknowledged.isEmpty)
+        while !bench.published.isEmpty { bench.confirmNext() }
+        #expect(bench.acknowledged.count == 1)
+    }
+
+    @Test("A job that comes again although it was acknowledged is not sent again", arguments: [PushJob.OnUnknown.drop, .resendOnce])
+    func acknowledgementWasLost(policy: PushJob.OnUnknown) throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: policy)
+        bench.take(job)
+        bench.finishNext { _ in Self.ok() }
+        while !bench.published.isEmpty { bench.confirmNext() }
+        #expect(bench.acknowledged.count == 1)
+        bench.tick(after: 60_000)
+        bench.loseJobs()
+        bench.handle(.jobsReceived([Fixture.message(job, generation: 2)]))
+        #expect(bench.submitted.isEmpty)
+    }
+
+    @Test("A throttled start whose job comes again is sent once, by its retry")
+    func retried() throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: .drop)
+        bench.take(job)
+        bench.finishNext { _ in .response(status: 503, reason: nil, timestamp: nil, retryAfter: nil) }
+        let retry = try #require(bench.retries().first)
+        bench.loseJobs()
+        bench.handle(.jobsReceived([Fixture.message(job, generation: 2)]))
+        #expect(bench.submitted.isEmpty)
+        bench.take(retry, tag: 2)
+        #expect(bench.submitted.count == 1)
+    }
+
+    @Test("A start that was about to be replayed is a new one")
+    func replayed() throws {
+        let (bench, stale, job) = try Self.redelivered(.drop)
+        bench.finish(stale) { _ in .response(status: 400, reason: "PayloadEmpty", timestamp: nil, retryAfter: nil) }
+        bench.take(job, tag: 3, headers: [PushJob.earlierAttemptsHeader: "1"])
+        #expect(bench.submitted.count == 2)
+    }
+
+    @Test("What became of a delivery is forgotten two minutes after its job is settled, and after an hour if its connection was lost")
     func forgets() throws {
         let (bench, stale, _) = try Self.redelivered(.drop)
         bench.finish(stale) { _ in Self.ok() }
         while !bench.published.isEmpty { bench.confirmNext() }
+        bench.tick(after: 3_500_000)
         #expect(bench.core.careful.count == 1, "the broker may deliver the job anew later")
-        bench.tick(after: 3_600_000)
+        bench.tick(after: 100_000)
         #expect(bench.core.careful.isEmpty)
         bench.take(Fixture.job([Fixture.delivery(2)], onUnknown: .drop), tag: 9)
         bench.finish(try #require(bench.submitted.last?.batch)) { _ in Self.ok() }
         while !bench.published.isEmpty { bench.confirmNext() }
+        bench.tick(after: 119_000)
+        #expect(bench.core.careful.count == 1)
         bench.tick(after: 1_000)
         #expect(bench.core.careful.isEmpty)
     }

@@ -221,7 +221,6 @@ struct SimulatedPool {
         for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] where instant(wall) >= entry.deadline {
             guard let place = connections.firstIndex(where: { $0.id == id }) else { return }
             connections[place].inFlight.removeAll { $0.stream == entry.stream }
-            if !entry.hasLeft { returned.append(entry.request.id) }
             let isExpired = wall >= entry.share.batch.expiresAt
             settle(entry.share, entry.hasLeft ? .unknown(.timedOut) : isExpired ? .stopped(.expired) : .notSent(.deadline))
             perform(connections[place].state.timedOut(), on: id, at: wall)
@@ -232,12 +231,12 @@ struct SimulatedPool {
 
     // MARK: Answers
 
-    /// Requests that came back unprocessed since this was last emptied.
+    /// Requests that left and came back unprocessed since this was last emptied.
     var returned: [PushID] = []
 
     /// - Parameter isGone: The connection takes nothing more, and the lifecycle does not know it yet.
     mutating func giveBack(_ entry: InFlight, from id: ConnectionID, isGone: Bool = false) {
-        returned.append(entry.request.id)
+        if entry.hasLeft { returned.append(entry.request.id) }
         var share = entry.share
         share.refusedBy.append(id)
         let usable = isGone ? lifecycle.usableIDs.subtracting([id]) : lifecycle.usableIDs

@@ -180,10 +180,8 @@ extension SimulatedWorld {
     /// A request that came back unprocessed may leave again, also at once.
     private mutating func licenseReturned(_ pool: Int) {
         for id in pools[pool].returned {
-            guard var account = deliveries[id], account.licence == nil else { continue }
             // APNs certainly did not process it, so sending it again doubles nothing.
-            account.licence = "not processed"
-            deliveries[id] = account
+            deliveries[id]?.permit("not processed")
         }
         pools[pool].returned.removeAll()
     }
@@ -220,11 +218,14 @@ extension SimulatedWorld {
     private mutating func licenseUnanswered(_ id: PushID) {
         guard var account = deliveries[id] else { return }
         switch account.onUnknown {
-        case .resend: account.licence = "unknown"
+        case .resend: account.permit("unknown")
         case .resendOnce:
             account.onUnknown = .drop
             let end = account.acceptedAt + core.rules.secondCopyAge
-            if now < end { (account.licence, account.secondCopyEnd) = ("unknown", end) }
+            if now < end {
+                account.permit("unknown")
+                account.secondCopyEnd = end
+            }
         case .drop: break
         }
         deliveries[id] = account
@@ -244,7 +245,7 @@ extension SimulatedWorld {
         let (request, lane) = (entry.request, entry.share.batch.lane)
         guard var account = deliveries[request.id] else { return breach("a request for a delivery of no job") }
         if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
-        if let end = account.secondCopyEnd, now >= end, !account.isForked { breach("call \(request.id.low) rang late") }
+        if let end = account.secondCopyEnd, now >= end { breach("call \(request.id.low) rang late") }
         if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
         let app = apps[request.id]
         for entry in stream[..<streamRead] {
@@ -261,7 +262,7 @@ extension SimulatedWorld {
         }
         if core.book.refusal != nil { breach("delivery \(request.id.low) was sent although its outcome would be refused") }
         if !isControlConnected { breach("delivery \(request.id.low) was sent without a control stream") }
-        account.licence = nil
+        account.leave()
         deliveries[request.id] = account
     }
 
@@ -270,7 +271,7 @@ extension SimulatedWorld {
         guard var account = deliveries[request.id] else { return .unknown(.timedOut) }
         defer { deliveries[request.id] = account }
         func say(_ status: Int, _ reason: String?, _ licence: String?) -> APNsAnswer.Result {
-            account.licence = licence
+            if let licence { account.permit(licence) }
             return .response(status: status, reason: reason, timestamp: status == 410 ? now : nil, retryAfter: nil)
         }
         if crowded != nil { return say(200, nil, nil) }

@@ -46,15 +46,29 @@ extension SimulatedWorld {
     /// True if it has a confirmed outcome or lives on in a message that the broker has.
     func isAccountedFor(_ delivery: PushID) -> Bool {
         if let account = deliveries[delivery], account.confirmedFinals + account.waitingFinals > 0 { return true }
+        return isStored(delivery)
+    }
+
+    private func isStored(_ delivery: PushID) -> Bool {
         func holds(_ message: StoredMessage) -> Bool { message.deliveries?.contains(delivery) ?? false }
         return ready.contains(where: holds) || delayed.contains { holds($0.message) } || unacknowledged.values.contains(where: holds)
+    }
+
+    /// The broker has it, or gets it.
+    func isElsewhere(_ delivery: PushID) -> Bool {
+        isStored(delivery)
+            || publishing.contains {
+                $0.messages.contains { index, message in
+                    (try? PushJob(decoding: message.body))?.deliveries.contains { $0.id == delivery } ?? false
+                }
+            }
     }
 
     private mutating func takeBack(_ receipt: Receipt) {
         guard let stored = unacknowledged.removeValue(forKey: receipt) else {
             return breach("\(receipt) given back although it is not outstanding")
         }
-        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false {
+        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false && deliveries[delivery]?.isForked == false {
             breach("\(receipt) given back although delivery \(delivery.low) was sent")
         }
         ready.append(stored)
@@ -68,7 +82,9 @@ extension SimulatedWorld {
         guard isRetry, let retry = try? PushJob(decoding: message.body) else { return }
         if retry.deliveries.isEmpty { breach("a retry without deliveries") }
         for delivery in retry.deliveries {
-            if deliveries[delivery.id]?.mayBeSent == false { breach("delivery \(delivery.id.low) is retried though it is done") }
+            if let account = deliveries[delivery.id], !account.mayBeSent, !account.isForked {
+                breach("delivery \(delivery.id.low) is retried though it is done")
+            }
             refusals[delivery.id] = nil
         }
         if message.routingKey != retry.lane.rawValue { breach("a retry changed its lane") }

@@ -113,7 +113,10 @@ struct SimulatedWorld {
         /// The environment of the delivery, while the other one may still be tried.
         var environment: APNsEnvironment?
         /// The reason why it may leave (again); nil if it may not.
-        var licence: String? = "first"
+        private(set) var licence: String? = "first"
+        /// How many more copies may leave, because the broker delivered a job again.
+        private(set) var copies = 0
+        private(set) var hasLeft = false
         var confirmedFinals = 0
         /// Final outcomes that wait for the outcomes' queue.
         var waitingFinals = 0
@@ -121,9 +124,25 @@ struct SimulatedWorld {
         var isUnanswered = false
         /// APNs answered an attempt with a fault of its own.
         var hasFailed = false
-        /// A lost broker connection made a second copy, so from here on the promise is only at least once.
+        /// The broker delivered its job again while this process had it. Each copy knows its own history.
         var isForked = false
-        var mayBeSent: Bool { isForked || licence != nil }
+        var mayBeSent: Bool { licence != nil || copies > 0 }
+
+        mutating func permit(_ reason: String) {
+            if licence == nil { licence = reason } else { copies += 1 }
+        }
+
+        mutating func leave() {
+            hasLeft = true
+            if licence != nil { licence = nil } else { copies = max(0, copies - 1) }
+        }
+
+        /// The broker delivers the job again. This process knows what has left, and only `resend` makes one more copy of that.
+        /// - Parameter isElsewhere: another message of the broker has it too.
+        mutating func fork(isElsewhere: Bool) {
+            isForked = true
+            if onUnknown == .resend, hasLeft || isElsewhere { copies += 1 }
+        }
     }
 
     let fencedInstallations = (0..<4).map { PushID(high: 0xf, low: UInt64($0)) }
@@ -205,9 +224,12 @@ struct SimulatedWorld {
         // Each lane has a connection of its own.
         let lane = Lane.allCases[roll(3)]
         for (receipt, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) where stored.lane == lane.rawValue {
-            for delivery in stored.deliveries ?? [] { deliveries[delivery]?.isForked = true }
-            ready.append(stored)
             unacknowledged[receipt] = nil
+            for delivery in stored.deliveries ?? [] {
+                let isElsewhere = isElsewhere(delivery)
+                deliveries[delivery]?.fork(isElsewhere: isElsewhere)
+            }
+            ready.append(stored)
         }
         generation += 1
         handle(.jobsConnection(lane, isUp: false))

@@ -40,8 +40,8 @@ extension DispatcherCore {
         if book.refusal != nil {
             wait(job.pending, of: &job)
         } else {
-            sift(job.pending, of: &job)
             recall(job.pending, of: &job)
+            sift(job.pending, of: &job)
             spareThrottled(job.pending, of: &job)
             stepBack(job.pending, of: &job)
             send(job.pending, of: &job)
@@ -86,16 +86,21 @@ extension DispatcherCore {
     private mutating func recall(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard job.job.onUnknown != .resend, !careful.isEmpty else { return }
         for index in candidates.indices {
-            switch careful.fate(of: job.job.deliveries[index].id, attempt: job.attempt, { book.ledger.contains($0) }) {
-            case nil: break
-            case .left: tryAgain(index, because: .notSent, of: &job)
+            guard let (fate, carrier) = careful.fate(of: job.job.deliveries[index].id, job.version) else { continue }
+            switch fate {
+            case .notLeft: break
+            case .left:
+                careful.pass(job.job.deliveries[index].id, toRetryOf: job.number, job.version, at: now)
+                tryAgain(index, because: .notSent, of: &job)
             case .ended(let outcome, let reason): report(index, as: outcome, said: Answered(reason: reason), of: &job)
             case .unanswered:
                 let step = planner.step(
                     after: .unknown(.connectionLost), earlier: job.attempts(of: index), mayTryOtherEnvironment: false, job: facts(of: job),
                     draws: &job.steps.draws)
                 perform(step, on: index, said: Answered(reason: UnknownReason.connectionLost.rawValue), of: &job)
-            case .copied: _ = job.pending.remove(index)
+            case .copied:
+                _ = job.pending.remove(index)
+                book.join(job.number, retriesOf: carrier)
             }
         }
     }
@@ -187,8 +192,8 @@ extension DispatcherCore {
         keep(job)
     }
 
-    private mutating func remember(_ fate: CarefulDeliveries.Fate?, _ index: Int, of job: borrowing JobInProgress) {
-        careful.note(fate, of: job.job.deliveries[index].id, attempt: job.attempt, job: job.number, at: now)
+    private mutating func remember(_ fate: CarefulDeliveries.Fate, _ index: Int, of job: borrowing JobInProgress) {
+        careful.note(fate, of: job.job.deliveries[index].id, job.version, job: job.number, at: now)
     }
 
     private func mayTryOtherEnvironment(_ index: Int, of job: JobInProgress) -> Bool {
@@ -285,7 +290,10 @@ extension DispatcherCore {
             let headers = job.headers.forRetry(
                 waits: retry.countsAsAttempt ? 0 : job.headers.waits + 1, heldBy: job.heldBy, trace: job.trace)
             let message = topology.retry(of: copy, after: retry.delay, headers: headers, at: now)
-            book.publish(message, .retry, of: job.number, withdrawnWith: job.line.lane)
+            let isCareful = job.job.onUnknown != .resend
+            // A job that the broker delivers anew leaves these to this retry.
+            if isCareful { for index in retry.indices { remember(.copied, index, of: job) } }
+            book.publish(message, .retry, of: job.number, withdrawnWith: isCareful ? nil : job.line.lane)
             effects.tally.retries[retry.delay, default: 0] += retry.indices.count
         }
         if !job.steps.secondCopies.isEmpty {
@@ -293,6 +301,7 @@ extension DispatcherCore {
             var copy = job.copy(of: job.steps.secondCopies, attempt: job.attempt)
             copy.onUnknown = .drop
             copy.expiresAt = min(copy.expiresAt, copy.acceptedAt + rules.secondCopyAge)
+            for index in job.steps.secondCopies { remember(.copied, index, of: job) }
             let headers = job.headers.forRetry(waits: 0, heldBy: job.heldBy, trace: job.trace)
             book.publish(topology.retry(of: copy, after: nil, headers: headers, at: now), .retry, of: job.number)
         }
@@ -330,7 +339,8 @@ extension DispatcherCore {
         forEachWaiting { core, job in
             let waiting = job.waiting
             job.waiting = DeliverySet()
-            core.sift(waiting, of: &job)
+            core.recall(waiting, of: &job)
+            core.sift(job.pending.intersection(waiting), of: &job)
             core.spareThrottled(job.pending.intersection(waiting), of: &job)
             job.handedOverAt = core.now
             core.send(job.pending.intersection(waiting), of: &job)
@@ -344,7 +354,8 @@ extension DispatcherCore {
         let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.waitingPatience, .thirtySeconds)
         forEachWaiting { core, job in
             guard core.now - job.waitingSince >= patience else { return }
-            for index in job.waiting.indices {
+            core.recall(job.waiting, of: &job)
+            for index in job.pending.intersection(job.waiting).indices {
                 _ = job.pending.remove(index)
                 job.steps.retry(index, after: delay, countsAsAttempt: false)
             }

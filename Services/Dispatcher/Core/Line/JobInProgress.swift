@@ -61,6 +61,10 @@ struct JobInProgress {
     var lastAttempt: Int { max(1, job.attempt) }
     var isFirstTry: Bool { job.attempt == 0 && headers.waits == 0 }
 
+    var version: CarefulDeliveries.Version {
+        CarefulDeliveries.Version(attempts: job.attempt + headers.earlierAttempts, waits: headers.waits)
+    }
+
     /// An attempt that is to be tried again.
     mutating func note(_ outcome: PushJob.EarlierOutcome, _ index: Int) {
         switch outcome {

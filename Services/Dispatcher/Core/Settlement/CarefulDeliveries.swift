@@ -5,25 +5,45 @@ import PushModel
 /// jobs anew to this process. What another process knew is lost with it. Pure: time comes in.
 struct CarefulDeliveries {
     enum Fate: Equatable {
+        /// Nothing of it has left since its last copy was made.
+        case notLeft
         /// A pool has its request.
         case left
         case ended(OutcomeClass, reason: String?)
         /// Its request got no answer, and the job's new copy has to decide.
         case unanswered
-        /// A second copy is on its way.
+        /// A retry or a second copy goes on with it.
         case copied
     }
 
+    /// Each message about a delivery has a greater one than the message before it.
+    struct Version: Comparable {
+        /// Tries that count, those before a replay included.
+        let attempts: Int
+        var waits: Int
+
+        static func < (one: Version, other: Version) -> Bool { (one.attempts, one.waits) < (other.attempts, other.waits) }
+    }
+
     private struct Entry {
-        let fate: Fate
-        let attempt: Int
-        let job: UInt64
-        /// The connection that brought the job is lost: since when, in UNIX milliseconds.
+        var fate: Fate
+        var version: Version
+        /// The job whose request it is about.
+        var teller: UInt64
+        /// The job that published the newest copy.
+        var carrier: UInt64
+        /// Jobs with the delivery. The broker may deliver those that are not settled anew.
+        var jobs: [UInt64]
+        /// When it was last noted, and when a connection was lost that had brought one of the jobs. UNIX milliseconds.
+        var notedAt: Int64
         var keptSince: Int64?
     }
 
     /// The broker delivers a job anew at once, or after its `consumer_timeout`, which is half an hour.
     private static let memory: Int64 = 3_600_000
+    /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel after
+    /// a minute.
+    private static let acknowledgementMemory: Int64 = 120_000
     private static let most = 100_000
     private var entries: [PushID: Entry] = [:]
     private var forgottenAt: Int64 = 0
@@ -31,24 +51,40 @@ struct CarefulDeliveries {
     var isEmpty: Bool { entries.isEmpty }
     var count: Int { entries.count }
 
-    /// - Parameter fate: nil: nothing of it has left, or its retry has another number.
-    mutating func note(_ fate: Fate?, of delivery: PushID, attempt: Int, job: UInt64, at now: Int64) {
-        let known = entries[delivery]
+    mutating func note(_ fate: Fate, of delivery: PushID, _ version: Version, job: UInt64, at now: Int64) {
+        guard let known = entries[delivery] else {
+            entries[delivery] = Entry(fate: fate, version: version, teller: job, carrier: job, jobs: [job], notedAt: now)
+            return
+        }
         // An older job's late answer says nothing about a newer try.
-        if let known, known.attempt > attempt { return }
-        entries[delivery] = fate.map { Entry(fate: $0, attempt: attempt, job: job, keptSince: known?.job == job ? known?.keptSince : nil) }
+        if known.version > version, known.teller != job { return }
+        entries[delivery]?.fate = fate
+        entries[delivery]?.version = max(version, known.version)
+        entries[delivery]?.teller = job
+        entries[delivery]?.notedAt = now
+        if fate == .copied { entries[delivery]?.carrier = job }
+        if !known.jobs.contains(job) { entries[delivery]?.jobs.append(job) }
     }
 
-    /// - Parameter isOpen: whether the job is not settled yet.
-    func fate(of delivery: PushID, attempt: Int, _ isOpen: (UInt64) -> Bool) -> Fate? {
-        guard let entry = entries[delivery], entry.attempt >= attempt, entry.keptSince != nil || isOpen(entry.job) else { return nil }
+    /// The job's retry has to learn what becomes of the request that an earlier copy of the job has sent.
+    mutating func pass(_ delivery: PushID, toRetryOf job: UInt64, _ version: Version, at now: Int64) {
+        entries[delivery]?.version = Version(attempts: version.attempts, waits: version.waits + 1)
+        entries[delivery]?.carrier = job
+        entries[delivery]?.notedAt = now
+        entries[delivery]?.jobs.append(job)
+    }
+
+    /// - Returns: nil: this copy decides. Else also the job that published the newest copy.
+    func fate(of delivery: PushID, _ version: Version) -> (Fate, carrier: UInt64)? {
+        guard let entry = entries[delivery], entry.version >= version else { return nil }
+        if entry.version == version, entry.fate == .notLeft { return nil }
         // A later try is a copy of its own.
-        return entry.attempt == attempt ? entry.fate : .copied
+        return (entry.version == version ? entry.fate : .copied, entry.carrier)
     }
 
     /// The broker delivers the unsettled jobs anew that `isForgotten` names.
     mutating func keep(at now: Int64, _ isForgotten: (UInt64) -> Bool) {
-        for (id, entry) in entries where isForgotten(entry.job) { entries[id]?.keptSince = now }
+        for (id, entry) in entries where entry.jobs.contains(where: isForgotten) { entries[id]?.keptSince = now }
     }
 
     /// Once a second: forgets the deliveries of settled jobs.
@@ -56,20 +92,20 @@ struct CarefulDeliveries {
         guard !entries.isEmpty, now - forgottenAt >= 1_000 || now < forgottenAt else { return }
         forgottenAt = now
         let memory = entries.count > Self.most ? 0 : Self.memory
-        entries = entries.filter { _, entry in entry.keptSince.map { (0..<memory).contains(now - $0) } ?? isOpen(entry.job) }
+        entries = entries.filter { _, entry in
+            if let keptSince = entry.keptSince, (0..<memory).contains(now - keptSince) { return true }
+            return entry.jobs.contains(where: isOpen) || (0..<min(memory, Self.acknowledgementMemory)).contains(now - entry.notedAt)
+        }
     }
 }
 
 extension CarefulDeliveries.Fate {
-    /// After an answer of a pool, and the step that follows from it.
-    init?(_ step: Planner.Step, _ result: APNsAnswer.Result) {
-        switch step {
-        case .end(let outcome), .giveUp(let outcome, _, _): self = .ended(outcome, reason: result.reason)
-        case .sendSecondCopy: self = .copied
-        case .leaveToOtherCopy:
-            guard case .unknown = result else { return nil }
-            self = .unanswered
-        case .retry, .wait: return nil
+    /// After an answer of a pool, and the step that follows from it. Who publishes a copy notes that.
+    init(_ step: Planner.Step, _ result: APNsAnswer.Result) {
+        switch (step, result) {
+        case (.end(let outcome), _), (.giveUp(let outcome, _, _), _): self = .ended(outcome, reason: result.reason)
+        case (.leaveToOtherCopy, .unknown): self = .unanswered
+        case (.leaveToOtherCopy, _), (.sendSecondCopy, _), (.retry, _), (.wait, _): self = .notLeft
         }
     }
 }

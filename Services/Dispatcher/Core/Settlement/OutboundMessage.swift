@@ -11,7 +11,7 @@ struct OutboundMessage {
 
     private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job waits for.
-    let covers: [UInt64]
+    var covers: [UInt64]
     let kind: Kind
 }
 

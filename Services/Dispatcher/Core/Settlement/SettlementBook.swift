@@ -80,6 +80,18 @@ struct SettlementBook {
         outbox.append(OutboundMessage(message: message, covers: [job], kind: kind))
     }
 
+    /// The job is not settled before the other job's retries are confirmed.
+    mutating func join(_ job: UInt64, retriesOf other: UInt64) {
+        func join(_ message: inout OutboundMessage) {
+            guard message.kind == .retry, message.covers.contains(other), !message.covers.contains(job) else { return }
+            message.covers.append(job)
+            ledger.owe(job)
+        }
+        for index in outbox.indices { join(&outbox[index]) }
+        for index in refused.indices { join(&refused[index]) }
+        for number in publications.keys { publications[number]?.forEachUnanswered(join) }
+    }
+
     /// The connection that brought a lane's jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. Requests that
     /// have left are still reported, because reports are idempotent; the other copy makes the retries.
     mutating func forgetReceipts(of lane: Lane) {
@@ -257,6 +269,14 @@ private struct Publication {
 
     var isEmpty: Bool { missing == 0 }
     var unanswered: some Sequence<OutboundMessage> { messages.lazy.compactMap(\.self) }
+
+    mutating func forEachUnanswered(_ body: (inout OutboundMessage) -> Void) {
+        for index in messages.indices {
+            guard var message = messages[index] else { continue }
+            body(&message)
+            messages[index] = message
+        }
+    }
 
     mutating func take(_ index: Int) -> (OutboundMessage, since: Int64)? {
         guard let message = messages[index].take() else { return nil }
