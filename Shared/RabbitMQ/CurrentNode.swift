@@ -14,6 +14,8 @@ final class CurrentNode: Sendable {
 
     private struct State {
         var current: (node: Node, address: SocketAddress)?
+        /// Those that were reached, by ``RabbitMQConnection/peer``.
+        var reached: [String: (node: Node, address: SocketAddress)] = [:]
         var failedNodes: [Node: ContinuousClock.Instant] = [:]
         var failedAddresses: [SocketAddress: ContinuousClock.Instant] = [:]
     }
@@ -21,7 +23,16 @@ final class CurrentNode: Sendable {
     private let state = Mutex(State())
 
     func connected(to node: Node, _ address: SocketAddress) {
-        state.withLock { $0.current = (node, address) }
+        state.withLock { state in
+            state.current = (node, address)
+            state.reached["\(address)"] = (node, address)
+        }
+    }
+
+    func prefer(peer: String) {
+        state.withLock { state in
+            if let node = state.reached[peer] { state.current = node }
+        }
     }
 
     func failed(_ node: Node, _ address: SocketAddress, at now: ContinuousClock.Instant = .now) {

@@ -22,7 +22,18 @@ package struct RabbitMQConfiguration: Sendable {
     /// At least one. Connections go to ``current``, or to the next one if that cannot be reached.
     package var nodes: [Node]
     /// Shared by all copies, and so by all connections of a process.
-    let current = CurrentNode()
+    var current = CurrentNode()
+
+    /// For connections that say something about their queue when they fail, and nothing about the node of the process's others.
+    package var withNodeOfItsOwn: RabbitMQConfiguration {
+        var other = self
+        other.current = CurrentNode()
+        return other
+    }
+
+    /// The next connections go to the node that another one of the process has reached.
+    /// - Parameter peer: its ``RabbitMQConnection/peer``.
+    package func prefer(peer: String) { current.prefer(peer: peer) }
     package let virtualHost: String
     /// True for `amqps://`: TLS 1.2 or later, the broker's certificate and name are checked inside the handshake.
     package let usesTLS: Bool

@@ -27,6 +27,15 @@ struct CurrentNodeTests {
         }
     }
 
+    @Test("A connection can be sent to the node of another one, though that was not reached last") func prefers() {
+        let current = CurrentNode()
+        for index in nodes.indices { current.connected(to: nodes[index], addresses[index]) }
+        current.prefer(peer: "\(addresses[0])")
+        #expect(current.order(nodes).first == nodes[0] && current.order(addresses).first == addresses[0])
+        current.prefer(peer: "192.0.2.200:1")
+        #expect(current.order(nodes).first == nodes[0])
+    }
+
     /// With three nodes, two that fail in turn must not keep the process from the third.
     @Test("A process tries the node first whose failure is longest ago") func oldestFailure() {
         let current = CurrentNode()

@@ -55,12 +55,16 @@ package struct Dispatcher: Sendable {
         let markers = try Publisher(
             name: "markers", configuration: broker, topology: topology, drainTimeout: .zero, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
+        // A queue that stands still keeps its own consumer from beginning, at every node.
+        let ownNode = broker.withNodeOfItsOwn
         var consumers: [Lane: Consumer] = [:]
         for lane in settings.lanes {
             consumers[lane] = try Consumer(
-                name: "jobs-\(lane.rawValue)", configuration: broker, topology: topology,
+                name: "jobs-\(lane.rawValue)", configuration: ownNode, topology: topology,
                 subscriptions: [Subscription(queue: topology.jobQueue(lane), prefetch: UInt16(clamping: settings.prefetch[lane] ?? 1))],
-                drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
+                // They stop one after another.
+                drainTimeout: settings.shutdownDeadline * 0.05 / settings.lanes.count, logger: logger,
+                onMessages: { inbox.post(.jobsReceived($0)) },
                 onConnectionChange: { inbox.post(.jobsConnection(lane, isUp: $0)) })
         }
         let jobs = consumers

@@ -84,7 +84,11 @@ package final class Publisher: Service, Sendable {
     }
 
     /// Gives up the connection and opens another one, over which every unconfirmed message is published again.
-    package func reconnect(because reason: String) { core.reconnect(because: reason) }
+    /// - Parameter peer: the node where it goes, if that can be reached (`192.0.2.1:5672`).
+    package func reconnect(because reason: String, at peer: String? = nil) {
+        if let peer { core.settings.link.configuration.prefer(peer: peer) }
+        core.reconnect(because: reason)
+    }
 
     /// Publishes until graceful shutdown, then takes no more, waits for the outcomes of its messages, at most for `drainTimeout`, and
     /// returns; the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.

@@ -35,13 +35,13 @@ struct ClockTests {
         _ messages: ControlMessage..., wrongBy step: Int64, _ phase: ClockStep.Phase, for milliseconds: Int64 = 1_000
     ) throws -> CoreBench {
         let bench = try CoreBench(isCaughtUp: false)
-        if phase == .atStart { bench.now += step }
+        if phase == .atStart { bench.setClock(by: step) }
         bench.handle(.controlConnection(isUp: true))
         for message in messages { bench.obey(message) }
         try bench.returnMarker()
-        if phase == .whileRunning { bench.now += step }
+        if phase == .whileRunning { bench.setClock(by: step) }
         for _ in 0..<3 { bench.tick(after: milliseconds / 3) }
-        bench.now -= step
+        bench.setClock(by: -step)
         bench.tick()
         try openGate(bench)
         return bench
@@ -70,9 +70,7 @@ struct ClockTests {
 
     // MARK: Fences, cancellations and holds
 
-    @Test(
-        "A fence and a cancellation that were read while the clock was wrong stop jobs afterwards",
-        arguments: ClockStep.pairs.filter { $0.0 <= Self.hour })
+    @Test("A fence and a cancellation that were read while the clock was wrong stop jobs afterwards", arguments: ClockStep.pairs)
     func keepsFences(step: Int64, phase: ClockStep.Phase) throws {
         let bench = try bench(fence(), cancel(), wrongBy: step, phase)
         bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 1)], notification: 8))
@@ -84,11 +82,11 @@ struct ClockTests {
     @Test("While the clock is wrong, no job goes to a former owner, and no cancelled one is sent", arguments: ClockStep.pairs)
     func keepsFencesMeanwhile(step: Int64, phase: ClockStep.Phase) throws {
         let bench = try CoreBench(isCaughtUp: false)
-        if phase == .atStart { bench.now += step }
+        if phase == .atStart { bench.setClock(by: step) }
         bench.handle(.controlConnection(isUp: true))
         bench.obey(fence(), cancel())
         try bench.returnMarker()
-        if phase == .whileRunning { bench.now += step }
+        if phase == .whileRunning { bench.setClock(by: step) }
         for _ in 0..<3 { bench.tick(after: 100) }
         try openGate(bench)
         // The longest life of a job.
@@ -100,7 +98,7 @@ struct ClockTests {
         #expect(bench.events.flatMap(\.deliveries).count == 2)
     }
 
-    @Test("Control messages of a writer whose clock is wrong are obeyed", arguments: ClockStep.all.filter { $0 >= -Self.hour })
+    @Test("Control messages of a writer whose clock is wrong are obeyed", arguments: ClockStep.all)
     func obeysWrongWriters(step: Int64) throws {
         let bench = try CoreBench()
         let written = bench.now + step
@@ -117,9 +115,7 @@ struct ClockTests {
         #expect(bench.submitted.count == 1)
     }
 
-    @Test(
-        "A hold that lasts is in force after the clock was wrong, also if it has an end",
-        arguments: ClockStep.pairs.filter { $0.0 <= Self.hour })
+    @Test("A hold that lasts is in force after the clock was wrong, also if it has an end", arguments: ClockStep.pairs)
     func keepsHolds(step: Int64, phase: ClockStep.Phase) throws {
         for endsAt in [nil, Fixture.start + 48 * Self.hour] as [Int64?] {
             let bench = try bench(
@@ -157,17 +153,17 @@ struct ClockTests {
         let bench = try CoreBench(isCaughtUp: false)
         bench.handle(.controlConnection(isUp: true))
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: ClockStep.never))
-        bench.now += step
+        bench.setClock(by: step)
         try openGate(bench)
         #expect(bench.submitted.count == 1)
     }
 
-    @Test("If a marker is lost, the reader connects anew within seconds after a jump", arguments: ClockStep.all.filter { $0 > 0 })
+    @Test("If a marker is lost, the reader connects anew within seconds after a jump", arguments: ClockStep.all)
     func readsAnew(step: Int64) throws {
         let bench = try CoreBench(isCaughtUp: false)
         bench.handle(.controlConnection(isUp: true))
         try bench.confirmMarker()
-        bench.now += step
+        bench.setClock(by: step)
         for _ in 0..<30 { bench.tick(after: 100) }
         #expect(reconnects(bench) > 0)
     }
@@ -176,7 +172,7 @@ struct ClockTests {
     func noticesSilence(step: Int64) throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.tick(after: 200)
-        bench.now += step
+        bench.setClock(by: step)
         for _ in 0..<20 { bench.tick(after: 100) }
         #expect(!bench.gate.isOpen)
         bench.confirmNext()
@@ -187,14 +183,33 @@ struct ClockTests {
         #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.heartbeatQueue]])
     }
 
+    @Test(
+        "After a time without a tick, sending waits for a marker: a frozen process may not have read a fence yet", arguments: [2_000, hour])
+    func doubtsAfterFreeze(pause: Int64) throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 1)], notification: 8))
+        let batch = try #require(bench.submitted.first?.batch)
+        for _ in 0..<10 { bench.tick(after: 100) }
+        bench.now += pause
+        bench.handle(.resumed)
+        // The sockets are read in any order.
+        bench.take(Fixture.job([Fixture.delivery(2, installation: installation, ownerEpoch: 1)], notification: 9), tag: 2)
+        #expect(bench.submitted.count == 1)
+        #expect(bench.gate.stopReason(for: batch.requests[0], of: batch) == .held)
+        bench.obey(fence(at: bench.now))
+        try openGate(bench)
+        #expect(bench.submitted.count == 1)
+        #expect(bench.events.map(\.outcome) == [.fenced])
+    }
+
     // MARK: Waiting
 
-    @Test("A job that waits here for the control stream moves on in time after a jump", arguments: ClockStep.all.filter { $0 > 0 })
+    @Test("A job that waits here for the control stream moves on in time after a jump", arguments: ClockStep.all)
     func movesWaiting(step: Int64) throws {
         let bench = try CoreBench()
         bench.handle(.controlConnection(isUp: false))
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: ClockStep.never))
-        bench.now += step
+        bench.setClock(by: step)
         for _ in 0..<61 { bench.tick(after: 1_000) }
         #expect(bench.retries().count == 1)
         while !bench.published.isEmpty { bench.confirmNext() }
@@ -207,7 +222,7 @@ struct ClockTests {
         bench.take(Fixture.job([Fixture.delivery(1)]))
         bench.finishNext(200)
         bench.confirmNext(.confirmedElsewhere)
-        bench.now += step
+        bench.setClock(by: step)
         for _ in 0..<15 { bench.tick(after: 100) }
         #expect(bench.published.count == 1)
         bench.confirmNext(.confirmed)
@@ -221,7 +236,7 @@ struct ClockTests {
         bench.take(Fixture.job([Fixture.delivery(1)]))
         bench.finishNext(200)
         bench.confirmNext(.failed(.nacked))
-        bench.now += step
+        bench.setClock(by: step)
         for _ in 0..<5 { bench.tick(after: 100) }
         #expect(bench.published.count == 1)
         bench.confirmNext()
@@ -235,7 +250,7 @@ struct ClockTests {
         bench.take(Fixture.job([Fixture.delivery(2)], notification: 8), tag: 2)
         bench.finishNext(200)
         #expect(bench.published.count == 1)
-        bench.now += step
+        bench.setClock(by: step)
         let batch = try #require(bench.submitted.first?.batch)
         bench.handle(
             .batchFinished(
@@ -256,7 +271,7 @@ struct ClockTests {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: ClockStep.never))
         bench.finishNext(429, "TooManyRequests", retryAfter: .seconds(100))
-        bench.now += step
+        bench.setClock(by: step)
         bench.tick()
         try openGate(bench)
         bench.take(Fixture.job([Fixture.delivery(1)], notification: 8, expiresAt: ClockStep.never), tag: 2)
@@ -267,7 +282,7 @@ struct ClockTests {
         #expect(bench.submitted.count == 1)
     }
 
-    @Test("An app whose pool is slow is found within seconds after a jump", arguments: ClockStep.all.filter { $0 > 0 })
+    @Test("An app whose pool is slow is found within seconds after a jump", arguments: ClockStep.all)
     func findsSlow(step: Int64) throws {
         let bench = try CoreBench { $0.prefetch = [.now: 8, .soon: 8, .bulk: 8] }
         func take(_ tag: UInt64, _ app: AppSlug) {
@@ -276,7 +291,7 @@ struct ClockTests {
         }
         for tag in 1...6 as ClosedRange<UInt64> { take(tag, Fixture.shop) }
         #expect(bench.submitted.count == 4)
-        bench.now += step
+        bench.setClock(by: step)
         for _ in 0..<30 { bench.tick(after: 100) }
         take(7, Fixture.shop)
         #expect(!bench.retries().isEmpty)
@@ -292,7 +307,7 @@ struct ClockTests {
         let bench = try CoreBench()
         bench.handle(.controlConnection(isUp: false))
         bench.take(Fixture.job([Fixture.delivery(1)], notification: 1, expiresAt: Fixture.start + lifetime))
-        bench.now += step
+        bench.setClock(by: step)
         bench.take(Fixture.job([Fixture.delivery(2)], notification: 2, expiresAt: Fixture.start + lifetime), tag: 2)
         bench.handle(.controlConnection(isUp: true))
         bench.now += 5
@@ -310,7 +325,7 @@ struct ClockTests {
     func secondCopies(step: Int64) throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: ClockStep.never, onUnknown: .resendOnce))
-        bench.now += step
+        bench.setClock(by: step)
         bench.finishNext { _ in .unknown(.connectionLost) }
         #expect(bench.messages(to: bench.topology.jobsExchange).count == (step < 0 ? 1 : 0))
         #expect(bench.events.map(\.outcome) == [.unknown])
@@ -324,14 +339,14 @@ struct ClockTests {
         let bench = try CoreBench()
         func jump(at here: Place) throws {
             guard here == place else { return }
-            bench.now += step
+            bench.setClock(by: step)
             bench.tick()
             try openGate(bench)
         }
         if place == .arrived { bench.handle(.controlConnection(isUp: false)) }
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: ClockStep.never))
         if place == .arrived {
-            bench.now += step
+            bench.setClock(by: step)
             bench.handle(.controlConnection(isUp: true))
             try openGate(bench)
         }

@@ -174,24 +174,24 @@ struct HoldTests {
     func keepsTheLongest() {
         var book = HoldBook()
         func hold(_ number: UInt64, _ scope: HoldBook.Scope, endsAt: Int64?) -> HoldBook.Hold {
-            HoldBook.Hold(id: PushID(high: 0, low: number), scope: scope, endsAt: endsAt, writtenAt: 0)
+            HoldBook.Hold(id: PushID(high: 0, low: number), scope: scope, endsAt: endsAt, readAt: 0)
         }
         func keeper() -> UInt64? { book.hold(app: 0, lane: .now, notification: id)?.id.low }
         #expect(keeper() == nil)
         for (number, scope, endsAt) in [(1, .app(0), 100), (2, .app(0), 50), (3, .lane(.now), 200), (4, .app(1), nil)]
             as [(UInt64, HoldBook.Scope, Int64?)]
         {
-            let isNew = book.add(hold(number, scope, endsAt: endsAt), at: 0)
+            let isNew = book.add(hold(number, scope, endsAt: endsAt), wall: 0)
             #expect(isNew)
         }
         #expect(keeper() == 3)
-        let ended = book.end(at: 100)
-        #expect(ended.map(\.low).sorted() == [1, 2])
+        let ended = book.keepTime(wall: 100)
+        #expect(ended.over.map(\.low).sorted() == [1, 2] && ended.isOther)
         let isLifted = book.lift(PushID(high: 0, low: 3), at: 100)
         #expect(isLifted)
         #expect(keeper() == nil)
         #expect(!book.isEmpty)
-        let isLate = book.add(hold(5, .everything, endsAt: 100), at: 100)
+        let isLate = book.add(hold(5, .everything, endsAt: 100), wall: 100)
         #expect(!isLate, "one whose time is over when it is read was never in force")
     }
 }

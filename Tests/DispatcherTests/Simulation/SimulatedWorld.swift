@@ -346,6 +346,7 @@ struct SimulatedWorld {
     }
 
     mutating func handle(_ event: CoreEvent) {
+        core.steady = now
         core.handle(event, at: now)
         while core.hasWork, isFair || roll(8) > 0 { core.beginNext(at: now) }
         if roll(3) > 0 { core.flush() }
@@ -358,6 +359,7 @@ struct SimulatedWorld {
         delayed.removeAll { $0.due <= now }
         ready += due
         moveWaitingOutcomes()
+        core.steady = now
         core.tick(at: now)
         perform()
         tickPools()

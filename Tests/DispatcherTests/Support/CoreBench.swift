@@ -10,6 +10,8 @@ final class CoreBench {
     var core: DispatcherCore
     let gate = ControlGate()
     var now = Fixture.start
+    /// By how much the wall clock was set.
+    private var stepped: Int64 = 0
 
     private(set) var submitted: [(batch: APNsBatch, pool: PoolNumber)] = []
     private(set) var retired: [PoolNumber] = []
@@ -34,6 +36,7 @@ final class CoreBench {
 
     /// Performs an event and the work that the thread does when nothing else waits.
     func handle(_ event: CoreEvent, flush: Bool = true) {
+        core.steady = now - stepped
         core.handle(event, at: now)
         while core.hasWork { core.beginNext(at: now) }
         if flush { core.flush() }
@@ -42,6 +45,7 @@ final class CoreBench {
 
     func tick(after milliseconds: Int64 = 0) {
         now += milliseconds
+        core.steady = now - stepped
         core.tick(at: now)
         sort(core.takeActions())
     }
@@ -60,6 +64,12 @@ final class CoreBench {
                 others.append(action)
             }
         }
+    }
+
+    /// The wall clock is set; the steady one is not.
+    func setClock(by milliseconds: Int64) {
+        now += milliseconds
+        stepped += milliseconds
     }
 
     // MARK: Shorthand

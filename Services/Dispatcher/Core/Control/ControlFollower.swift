@@ -32,9 +32,14 @@ struct ControlFollower {
     /// When a message was read last, or the connection came up.
     private var readAt: Int64 = 0
     private var forgottenAt: Int64 = 0
-    /// Entries that came from the stream or as a copy, and not from the other of the two yet.
-    private var unmatched: [PushID: (at: Int64, isCopy: Bool)] = [:]
-    private static let maximumUnmatched = 10_000
+    /// Copies of entries that have not come from the stream yet, and since when.
+    private var copies: [PushID: Int64] = [:]
+    /// The last entries of the stream, whose copies may still come: the newest, and those before them.
+    private var entries: (new: Set<PushID>, old: Set<PushID>) = ([], [])
+    /// Of copies, and of entries; and how long an entry is remembered at least, in milliseconds.
+    private static let mostRemembered = 10_000
+    private static let entryMemory: Int64 = 30_000
+    private var entriesSince: Int64 = 0
     /// How long a marker is waited for while other entries come, in milliseconds.
     private static let markerAge: Int64 = 10_000
     /// How long reader and publisher stay at different nodes, in milliseconds.
@@ -70,7 +75,7 @@ struct ControlFollower {
 
     /// Entries of the stream, in its order, or copies of entries, which come beside it.
     mutating func read(
-        _ messages: [ReceivedMessage], _ directory: inout CredentialDirectory, at now: Int64, _ effects: inout CoreEffects
+        _ messages: [ReceivedMessage], _ directory: inout CredentialDirectory, at now: Int64, wall: Int64, _ effects: inout CoreEffects
     ) -> Change {
         var change = Change()
         for message in messages {
@@ -78,7 +83,7 @@ struct ControlFollower {
             if !isCopy { readAt = now }
             match(message.messageID, isCopy: isCopy, at: now)
             do throws(MessageError) {
-                try obey(ControlMessage(decoding: message.body), isCopy: isCopy, &directory, at: now, &change, &effects)
+                try obey(ControlMessage(decoding: message.body), isCopy: isCopy, &directory, at: now, wall: wall, &change, &effects)
             } catch {
                 effects.actions.append(.note(.unreadableControlMessage(detail: error.description)))
             }
@@ -87,41 +92,46 @@ struct ControlFollower {
         return change
     }
 
-    /// Each entry comes from the stream and as a copy, in any order. An entry of which only the copy came shows that the stream is late.
+    /// Each entry comes from the stream, and as one copy or more, in any order. One of which only the copy came shows that the stream is late.
     private mutating func match(_ id: PushID?, isCopy: Bool, at now: Int64) {
-        guard let id, position == .current else { return }
-        if let other = unmatched[id], other.isCopy != isCopy {
-            unmatched[id] = nil
-        } else if unmatched.count < Self.maximumUnmatched {
-            unmatched[id] = (now, isCopy)
+        guard let id else { return }
+        if !isCopy {
+            copies[id] = nil
+            if entries.new.count >= Self.mostRemembered || now - entriesSince >= Self.entryMemory {
+                entries = ([], entries.new)
+                entriesSince = now
+            }
+            entries.new.insert(id)
+        } else if position == .current, copies.count < Self.mostRemembered, !entries.new.contains(id), !entries.old.contains(id) {
+            copies[id] = copies[id] ?? now
         }
     }
 
     private mutating func obey(
-        _ message: ControlMessage, isCopy: Bool, _ directory: inout CredentialDirectory, at now: Int64, _ change: inout Change,
-        _ effects: inout CoreEffects
+        _ message: ControlMessage, isCopy: Bool, _ directory: inout CredentialDirectory, at now: Int64, wall: Int64,
+        _ change: inout Change, _ effects: inout CoreEffects
     ) {
-        let oldest = now - rules.controlMemory
+        // An entry is as old as its reading. Its writer's clock and this process's may be wrong, and the broker keeps no older ones.
         switch message {
-        case .fence(let app, let installation, let epochsBelow, let at) where at >= oldest:
+        case .fence(let app, let installation, let epochsBelow, _):
             if !isCopy { effects.tally.controlApplied[.fence, default: 0] += 1 }
             let app = directory.number(of: app)
-            gate.apply { $0.fence(app: app, installation: installation, epochsBelow: epochsBelow, at: at) }
-        case .cancel(let app, let notification, let at) where at >= oldest:
+            gate.apply { $0.fence(app: app, installation: installation, epochsBelow: epochsBelow, at: now) }
+        case .cancel(let app, let notification, _):
             if !isCopy { effects.tally.controlApplied[.cancel, default: 0] += 1 }
             let app = directory.number(of: app)
-            gate.apply { $0.cancel(app: app, notification: notification, at: at) }
+            gate.apply { $0.cancel(app: app, notification: notification, at: now) }
             change.cancelled.append((app, notification))
-        case .hold(let id, let scope, let endsAt, let at) where at >= oldest:
+        case .hold(let id, let scope, let endsAt, _):
             if !isCopy { effects.tally.controlApplied[.hold, default: 0] += 1 }
-            let hold = HoldBook.Hold(id: id, scope: directory.numbered(scope), endsAt: endsAt, writtenAt: at)
-            guard holds.add(hold, at: now) else { return }
+            let hold = HoldBook.Hold(id: id, scope: directory.numbered(scope), endsAt: endsAt, readAt: now)
+            guard holds.add(hold, wall: wall) else { return }
             change.holdsChanged = true
             // At the start of the stream the hold may be lifted further on.
             if position == .current { effects.actions.append(.note(.holdInForce(id: id, app: scope.app, lane: scope.lane))) }
-        case .unhold(let id, let at) where at >= oldest:
+        case .unhold(let id, _):
             if !isCopy { effects.tally.controlApplied[.unhold, default: 0] += 1 }
-            guard holds.lift(id, at: at) else { return }
+            guard holds.lift(id, at: now) else { return }
             change.holdsChanged = true
             if position == .current { effects.actions.append(.note(.holdOver(id: id))) }
         case .marker(let id):
@@ -132,11 +142,11 @@ struct ControlFollower {
             provenAt = since
             silentReaders = 0
             // All entries before the marker were read.
-            unmatched = [:]
+            copies = [:]
             if isDoubtNoted { effects.actions.append(.note(.controlCaughtUp(holds: holds.count))) }
             isDoubtNoted = false
             change.isCaughtUp = true
-        case .fence, .cancel, .hold, .unhold, .other: break
+        case .other: break
         }
     }
 
@@ -144,17 +154,19 @@ struct ControlFollower {
 
     /// - Returns: whether other holds are in force than before.
     /// - Parameter isConfirming: the broker confirms what is published now.
-    mutating func tick(at now: Int64, isConfirming: Bool, _ effects: inout CoreEffects) -> Bool {
+    mutating func tick(at now: Int64, wall: Int64, isConfirming: Bool, _ effects: inout CoreEffects) -> Bool {
         doubt(at: now, isConfirming: isConfirming, &effects)
         comeTogether(at: now, &effects)
         gate.apply { $0.forget(before: now - rules.controlMemory) }
-        var over = holds.end(at: now)
-        if now - forgottenAt >= 60_000 || now < forgottenAt {
+        var change = holds.keepTime(wall: wall)
+        if now - forgottenAt >= 60_000 {
             forgottenAt = now
-            over += holds.forget(before: now - rules.controlMemory)
+            let over = holds.forget(before: now - rules.controlMemory)
+            change.over += over
+            change.isOther = change.isOther || !over.isEmpty
         }
-        for id in over { effects.actions.append(.note(.holdOver(id: id))) }
-        return !over.isEmpty
+        for id in change.over { effects.actions.append(.note(.holdOver(id: id))) }
+        return change.isOther
     }
 
     /// If the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network cut
@@ -185,15 +197,12 @@ struct ControlFollower {
                 askForProof(at: now, &effects)
             }
         case .current:
-            let copy = unmatched.values.contains { $0.isCopy && now - $0.at >= rules.markerPatience }
-            unmatched = unmatched.filter { (0..<rules.markerPatience).contains(now - $0.value.at) }
-            if copy {
+            if copies.values.contains(where: { now - $0 >= rules.markerPatience }) {
                 noteDoubt(because: "an entry came as a copy and not from the stream", &effects)
                 return askForProof(at: now, &effects)
             }
             guard !readsWhereItPublishes || !isConfirming else { return }
-            // A moment in the future is from before the clock was set back, and may be long ago.
-            guard now - (provenAt <= now ? provenAt : 0) >= rules.confirmPatience else { return }
+            guard now - provenAt >= rules.confirmPatience else { return }
             if readsWhereItPublishes {
                 let patience = rules.confirmPatience
                 noteDoubt(
@@ -207,10 +216,17 @@ struct ControlFollower {
     /// Markers a second prove what confirmations prove for nothing, and each of them stays in the stream for days.
     private mutating func comeTogether(at now: Int64, _ effects: inout CoreEffects) {
         guard !readsWhereItPublishes, position != .disconnected else { return elsewhereSince = nil }
-        guard let since = elsewhereSince, since <= now else { return elsewhereSince = now }
+        guard let since = elsewhereSince else { return elsewhereSince = now }
         guard now - since >= Self.separation else { return }
         elsewhereSince = now
         effects.actions.append(.reconnectPublisher(because: "the control stream is read at another node"))
+    }
+
+    /// The sockets are read in any order: a job may arrive before a fence that was written long before it.
+    mutating func resumed(at now: Int64, _ effects: inout CoreEffects) {
+        guard position == .current else { return }
+        noteDoubt(because: "the process stood still", &effects)
+        askForProof(at: now, &effects)
     }
 
     /// The broker did not confirm a heartbeat.

@@ -16,51 +16,62 @@ struct HoldBook: Sendable {
     struct Hold: Equatable, Sendable {
         let id: PushID
         let scope: Scope
-        /// UNIX milliseconds, as is `writtenAt`. Nil: until it is lifted.
+        /// UNIX milliseconds. Nil: until it is lifted.
         let endsAt: Int64?
-        let writtenAt: Int64
+        /// When this copy of it was read, by a clock that is never set.
+        let readAt: Int64
     }
 
+    /// Also those whose end has passed: the clock may be set back.
     private var holds: [PushID: Hold] = [:]
     /// Lifted holds, and when: one that is written again afterwards, because two processes write, is not in force again.
     private var lifted: [PushID: Int64] = [:]
-    /// For each scope the hold that lasts longest. Usually empty, so that a job costs one check.
+    /// Those that are in force.
+    private var inForce: Set<PushID> = []
+    /// For each scope the hold in force that lasts longest. Usually empty, so that a job costs one check.
     private var longest: [Scope: Hold] = [:]
-    private var firstEnd: Int64 = .max
+    /// From `lastEnd` on, before `firstEnd`, the same holds are in force.
+    private var (lastEnd, firstEnd): (Int64, Int64) = (.min, .max)
 
     var isEmpty: Bool { longest.isEmpty }
-    var count: Int { holds.count }
+    var count: Int { inForce.count }
 
-    /// - Returns: whether it was not in force yet.
-    mutating func add(_ hold: Hold, at now: Int64) -> Bool {
-        guard lifted[hold.id] == nil, hold.endsAt ?? .max > now else { return false }
-        let known = holds[hold.id]
-        if let known, known.writtenAt >= hold.writtenAt { return false }
+    /// - Returns: whether it is in force now and was not before.
+    mutating func add(_ hold: Hold, wall: Int64) -> Bool {
+        guard lifted[hold.id] == nil else { return false }
+        let wasInForce = inForce.contains(hold.id)
         holds[hold.id] = hold
-        rebuild()
-        return known == nil
+        rebuild(wall: wall)
+        return !wasInForce && inForce.contains(hold.id)
     }
 
     /// - Returns: whether it was in force.
     mutating func lift(_ id: PushID, at moment: Int64) -> Bool {
-        lifted[id] = max(moment, lifted[id] ?? .min)
-        guard holds.removeValue(forKey: id) != nil else { return false }
-        rebuild()
-        return true
+        lifted[id] = moment
+        let wasInForce = inForce.remove(id) != nil
+        if let hold = holds.removeValue(forKey: id), longest[hold.scope]?.id == id { chooseLongest() }
+        return wasInForce
     }
 
-    /// - Returns: the holds whose time is over by now.
-    mutating func end(at now: Int64) -> [PushID] {
-        guard firstEnd <= now else { return [] }
-        return remove { $0.endsAt ?? .max <= now }
+    /// - Returns: the holds whose end has passed since, and whether other holds are in force: after the clock was set back, some again.
+    mutating func keepTime(wall: Int64) -> (over: [PushID], isOther: Bool) {
+        guard wall < lastEnd || firstEnd <= wall else { return ([], false) }
+        let before = inForce
+        rebuild(wall: wall)
+        return (Array(before.subtracting(inForce)), before != inForce)
     }
 
     /// The token service repeats every hold that is in force. A hold that it no longer repeats is over.
-    /// - Parameter moment: UNIX milliseconds.
-    /// - Returns: the holds that were last written before it.
+    /// - Returns: the holds in force that were last read before the moment.
     mutating func forget(before moment: Int64) -> [PushID] {
         lifted = lifted.filter { $0.value >= moment }
-        return remove { $0.writtenAt < moment }
+        let old = holds.values.filter { $0.readAt < moment }.map(\.id)
+        guard !old.isEmpty else { return [] }
+        let over = old.filter(inForce.contains)
+        for id in old { holds[id] = nil }
+        inForce.subtract(old)
+        chooseLongest()
+        return over
     }
 
     /// - Returns: the hold that keeps such a delivery longest.
@@ -75,18 +86,18 @@ struct HoldBook: Sendable {
         return found
     }
 
-    private mutating func remove(where isOver: (Hold) -> Bool) -> [PushID] {
-        let over = holds.values.filter(isOver).map(\.id)
-        guard !over.isEmpty else { return [] }
-        for id in over { holds[id] = nil }
-        rebuild()
-        return over
+    private mutating func rebuild(wall: Int64) {
+        inForce = Set(holds.values.lazy.filter { $0.lasts > wall }.map(\.id))
+        lastEnd = holds.values.lazy.map(\.lasts).filter { $0 <= wall }.max() ?? .min
+        firstEnd = holds.values.lazy.map(\.lasts).filter { $0 > wall }.min() ?? .max
+        chooseLongest()
     }
 
-    private mutating func rebuild() {
+    private mutating func chooseLongest() {
         longest.removeAll(keepingCapacity: true)
-        for hold in holds.values where hold.lasts > longest[hold.scope]?.lasts ?? .min { longest[hold.scope] = hold }
-        firstEnd = holds.values.map(\.lasts).min() ?? .max
+        for hold in holds.values where inForce.contains(hold.id) && hold.lasts > longest[hold.scope]?.lasts ?? .min {
+            longest[hold.scope] = hold
+        }
     }
 }
 

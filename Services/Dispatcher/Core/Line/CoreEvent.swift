@@ -13,6 +13,8 @@ enum CoreEvent: Sendable {
     case controlReceived([ReceivedMessage])
     case jobsConnection(Lane, isUp: Bool)
     case controlConnection(isUp: Bool)
+    /// The process did nothing for a while: it was frozen, or the machine slept.
+    case resumed
     /// Its pools are there.
     case credentialsChanged(CredentialPlan)
     /// Take no new jobs, finish the requests in flight.

@@ -32,7 +32,7 @@ extension DispatcherCore {
         book.begin(number, of: line, deliveries: read.deliveries.count)
         var job = JobInProgress(
             number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.properties),
-            publishedAt: message.messageID?.milliseconds ?? read.acceptedAt, takenAt: now,
+            publishedAt: message.messageID?.milliseconds ?? read.acceptedAt, takenAt: now, handedOverAt: steady,
             trace: rules.traces.isOn ? rules.traces.context(message.header(TraceContext.headerName)).map(JobTrace.init) : nil)
         effects.tally.taken(job, at: now)
         if let trace = job.trace { effects.spans.append(trace.wait(of: read, publishedAt: job.publishedAt, takenAt: now)) }
@@ -90,7 +90,7 @@ extension DispatcherCore {
             switch fate {
             case .notLeft: break
             case .left:
-                careful.pass(job.job.deliveries[index].id, toRetryOf: job.number, job.version, at: now)
+                careful.pass(job.job.deliveries[index].id, toRetryOf: job.number, job.version, at: steady)
                 tryAgain(index, because: .notSent, of: &job)
             case .ended(let outcome, let reason): report(index, as: outcome, said: Answered(reason: reason), of: &job)
             case .unanswered:
@@ -193,7 +193,7 @@ extension DispatcherCore {
     }
 
     private mutating func remember(_ fate: CarefulDeliveries.Fate, _ index: Int, of job: borrowing JobInProgress) {
-        careful.note(fate, of: job.job.deliveries[index].id, job.version, job: job.number, at: now)
+        careful.note(fate, of: job.job.deliveries[index].id, job.version, job: job.number, at: steady)
     }
 
     private func mayTryOtherEnvironment(_ index: Int, of job: JobInProgress) -> Bool {
@@ -322,7 +322,7 @@ extension DispatcherCore {
     /// The broker has answered for a publication.
     mutating func confirm(_ number: PublicationNumber, _ answers: [PublishAnswer]) {
         let change = book.confirm(number, answers, at: now, &effects)
-        if change.isHeartbeatLost { control.heartbeatFailed(at: now, &effects) }
+        if change.isHeartbeatLost { control.heartbeatFailed(at: steady, &effects) }
         if change.isRefusal { gate.close() }
         if change.isRefusalOver { goOn() }
     }
@@ -330,7 +330,7 @@ extension DispatcherCore {
     // MARK: Waiting here
 
     private func wait(_ deliveries: DeliverySet, of job: inout JobInProgress) {
-        if job.waiting.isEmpty { job.waitingSince = now }
+        if job.waiting.isEmpty { job.waitingSince = steady }
         for index in deliveries.indices { job.waiting.insert(index) }
     }
 
@@ -342,7 +342,7 @@ extension DispatcherCore {
             core.recall(waiting, of: &job)
             core.sift(job.pending.intersection(waiting), of: &job)
             core.spareThrottled(job.pending.intersection(waiting), of: &job)
-            job.handedOverAt = core.now
+            job.handedOverAt = core.steady
             core.send(job.pending.intersection(waiting), of: &job)
         }
     }
@@ -353,7 +353,7 @@ extension DispatcherCore {
         guard isStopping || book.isConfirming(at: now) else { return }
         let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.waitingPatience, .thirtySeconds)
         forEachWaiting { core, job in
-            guard core.now - job.waitingSince >= patience else { return }
+            guard core.steady - job.waitingSince >= patience else { return }
             core.recall(job.waiting, of: &job)
             for index in job.pending.intersection(job.waiting).indices {
                 _ = job.pending.remove(index)

@@ -28,8 +28,10 @@ struct DispatcherCore {
     private var forgottenAt: Int64 = 0
     private var hasStartedTaking = false
     private(set) var isStopping = false
-    /// Of the event that is being handled, in UNIX milliseconds.
+    /// Of the event that is being handled, in UNIX milliseconds. It may be set: only for expiries, and for times that others read.
     var now: Int64 = 0
+    /// Milliseconds of a clock that is never set, and goes on while the machine sleeps: for every wait. Set before each call (docs/clocks.md).
+    var steady: Int64 = 0
     var effects = CoreEffects()
 
     init(rules: CoreRules, directory: CredentialDirectory, gate: ControlGate, seed: UInt64) {
@@ -49,12 +51,13 @@ struct DispatcherCore {
         case .jobsReceived(let messages): receive(messages)
         case .batchFinished(let finished): finish(finished)
         case .published(let number, let answers): confirm(number, answers)
-        case .markerPublished(let marker, let outcome): control.markerPublished(marker, outcome, at: now)
+        case .markerPublished(let marker, let outcome): control.markerPublished(marker, outcome, at: steady)
         case .controlReceived(let messages): follow(messages)
         case .jobsConnection(_, isUp: true): break
         case .jobsConnection(let lane, isUp: false): forgetReceipts(of: lane)
-        case .controlConnection(let isUp): control.connection(isUp: isUp, at: now, &effects)
+        case .controlConnection(let isUp): control.connection(isUp: isUp, at: steady, &effects)
         case .credentialsChanged(let plan): adopt(plan)
+        case .resumed: control.resumed(at: steady, &effects)
         case .stop: stop()
         }
         if book.isFull { flush() }
@@ -65,14 +68,14 @@ struct DispatcherCore {
         self.now = now
         book.tick(at: now, isStopping: isStopping)
         if control.position == .current, !isStopping || !jobs.isEmpty { book.sendHeartbeat(at: now) }
-        if control.tick(at: now, isConfirming: book.isConfirming(at: now), &effects) { holdsChanged() }
+        if control.tick(at: steady, wall: now, isConfirming: book.isConfirming(at: now), &effects) { holdsChanged() }
         moveWaiting()
-        careful.forget(at: now) { book.ledger.contains($0) }
+        careful.forget(at: steady) { book.ledger.contains($0) }
         if now - forgottenAt >= 60_000 || now < forgottenAt {
             forgottenAt = now
             throttled.forget(now: now)
         }
-        scheduler.findSlow(jobs.values, book.ledger.work, at: now)
+        scheduler.findSlow(jobs.values, book.ledger.work, at: steady)
         flush()
     }
 
@@ -106,7 +109,7 @@ struct DispatcherCore {
     // MARK: The control stream
 
     private mutating func follow(_ messages: [ReceivedMessage]) {
-        let change = control.read(messages, &directory, at: now, &effects)
+        let change = control.read(messages, &directory, at: steady, wall: now, &effects)
         for cancelled in change.cancelled {
             for job in jobs.values where job.app == cancelled.app && job.job.notification == cancelled.notification {
                 gate.stop(job.number, because: .cancelled)
@@ -172,7 +175,7 @@ struct DispatcherCore {
     private mutating func forgetReceipts(of lane: Lane) {
         _ = scheduler.removeAll(of: lane)
         let forgotten = jobs.values.filter { $0.line.lane == lane && !$0.isStale }.map(\.number).sorted()
-        careful.keep(at: now) { book.ledger.isOf(lane, $0) }
+        careful.keep(at: steady) { book.ledger.isOf(lane, $0) }
         book.forgetReceipts(of: lane)
         if !forgotten.isEmpty { effects.actions.append(.note(.jobsForgotten(count: forgotten.count))) }
         for number in forgotten {

@@ -40,7 +40,7 @@ struct JobInProgress {
 
     init(
         number: UInt64, line: JobLine, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, publishedAt: Int64, takenAt: Int64,
-        trace: JobTrace? = nil
+        handedOverAt: Int64, trace: JobTrace?
     ) {
         self.number = number
         self.line = line
@@ -49,7 +49,7 @@ struct JobInProgress {
         self.headers = headers
         self.publishedAt = publishedAt
         self.takenAt = takenAt
-        handedOverAt = takenAt
+        self.handedOverAt = handedOverAt
         self.trace = trace
         pending = DeliverySet(all: job.deliveries.count)
     }
@@ -139,7 +139,7 @@ struct JobHeaders: Equatable, Sendable {
 
     /// Another writer's headers may be larger than those that can be published with a message.
     private static let longest = 4_096
-    private static let most = 16
+    private static let mostBytes = 32_768
     private static let largestNumber = 1_000_000
 
     init(_ properties: RabbitMQProperties) {
@@ -156,7 +156,7 @@ struct JobHeaders: Equatable, Sendable {
         let kept = properties.headers.compactMapValues(\.string).filter { name, value in
             !name.hasPrefix("x-") && name != Self.waits && name != Self.heldBy && name.utf8.count <= 128 && value.utf8.count <= Self.longest
         }
-        guard kept.count > Self.most else { return kept }
+        guard kept.reduce(0, { $0 + $1.key.utf8.count + $1.value.utf8.count + 6 }) > Self.mostBytes else { return kept }
         return kept.filter { [TraceContext.headerName, PushJob.appHeader, PushJob.earlierAttemptsHeader].contains($0.key) }
     }
 

@@ -80,9 +80,14 @@ final class CoreLoop: Sendable {
         var events: [CoreEvent] = []
         var nextTick: Int64 = 0
         var end: ContinuousClock.Instant?
+        let start = ContinuousClock.now
         while true {
             wakeUp.clear()
             let now = WallClock.milliseconds()
+            let steady = Int64((ContinuousClock.now - start) / .milliseconds(1))
+            let stoodStill = steady - core.steady > core.rules.confirmPatience
+            core.steady = steady
+            if stoodStill { core.handle(.resumed, at: now) }
             inbox.takeAll(into: &events)
             for event in events {
                 core.handle(event, at: now)
@@ -90,10 +95,10 @@ final class CoreLoop: Sendable {
             }
             core.beginNext(at: now)
             perform(core.takeActions())
-            if now >= nextTick || nextTick - now > Self.tick {
+            if steady >= nextTick {
                 core.control.readsWhereItPublishes = peers.control.peer == peers.publisher.peer
                 core.tick(at: now)
-                nextTick = now + Self.tick
+                nextTick = steady + Self.tick
             }
             // All other events are handled at once: a control message concerns all waiting jobs.
             let isBusy = core.hasWork
@@ -107,7 +112,7 @@ final class CoreLoop: Sendable {
                 if ContinuousClock.now >= limit { return false }
             }
             guard !isBusy else { continue }
-            _ = try poller.wait(timeout: .milliseconds(core.book.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
+            _ = try poller.wait(timeout: .milliseconds(core.book.isHolding ? CoreRules.gatheringPause : max(1, nextTick - steady)))
         }
     }
 
@@ -151,7 +156,7 @@ final class CoreLoop: Sendable {
         case .reconnectControl(let reason, let leavingNode):
             peers.markers.reconnect(because: reason)
             peers.control.readAnew(because: reason, leavingNode: leavingNode)
-        case .reconnectPublisher(let reason): peers.publisher.reconnect(because: reason)
+        case .reconnectPublisher(let reason): peers.publisher.reconnect(because: reason, at: peers.control.peer)
         case .acknowledge(let lane, let receipts): peers.jobs[lane]?.acknowledge(receipts)
         case .giveBack(let lane, let receipts): peers.jobs[lane]?.giveBack(receipts)
         case .discard(let lane, let receipts): peers.jobs[lane]?.discard(receipts)

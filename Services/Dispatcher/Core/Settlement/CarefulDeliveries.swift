@@ -2,7 +2,7 @@ import APNs
 import PushModel
 
 /// What became of deliveries of which APNs must not get many copies (`on_unknown` other than `resend`), while the broker may deliver their
-/// jobs anew to this process. What another process knew is lost with it. Pure: time comes in.
+/// jobs anew to this process. What another process knew is lost with it. Pure: time comes in, of a steady clock, in milliseconds.
 struct CarefulDeliveries {
     enum Fate: Equatable {
         /// Nothing of it has left since its last copy was made.
@@ -34,7 +34,7 @@ struct CarefulDeliveries {
         var carrier: UInt64
         /// Jobs with the delivery. The broker may deliver those that are not settled anew.
         var jobs: [UInt64]
-        /// When it was last noted, and when a connection was lost that had brought one of the jobs. UNIX milliseconds.
+        /// When it was last noted, and when a connection was lost that had brought one of the jobs.
         var notedAt: Int64
         var keptSince: Int64?
     }
@@ -89,12 +89,12 @@ struct CarefulDeliveries {
 
     /// Once a second: forgets the deliveries of settled jobs.
     mutating func forget(at now: Int64, _ isOpen: (UInt64) -> Bool) {
-        guard !entries.isEmpty, now - forgottenAt >= 1_000 || now < forgottenAt else { return }
+        guard !entries.isEmpty, now - forgottenAt >= 1_000 else { return }
         forgottenAt = now
         let memory = entries.count > Self.most ? 0 : Self.memory
         entries = entries.filter { _, entry in
-            if let keptSince = entry.keptSince, (0..<memory).contains(now - keptSince) { return true }
-            return entry.jobs.contains(where: isOpen) || (0..<min(memory, Self.acknowledgementMemory)).contains(now - entry.notedAt)
+            if let keptSince = entry.keptSince, now - keptSince < memory { return true }
+            return entry.jobs.contains(where: isOpen) || now - entry.notedAt < min(memory, Self.acknowledgementMemory)
         }
     }
 }
