@@ -96,6 +96,39 @@ struct TopologyTests {
         }
     }
 
+    /// RabbitMQ keeps 32 messages of a delayed queue on the way to the next one, and tries again what was refused there after minutes only.
+    @Test("A lane whose queue is full delays no retries of the others") func fullLane() async throws {
+        try await withTestBroker { configuration, topology in
+            try await TestBroker.withConnection(configuration) { connection in
+                let queue = topology.jobQueue(.bulk)
+                try connection.deleteQueue(queue)
+                try connection.declareQueue(
+                    queue, arguments: ["x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"])
+                try connection.bind(queue: queue, to: topology.jobsExchange, routingKey: topology.jobRoutingKey(.bulk))
+            }
+            // It does not declare the queue as it should be.
+            let publisher = try makePublisher(configuration, Topology(prefix: topology.prefix, ownership: .operators))
+            let watching = try Watching(
+                configuration, Topology(prefix: topology.prefix, ownership: .operators),
+                [Subscription(queue: topology.jobQueue(.now), prefetch: 10)])
+            try await whileRunning(publisher, watching.consumer) {
+                while await publisher.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed] {}
+                func retries(_ lane: Lane, _ count: Int) async -> Bool {
+                    let messages = (0..<count).map { _ in
+                        var message = OutgoingMessage.job(topology, lane)
+                        message.exchange = topology.retryExchange(.oneSecond)
+                        return message
+                    }
+                    return await publisher.publish(messages, deadline: nil).allSatisfy { $0 == .confirmed }
+                }
+                #expect(await retries(.bulk, 40))
+                #expect(await retries(.now, 1))
+                let back = try await watching.take()
+                #expect(back.routingKey == "now")
+            }
+        }
+    }
+
     @Test("A discarded job goes to the dead letters with its routing key") func discardedJob() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
@@ -143,7 +176,7 @@ struct TopologyTests {
                     topology.waitingOutcomesQueue: topology.outcomesExchange, topology.waitingCommandsQueue: topology.commandsExchange,
                 ]
                 let target =
-                    RetryDelay.allCases.map(topology.retryQueue).contains(queue.name)
+                    topology.retryQueues.contains(queue.name)
                     ? topology.jobsExchange : waiting[queue.name] ?? topology.deadExchange
                 #expect(queue.arguments["x-dead-letter-exchange"] == .string(target), "\(queue.name)")
                 #expect(queue.arguments["x-dead-letter-strategy"] == "at-least-once", "\(queue.name)")
@@ -165,16 +198,18 @@ struct TopologyTests {
         }
         #expect(
             names("exchanges") == [
-                "push.jobs", "push.dead", "push.outcomes", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m",
-                "push.retry.10m",
-                "push.retry.15m", "push.outcomes.waiting", "push.dead.waiting", "push.commands", "push.commands.waiting",
-                "push.control.copies",
+                "push.jobs", "push.dead", "push.outcomes", "push.retry.lanes.1s", "push.retry.lanes.5s", "push.retry.lanes.30s",
+                "push.retry.lanes.2m", "push.retry.lanes.10m", "push.retry.lanes.15m", "push.outcomes.waiting", "push.dead.waiting",
+                "push.commands", "push.commands.waiting", "push.control.copies",
             ])
         #expect(
             names("queues") == [
                 "push.jobs.now", "push.jobs.soon", "push.jobs.bulk", "push.dead", "push.outcomes.token-service", "push.control",
-                "push.heartbeat", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m", "push.retry.10m", "push.retry.15m",
-                "push.outcomes.waiting", "push.commands", "push.dead.waiting", "push.commands.waiting",
+                "push.heartbeat", "push.retry.now.1s", "push.retry.now.5s", "push.retry.now.30s", "push.retry.now.2m",
+                "push.retry.now.10m", "push.retry.now.15m", "push.retry.soon.1s", "push.retry.soon.5s", "push.retry.soon.30s",
+                "push.retry.soon.2m", "push.retry.soon.10m", "push.retry.soon.15m", "push.retry.bulk.1s", "push.retry.bulk.5s",
+                "push.retry.bulk.30s", "push.retry.bulk.2m", "push.retry.bulk.10m", "push.retry.bulk.15m", "push.outcomes.waiting",
+                "push.commands", "push.dead.waiting", "push.commands.waiting",
             ])
     }
 }

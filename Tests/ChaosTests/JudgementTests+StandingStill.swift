@@ -93,7 +93,7 @@ struct StandingStillJudgementTests {
     @Test("A job that waited in a delayed queue before its first attempt may come twice") func putOff() throws {
         for (pushed, explains) in [(13_000, false), (13_100, true)] as [(Int64, Bool)] {
             var story = Story.ordinary
-            story.fault(.queueStandsStill, "push.retry.5s", from: 10_000, to: 35_000)
+            story.fault(.queueStandsStill, "push.retry.now.5s", from: 10_000, to: 35_000)
             story.send(3, to: "ada", at: 12_050)
             story.push(3, 1, at: pushed)
             story.push(3, 1, at: pushed + 5_000)

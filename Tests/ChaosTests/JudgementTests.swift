@@ -207,7 +207,7 @@ struct JudgementTests {
             if let queued {
                 story.sampleList.append(.queue(.init(at: Story.moment(1000), name: "push.jobs.now", depth: 4)))
                 story.sampleList.append(.queue(.init(at: Story.moment(9000), name: "push.jobs.now", depth: 0)))
-                story.sampleList.append(.queue(.init(at: Story.moment(9000), name: "push.retry.2m", depth: queued)))
+                story.sampleList.append(.queue(.init(at: Story.moment(9000), name: "push.retry.now.2m", depth: queued)))
             }
             return try story.judge().counts
         }

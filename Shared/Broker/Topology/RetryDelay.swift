@@ -1,5 +1,5 @@
-/// How long a retried job waits. One queue per delay, because messages expire only at a queue's head: with mixed delays a short one would
-/// wait behind a long one (RabbitMQ: Time-To-Live and Expiration).
+/// How long a retried job waits. Each lane has one queue per delay, because messages expire only at a queue's head: with mixed delays a short
+/// one would wait behind a long one (RabbitMQ: Time-To-Live and Expiration).
 package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
     case oneSecond = "1s"
     case fiveSeconds = "5s"

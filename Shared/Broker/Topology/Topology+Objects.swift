@@ -34,13 +34,17 @@ extension Topology {
             DeclaredExchange(name: outcomesExchange, kind: .topic), DeclaredExchange(name: waitingOutcomesExchange, kind: .fanout),
             DeclaredExchange(name: waitingDeadExchange, kind: .fanout), DeclaredExchange(name: controlCopiesExchange, kind: .fanout),
             DeclaredExchange(name: commandsExchange, kind: .fanout), DeclaredExchange(name: waitingCommandsExchange, kind: .fanout),
-        ] + RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .fanout) }
+        ] + RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .direct) }
     }
 
     var queues: [DeclaredQueue] {
         [DeclaredQueue(name: deadQueue, arguments: quorum(deliveryLimit: BrokerQuirks.noDeliveryLimit))]
             + Lane.allCases.map { DeclaredQueue(name: jobQueue($0), arguments: quorum(deadLettersTo: deadExchange)) }
-            + RetryDelay.allCases.map { DeclaredQueue(name: retryQueue($0), arguments: delayed($0, deadLettersTo: jobsExchange)) }
+            + Lane.allCases.flatMap { lane in
+                RetryDelay.allCases.map { delay in
+                    DeclaredQueue(name: retryQueue(lane, delay), arguments: delayed(delay, deadLettersTo: jobsExchange))
+                }
+            }
             + [
                 DeclaredQueue(name: waitingOutcomesQueue, arguments: delayed(.thirtySeconds, deadLettersTo: outcomesExchange)),
                 DeclaredQueue(name: waitingDeadQueue, arguments: delayed(.thirtySeconds, deadLettersTo: deadExchange)),
@@ -63,7 +67,11 @@ extension Topology {
     var bindings: [DeclaredBinding] {
         [DeclaredBinding(exchange: deadExchange, queue: deadQueue, routingKey: "")]
             + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
-            + RetryDelay.allCases.map { DeclaredBinding(exchange: retryExchange($0), queue: retryQueue($0), routingKey: "") }
+            + Lane.allCases.flatMap { lane in
+                RetryDelay.allCases.map { delay in
+                    DeclaredBinding(exchange: retryExchange(delay), queue: retryQueue(lane, delay), routingKey: jobRoutingKey(lane))
+                }
+            }
             + [
                 DeclaredBinding(exchange: waitingOutcomesExchange, queue: waitingOutcomesQueue, routingKey: ""),
                 DeclaredBinding(exchange: waitingDeadExchange, queue: waitingDeadQueue, routingKey: ""),

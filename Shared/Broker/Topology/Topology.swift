@@ -23,8 +23,8 @@ package struct Topology: Sendable, Hashable {
 
     /// Direct; the routing key is the lane.
     package var jobsExchange: String { "\(prefix).jobs" }
-    /// Fanout, so that a job keeps its routing key and returns to its own lane.
-    package func retryExchange(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
+    /// Direct; the routing key is the lane.
+    package func retryExchange(_ delay: RetryDelay) -> String { "\(prefix).retry.lanes.\(delay.rawValue)" }
     /// Topic; the routing key is `<app>.<class>`.
     package var outcomesExchange: String { "\(prefix).outcomes" }
     /// Fanout, so that an outcome keeps its routing key and returns to ``outcomesExchange``.
@@ -41,7 +41,11 @@ package struct Topology: Sendable, Hashable {
 
     package func jobQueue(_ lane: Lane) -> String { "\(prefix).jobs.\(lane.rawValue)" }
     package func jobRoutingKey(_ lane: Lane) -> String { lane.rawValue }
-    package func retryQueue(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
+    /// One for each lane: RabbitMQ keeps 32 messages of a queue on the way to ``jobsExchange``, and tries again after three minutes what was
+    /// refused there. In a common queue, 32 jobs of a lane that is full would hold up the other lanes' jobs.
+    package func retryQueue(_ lane: Lane, _ delay: RetryDelay) -> String { "\(prefix).retry.\(lane.rawValue).\(delay.rawValue)" }
+    /// Of all lanes and delays.
+    package var retryQueues: [String] { Lane.allCases.flatMap { lane in RetryDelay.allCases.map { retryQueue(lane, $0) } } }
     package var deadQueue: String { "\(prefix).dead" }
     /// Dead letters that ``deadExchange`` refused. The broker moves them there again.
     package var waitingDeadQueue: String { "\(prefix).dead.waiting" }

@@ -13,11 +13,11 @@ struct FullQueueTests {
         bench.take(Fixture.job([Fixture.delivery(1)], attempt: 3))
         bench.finishNext(503, "ServiceUnavailable")
         let retry = try #require(bench.published.flatMap(\.messages).first { $0.exchange.hasPrefix("push.retry.") })
-        #expect(retry.exchange == "push.retry.15m")
-        #expect(retry.fallbackExchanges == ["10m", "2m", "30s", "5s", "1s"].map { "push.retry.\($0)" })
+        #expect(retry.exchange == "push.retry.lanes.15m")
+        #expect(retry.fallbackExchanges == ["10m", "2m", "30s", "5s", "1s"].map { "push.retry.lanes.\($0)" })
         bench.take(Fixture.job([Fixture.delivery(2)], onUnknown: .resendOnce), tag: 2)
         bench.finishNext { _ in .unknown(.connectionLost) }
-        #expect(bench.messages(to: bench.topology.jobsExchange).map(\.fallbackExchanges) == [["push.retry.1s"]])
+        #expect(bench.messages(to: bench.topology.jobsExchange).map(\.fallbackExchanges) == [["push.retry.lanes.1s"]])
     }
 
     @Test("A message that no queue took is published again", arguments: [PublishFailure.nacked, .unroutable, .full, .stalled])

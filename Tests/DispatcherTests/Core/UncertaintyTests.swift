@@ -17,7 +17,7 @@ struct UncertaintyTests {
         #expect(bench.submitted.isEmpty)
         #expect(bench.retries(after: .oneSecond).map(\.attempt) == [4])
         #expect(bench.retries().first?.deliveries == [Fixture.delivery(2)])
-        #expect(bench.messages(to: "push.retry.1s").first?.headers["push-waits"] == "1")
+        #expect(bench.messages(to: bench.topology.retryExchange(.oneSecond)).first?.headers["push-waits"] == "1")
         #expect(bench.events.map(\.outcome) == [.accepted], "nothing left, so there is nothing to report")
     }
 

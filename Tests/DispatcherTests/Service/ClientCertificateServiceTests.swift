@@ -133,9 +133,7 @@ struct ClientCertificateServiceTests {
         var waiting = 0
         while waiting == 0 {
             waiting = 0
-            for delay in RetryDelay.allCases {
-                waiting += try await TestBroker.messageCount(bench.topology.retryQueue(delay), bench.broker)
-            }
+            for queue in bench.topology.retryQueues { waiting += try await TestBroker.messageCount(queue, bench.broker) }
         }
         // The dispatcher may split a job if its deliveries got different answers.
         #expect((1...deliveries).contains(waiting))

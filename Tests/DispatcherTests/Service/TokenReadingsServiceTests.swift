@@ -293,8 +293,10 @@ func withMovedTime(
         let listener = try Consumer(
             name: "delayed", configuration: bench.broker, topology: bench.topology,
             // The shorter delays are those of deliveries that were not sent: they are real here. Nothing is acknowledged.
-            subscriptions: RetryDelay.allCases.filter { $0 >= .thirtySeconds }.map {
-                Subscription(queue: bench.topology.retryQueue($0), prefetch: 100)
+            subscriptions: Lane.allCases.flatMap { lane in
+                RetryDelay.allCases.filter { $0 >= .thirtySeconds }.map {
+                    Subscription(queue: bench.topology.retryQueue(lane, $0), prefetch: 100)
+                }
             },
             logger: .silent, onMessages: { delayed.send(contentsOf: $0) })
         try await withThrowingTaskGroup(of: Void.self) { group in

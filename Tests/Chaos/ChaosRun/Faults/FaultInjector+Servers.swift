@@ -1,3 +1,4 @@
+import Broker
 import ChaosLedger
 import Glibc
 
@@ -61,7 +62,7 @@ extension FaultInjector {
     /// Deletes an empty queue only, because an operator who deletes a queue also deletes its messages.
     func deleteQueue() async throws {
         var record = begin(.queueDeleted, "rabbitmq")
-        try await platform.broker.control(["delete_queue", "push.retry.15m", "--if-empty"])
+        try await platform.broker.control(["delete_queue", Topology().retryQueue(.now, .fifteenMinutes), "--if-empty"])
         end(&record)
         try await recover(&record) { await everythingIsReady() }
     }

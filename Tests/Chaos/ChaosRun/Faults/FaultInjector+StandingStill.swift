@@ -8,7 +8,7 @@ extension FaultInjector {
     private static let queues: [(name: String, lane: Lane?)] = {
         let topology = Topology()
         return [
-            (topology.retryQueue(.fiveSeconds), nil), (topology.deadQueue, nil), (topology.jobQueue(.bulk), .bulk),
+            (topology.retryQueue(.now, .fiveSeconds), nil), (topology.deadQueue, nil), (topology.jobQueue(.bulk), .bulk),
             (topology.jobQueue(.soon), .soon), (topology.tokenServiceOutcomesQueue, nil), (topology.waitingOutcomesQueue, nil),
         ]
     }()

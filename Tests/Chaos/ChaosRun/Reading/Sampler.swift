@@ -121,7 +121,7 @@ final class Sampler: Sendable {
                 let connection = try RabbitMQConnection.open(RabbitMQConfiguration(uri: uri, connectionName: "chaos"))
                 defer { connection.close() }
                 let queues =
-                    Lane.allCases.map { topology.jobQueue($0) } + RetryDelay.allCases.map { topology.retryQueue($0) }
+                    Lane.allCases.map { topology.jobQueue($0) } + topology.retryQueues
                     + [topology.tokenServiceOutcomesQueue, topology.deadQueue]
                 return try queues.map { ($0, try connection.messageCount($0)) }
             }
