@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that the Markdown of this repository is true: links, anchors, names of files, functions, settings, metrics and routes exist, and
-lines of prose have at most 120 characters. Prints each fault with its file and line; exit code 1 if there is one."""
+"""Checks that the Markdown of this repository is true: links, anchors, names of files, functions, settings, metrics with their labels, and routes exist,
+and lines of prose have at most 120 characters. Prints each fault with its file and line; exit code 1 if there is one."""
 
 import os
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from alert_rules import documented_metrics  # noqa: E402 (after the path)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LINE = 120
@@ -39,6 +42,7 @@ CODE = "\n".join(read(name) for name in FILES if re.search(r"\.(swift|sql|sh|py|
 WORDS = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", CODE))
 KEYS = {key.upper().replace(".", "_") for key in re.findall(r'"([a-z]+(?:\.[a-z]+)*)"', CODE)}
 METRICS = set(re.findall(r"\b(?:push|process)_[a-z_]+\b", CODE + read("docs/reference/metrics.md")))
+LABELS = documented_metrics()
 ROUTES = {re.sub(r"\{[^}]*\}", "{}", path) for path in re.findall(r'"(/(?:v1|healthz|readyz|metrics|docs|openapi\.json|3/device|1/apps)[^" ]*)"', CODE)}
 
 
@@ -91,6 +95,12 @@ def check_code(page, number, text):
         name = text.split("{")[0]
         if name not in METRICS and name not in WORDS:
             fault(page, number, f"there is no metric {name}")
+        elif name in LABELS:
+            # `name{label="value", label=~"value"}`, or `name{label, label}`.
+            values = re.sub(r'"[^"]*"', "", text[len(name):].strip("{}"))
+            for label in filter(None, (part.strip(" =~!") for part in values.split(","))):
+                if label not in LABELS[name]:
+                    fault(page, number, f"the metric {name} has no label {label}")
     elif re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:=\S*)?", text):
         name = text.split("=")[0]
         if name not in WORDS and name not in KEYS and name not in FOREIGN:
