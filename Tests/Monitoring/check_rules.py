@@ -19,7 +19,6 @@ TEAMS = {
 }
 SEVERITIES = ("page", "ticket")
 WITHOUT_ALERT = {
-    "broker-queues-dead.md": "no metric has the members of a queue",
     "notification-did-not-arrive.md": "a person asks",
     "request-is-refused.md": "a person asks",
 }

@@ -107,7 +107,7 @@ OVERVIEW = Dashboard(
         ]),
         ("Lost, given up, refused", [
             alert_panel("Dead letters", "Messages in the queue of dead letters. They wait for an operator.", "none", "PushDeadLettersWait",
-                        "{{queue}}", "PushDeliveriesGivenUp"),
+                        "{{queue}}", "PushDeliveriesGivenUp", "PushDeadLettersLost"),
             Panel("Tokens retired", "Tokens that the platform retired because APNs said so, by reason.", "ops",
                   [(rate("push_token_service_tokens_retired_total", "reason"), "{{reason}}")], ("PushTokensRejected",),
                   has_threshold=False),
@@ -347,6 +347,8 @@ SERVERS = Dashboard(
                   is_stacked=True, has_threshold=False),
             alert_panel("Not confirmed", "Messages that RabbitMQ refused within five minutes.", "none", "PushMessagesNotConfirmed",
                         "{{client}} {{outcome}}"),
+            alert_panel("Silent queues", "Destinations whose queues have owed a confirmation for more than a second.", "none",
+                        "PushQueueSilent", "{{client}}"),
             Panel("Unconfirmed and repeated", "Messages without a confirmation yet, and messages published again after a lost connection.",
                   "none", [("sum by (client) (push_broker_publish_pending)", "{{client}}: unconfirmed"),
                            ("sum by (client) (increase(push_broker_republished_total[$__rate_interval]))", "{{client}}: again")]),
