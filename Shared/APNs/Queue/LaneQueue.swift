@@ -66,32 +66,39 @@ struct LaneQueue {
     /// Moves requests that this connection may have to `taken`. A batch is cut only where the room ends, or where lanes take turns.
     /// - Parameters:
     ///   - room: for all of them.
-    ///   - others: for those of other lanes than `now`, so that a backlog of them leaves room for it.
+    ///   - others: for those of other lanes than `now`, so that a backlog of them leaves room for it. While `now` itself has a backlog, the
+    ///     weights share all of the room.
     mutating func take(for id: ConnectionID, _ room: Room, others: Room, into taken: inout [Share]) {
         let scale = max(1, room.requests / weights.sum)
         // Portions for hundreds of requests would be a long wait if there is room for only one.
         for lane in Lane.allCases { credits[lane] = min(credits[lane], weights[lane] * scale) }
-        var rooms = Lanes(others)
-        rooms[.now] = room
-        while true {
+        var (room, others) = (room, others)
+        while room.requests > 0 {
             var (waiting, lanes) = (Lanes(0), 0)
-            for lane in Lane.allCases where rooms[lane].requests > 0 {
+            for lane in Lane.allCases where lane == .now || waiting[.now] > 0 || others.requests > 0 {
                 waiting[lane] = self.waiting(lane, for: id)
                 if waiting[lane] > 0 { lanes += 1 }
             }
             guard lanes > 0 else { return }
+            // The next one has its turn at once.
+            if waiting[.now] == 0 { credits[.now] = weights[.now] * scale }
             var progressed = false
             for lane in Lane.allCases {
-                let count = min(waiting[lane], rooms[lane].requests, lanes == 1 ? .max : credits[lane])
+                // `now` has had its turn, and waits for the others'.
+                let sharesAll = waiting[.now] > 0 && credits[.now] == 0
+                let space = lane == .now || sharesAll ? room : others
+                let count = min(waiting[lane], space.requests, lanes == 1 ? .max : credits[lane])
                 guard count > 0 else { continue }
                 progressed = true
-                let portion = take(count, rooms[lane].bytes, of: lane, for: id, into: &taken)
+                let portion = take(count, space.bytes, of: lane, for: id, into: &taken)
+                waiting[lane] -= portion.requests
                 if lanes > 1 { credits[lane] -= portion.requests }
-                for each in Lane.allCases { rooms[each] -= portion }
+                room -= portion
+                others -= portion
                 if portion.requests < count {
                     // The bytes have ended. The lane keeps its turn: smaller requests of others would take the place of its large ones.
-                    guard lane != .now else { return }
-                    (rooms[.soon], rooms[.bulk]) = (Room(), Room())
+                    guard lane != .now, !sharesAll else { return }
+                    others = Room()
                 }
             }
             // Much room is shared out in larger portions: the same proportions with fewer pieces.

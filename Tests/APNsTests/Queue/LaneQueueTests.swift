@@ -136,6 +136,47 @@ struct LaneQueueTests {
         #expect(take(10, bytes: 5100, from: &large).map(\.batch.tag) == [1, 3])
     }
 
+    /// A full connection frees fewer streams, or less of its window, than it keeps for `now`.
+    @Test("A backlog of `now` leaves the other lanes their share of what is kept for it") func shareOfReserve() {
+        func counts(_ rounds: Int, _ take: (inout LaneQueue) -> [Share]) -> [Int] {
+            var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 10_000)
+            for lane in Lane.allCases { _ = queue.append(.make(.make(10_000, lane: lane, bytes: 1000))) }
+            var counts = Lanes(0)
+            for _ in 0..<rounds { for share in take(&queue) { counts[share.batch.lane] += share.requests.count } }
+            return Lane.allCases.map { counts[$0] }
+        }
+        #expect(counts(105) { take(20, reserved: 62, from: &$0) } == [1600, 400, 100])
+        #expect(counts(42) { take(1, reserved: 62, from: &$0) } == [32, 8, 2])
+        #expect(counts(63) { take(256, bytes: 8000, reservedBytes: 8191, from: &$0) } == [384, 96, 24])
+    }
+
+    @Test("Small requests of `now` leave the large ones of another lane their turn") func turnOfLarge() {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100_000)
+        _ = queue.append(.make(.make(60_000, lane: .now, bytes: 300)))
+        _ = queue.append(.make(.make(10_000, lane: .bulk, bytes: 4096)))
+        var (window, counts) = (0, Lanes(0))
+        for _ in 0..<10_000 {
+            window += 1_000
+            for share in take(256, bytes: window, reservedBytes: 8191, from: &queue) {
+                counts[share.batch.lane] += share.requests.count
+                window -= share.requests.count * share.batch.payload.count
+            }
+        }
+        #expect(abs(counts[.now] - 16 * counts[.bulk]) <= 400)
+    }
+
+    @Test("The first request of `now` after a while goes first, and what is kept for it is there") func keptForNewcomer() {
+        var queue = queue([.now: 16, .bulk: 500])
+        #expect(take(16, reserved: 10, from: &queue).allSatisfy { $0.batch.lane == .now })
+        #expect(take(30, reserved: 10, from: &queue).count == 20)
+        _ = queue.append(.make(.make(20, tag: 1, lane: .now)))
+        #expect(take(10, reserved: 10, from: &queue).map(\.batch.lane) == [.now])
+        _ = queue.append(.make(.make(1, tag: 2, lane: .soon)))
+        #expect(take(10, reserved: 10, from: &queue).filter { $0.batch.lane == .bulk }.count <= 1)
+        while queue.count(.now) > 0 { _ = take(10, reserved: 10, from: &queue) }
+        #expect(take(10, reserved: 10, from: &queue).isEmpty, "kept again once `now` has nothing")
+    }
+
     @Test("Returned requests get no more than the share of their lane") func returnedShare() {
         var queue = queue([.now: 100])
         queue.putBack(.make(.make(100, tag: 9, lane: .bulk)))
