@@ -18,8 +18,12 @@ package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
 
     package var description: String { "\(operation): \(message)" }
 
-    /// The peer sent so much that needs an answer that nghttp2 gave up. Every other error of the library is this process's own.
-    package var isPeersFault: Bool { code == .library(NGHTTP2_ERR_FLOODED.rawValue) }
+    /// Of a call that failed for bytes of the peer: it sent so much that nghttp2 gave up. This process's own are a lack of memory and a
+    /// callback that failed.
+    package var isPeersFault: Bool {
+        guard case .library(let number) = code else { return false }
+        return number != NGHTTP2_ERR_NOMEM.rawValue && number != NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+    }
 }
 
 extension HTTP2Error {

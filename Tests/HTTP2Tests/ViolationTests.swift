@@ -63,6 +63,20 @@ struct ViolationTests {
         #expect(client.connectionError == nil && !client.isOver)
     }
 
+    @Test("An error of the library for a flood is the peer's fault", arguments: [Frame.Kind.ping, .continuation])
+    func flood(kind: Frame.Kind) throws {
+        let (client, stream) = try connectedClient()
+        var bytes: [UInt8] = []
+        switch kind {
+        case .ping: for _ in 0..<2_000 { bytes += Frame(kind: .ping, payload: [UInt8](repeating: 1, count: 8)).bytes }
+        default:
+            bytes = Frame(kind: .headers, stream: stream, payload: [0x88]).bytes
+            for _ in 0..<20 { bytes += Frame(kind: .continuation, stream: stream).bytes }
+        }
+        let error = #expect(throws: HTTP2Error.self) { try client.receive(bytes) }
+        #expect(error?.isPeersFault == true)
+    }
+
     @Test("The client cuts off an endless answer") func endlessAnswer() throws {
         let (client, stream) = try connectedClient()
         try client.receive(Frame.ok(stream, endStream: false).bytes)
