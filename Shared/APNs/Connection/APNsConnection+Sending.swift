@@ -21,7 +21,7 @@ extension APNsConnection {
     /// Takes the requests of one turn, and hands them to HTTP/2 (docs/path.md, step 7).
     /// - Returns: whether there were any.
     mutating func fill(_ queue: inout LaneQueue) -> Bool {
-        guard !queue.isEmpty else { return false }
+        guard !queue.isEmpty, session.acceptsRequests else { return false }
         let (room, others) = room
         guard room.requests > 0 else { return false }
         taken.removeAll(keepingCapacity: true)
@@ -65,9 +65,8 @@ extension APNsConnection {
                 totals.submitted += 1
                 headers.submitted(batch)
             } catch {
-                let isLibraryError = if case .library = error.code { true } else { false }
-                if isLibraryError { perform(state.libraryRefused("\(error)")) }
-                giveBack(place, index..<share.requests.upperBound, isRefused: isLibraryError)
+                perform(state.libraryRefused("\(error)"))
+                giveBack(place, index..<share.requests.upperBound, isRefused: true)
                 return
             }
         }
@@ -88,8 +87,9 @@ extension APNsConnection {
         }
     }
 
-    /// Takes and sends, one turn after another. Each asks the gate, gathers frames into whole TLS records, and gives them to the kernel. What
-    /// the kernel does not take stays in the queue, or in HTTP/2, where it can still be cancelled.
+    /// Takes and sends, one turn after another. Each asks the gate, gathers frames into whole TLS records, and gives them to the kernel. If
+    /// the kernel takes no more, the rest of that turn waits encrypted and leaves later in any case. Everything else stays in the queue, or
+    /// in HTTP/2, where it can still be cancelled.
     /// - Parameter takes: false: it sends only what it has.
     mutating func send(_ queue: inout LaneQueue, takes: Bool) throws {
         if ending == nil, !isWriteBlocked { try flush() }

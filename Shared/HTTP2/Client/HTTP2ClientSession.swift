@@ -55,11 +55,14 @@ package final class HTTP2ClientSession {
         ])
     }
 
+    /// False after a GOAWAY, sent or received, also one that is still queued; or if the stream numbers are used up.
+    package var acceptsRequests: Bool { !isRetired && nghttp2_session_check_request_allowed(wire.handle) != 0 }
+
     /// Takes one request. `headers` are copied, `body` is shared; an empty one is none at all. The caller keeps the peer's limit of streams
     /// (`HTTP2ClientEvent.settings`): what is above it waits in nghttp2 (docs/apns.md, Streams).
     /// - Returns: the stream's number.
     package func submit(_ headers: borrowing HeaderBlock, body: [UInt8]) throws(HTTP2Error) -> Int32 {
-        guard !isRetired, nghttp2_session_check_request_allowed(wire.handle) != 0 else {
+        guard acceptsRequests else {
             throw HTTP2Error(
                 code: .connectionRetired, operation: "nghttp2_submit_request", message: "the connection takes no more requests")
         }
