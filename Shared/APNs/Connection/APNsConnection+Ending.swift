@@ -27,7 +27,7 @@ extension APNsConnection {
         for (stream, entry) in inFlight.sorted(by: { $0.key < $1.key }) {
             var hasLeft = false
             if case .complete(let position) = session.progress(of: stream) { hasLeft = position <= mayHaveLeft }
-            if !settle(entry, mayBeProcessed: hasLeft, cause == .cutOff ? .shutdown : .connectionLost) {
+            if !settle(entry, partial[stream], mayBeProcessed: hasLeft, cause == .cutOff ? .shutdown : .connectionLost) {
                 giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
             }
         }

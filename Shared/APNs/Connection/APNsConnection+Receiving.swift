@@ -108,9 +108,9 @@ extension APNsConnection {
         guard let due = nextDeadline, now >= due else { return }
         for (stream, entry) in inFlight where now >= entry.deadline {
             let progress = session.progress(of: stream)
-            giveUp(stream)
+            let partial = giveUp(stream)
             totals.timedOut += 1
-            if !settle(entry, mayBeProcessed: !progress.isCertainlyNotProcessed, .timedOut) {
+            if !settle(entry, partial, mayBeProcessed: !progress.isCertainlyNotProcessed, .timedOut) {
                 let isExpired = shares.batch(entry.share).map { wall >= $0.expiresAt } ?? false
                 answer(entry.share, entry.index, sentAt: nil, isExpired ? .stopped(.expired) : .notSent(.deadline))
             }
@@ -120,10 +120,11 @@ extension APNsConnection {
     }
 
     /// Resets the stream, because APNs would count it as open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
-    private mutating func giveUp(_ stream: Int32) {
+    @discardableResult
+    private mutating func giveUp(_ stream: Int32) -> PartialAnswer? {
         inFlight[stream] = nil
-        partial[stream] = nil
         session.reset(stream, .cancel)
+        return partial.removeValue(forKey: stream)
     }
 
     /// Asks expiry and the gate again for requests of which a part waits for the window or the socket, before the rest may leave.
@@ -141,18 +142,16 @@ extension APNsConnection {
     }
 
     /// Answers a request that APNs will not end.
+    /// - Parameter partial: a status is an answer, with as much of its text as there is.
     /// - Returns: false if it was certainly not processed, and has no answer.
-    mutating func settle(_ entry: InFlight, mayBeProcessed: Bool, _ reason: UnknownReason) -> Bool {
-        var result = APNsAnswer.Result.unknown(reason)
+    mutating func settle(_ entry: InFlight, _ partial: PartialAnswer?, mayBeProcessed: Bool, _ reason: UnknownReason) -> Bool {
         if entry.status != 0 {
-            // The status is an answer; only its text is missing.
-            result = .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil)
-        } else if mayBeProcessed {
-            totals.unknown += 1
-        } else {
-            return false
+            answered(entry, partial)
+            return true
         }
-        answer(entry.share, entry.index, sentAt: entry.sentAt, result)
+        guard mayBeProcessed else { return false }
+        totals.unknown += 1
+        answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(reason))
         return true
     }
 }
