@@ -113,10 +113,17 @@ struct APNsConnection: ~Copyable {
         (self.now, self.wall) = (now, wall)
         if isWritable { isWriteBlocked = false }
         do {
-            if isReadable { try receive() }
+            // Before anything is given up: what has arrived counts (docs/clocks.md, A process that stands still).
+            if isReadable || due.map({ now >= $0 }) ?? false { try receive() }
             perform(state.tick(now: now))
             expireOverdue()
-            try send(&queue, takes: takes)
+            do {
+                try send(&queue, takes: takes)
+            } catch let error as SystemError {
+                // The peer's last words may have arrived.
+                try receive()
+                throw error
+            }
             try watchForWriting()
         } catch let error as TLSError where error.isAlert && token == nil {
             perform(state.certificateRefused("\(error)"))
@@ -138,6 +145,7 @@ struct APNsConnection: ~Copyable {
 
     /// Closes now, even with requests in flight.
     mutating func cutOff() {
+        do { try receive() } catch { lose("\(error)") }
         perform(state.cutOff())
         end()
     }
