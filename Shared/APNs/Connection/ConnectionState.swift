@@ -8,8 +8,9 @@ struct ConnectionState {
         var settingsTimeout: Duration
         var maximumAge: Duration
         var maximumRequests: Int
-        /// Each request that timed out or was reset adds a hundred, each refused one adds one, and each answer subtracts one: three in a row
-        /// retire the connection, and so does one in a hundred for long (docs/apns.md, Answers).
+        /// Each request that timed out or was reset adds a hundred, each refused one adds one, as does a 403 before the first accepted one,
+        /// and each other answer subtracts one: three in a row retire the connection, and so does one in a hundred for long (docs/apns.md,
+        /// Answers).
         var faultScore = 300
 
         /// Up to a tenth younger by chance, so that connections opened together are not replaced together.
@@ -32,7 +33,9 @@ struct ConnectionState {
     private let rules: Rules
     private var phase = Phase.awaitingSettings
     private let connectedAt: ContinuousClock.Instant
-    private var lastRead: ContinuousClock.Instant
+    /// Of the last call that told the time.
+    private var now: ContinuousClock.Instant
+    private(set) var lastRead: ContinuousClock.Instant
     private var pingSentAt: ContinuousClock.Instant?
     /// The peer's limit, if it is not above our own.
     private(set) var streamLimit = 1
@@ -40,8 +43,14 @@ struct ConnectionState {
     private(set) var requests = 0
     private(set) var isProven = false
     private var faultScore = 0
+    private var lastFault: ContinuousClock.Instant?
+    /// Since when the peer allows no stream.
+    private var closedSince: ContinuousClock.Instant?
     /// The most that APNs' window has held: at first RFC 9113's 65,535 bytes (section 6.9.2).
     private var largestWindow = 65_535
+
+    /// How long another connection is the better choice after a fault. Then one request may find out: only answers lower the score.
+    private static let avoidance: Duration = .seconds(30)
 
     /// About as much as one output holds with its headers.
     private static let turn = LaneQueue.Room(requests: 256, bytes: 65_536)
@@ -50,6 +59,7 @@ struct ConnectionState {
         self.rules = rules
         connectedAt = now
         lastRead = now
+        self.now = now
     }
 
     /// How many requests may be handed to HTTP/2 now. One until APNs has accepted our token (docs/apns.md, Streams).
@@ -72,8 +82,11 @@ struct ConnectionState {
         return (room(free, window), room(free - reservedForNow, window - largestWindow / 8))
     }
 
-    /// APNs has reset or not answered requests lately: another connection is the better choice.
-    var isFaulty: Bool { faultScore > 0 }
+    /// APNs has reset or not answered requests lately, or accepted none: another connection is the better choice.
+    func isFaulty(at now: ContinuousClock.Instant) -> Bool {
+        guard faultScore > 0, let lastFault else { return false }
+        return now < lastFault + Self.avoidance
+    }
 
     var isOpen: Bool { phase == .open }
     var isClosed: Bool { phase == .closed }
@@ -83,6 +96,7 @@ struct ConnectionState {
     /// Any bytes at all: the peer lives.
     /// - Parameter window: the bytes that it takes now.
     mutating func received(now: ContinuousClock.Instant, window: Int = 0) {
+        self.now = now
         lastRead = now
         largestWindow = max(largestWindow, window)
     }
@@ -92,6 +106,7 @@ struct ConnectionState {
     /// SETTINGS, each time they come: up and down, at once.
     mutating func settings(maximumStreams: Int) -> Action? {
         streamLimit = min(maximumStreams, max(1, rules.maximumStreams))
+        closedSince = streamLimit > 0 ? nil : closedSince ?? now
         guard phase == .awaitingSettings else { return nil }
         phase = .open
         return .becameUsable
@@ -147,13 +162,16 @@ struct ConnectionState {
     }
 
     mutating func answered(status: Int, reason: String?) -> [Action] {
-        if faultScore > 0 { faultScore -= 1 }
         let meaning = APNsMeaning(status: status, reason: reason)
+        let isUseless = !isProven && !meaning.isAuthenticated
+        if faultScore > 0, !isUseless { faultScore -= 1 }
         var actions: [Action] = []
         if meaning.isAuthenticated, meaning.reaction == .keep, !isProven, let action = prove() { actions.append(action) }
         let reason = reason ?? "\(status)"
         switch meaning.reaction {
-        case .keep: break
+        case .keep:
+            // It counts as little as a refused stream: the request itself may be at fault.
+            if isUseless { fault(1, .answered(status: status, reason: reason)).map { actions.append($0) } }
         case .retire: retire(.answered(status: status, reason: reason)).map { actions.append($0) }
         case .replaceForToken: retire(.wedged(reason: reason)).map { actions.append($0) }
         case .pausePool: retire(.credential(reason: reason)).map { actions.append($0) }
@@ -171,12 +189,14 @@ struct ConnectionState {
 
     private mutating func fault(_ weight: Int, _ cause: RetireCause) -> Action? {
         faultScore += weight
+        lastFault = now
         return faultScore >= rules.faultScore ? retire(cause) : nil
     }
 
     // MARK: Time, and the pool
 
     mutating func tick(now: ContinuousClock.Instant) -> [Action] {
+        self.now = now
         var actions: [Action] = []
         switch phase {
         case .closed: return []
@@ -186,6 +206,8 @@ struct ConnectionState {
         case .open, .draining: break
         }
         if now >= connectedAt + rules.maximumAge { retire(.age).map { actions.append($0) } }
+        // A server may allow none for a short time only (RFC 9113 section 6.5.2).
+        if let closedSince, now >= closedSince + rules.settingsTimeout { retire(.timeouts).map { actions.append($0) } }
         if requests >= rules.maximumRequests { retire(.streamIDsUsedUp).map { actions.append($0) } }
         if let pingSentAt, lastRead < pingSentAt, now >= pingSentAt + rules.pingTimeout {
             close(.pingTimeout).map { actions.append($0) }
@@ -213,7 +235,9 @@ struct ConnectionState {
         case .open, .draining:
             var next = max(lastRead, pingSentAt ?? lastRead) + rules.pingAfter
             if let pingSentAt, lastRead < pingSentAt { next = pingSentAt + rules.pingTimeout }
-            return phase == .open ? min(next, connectedAt + rules.maximumAge) : next
+            guard phase == .open else { return next }
+            if let closedSince { next = min(next, closedSince + rules.settingsTimeout) }
+            return min(next, connectedAt + rules.maximumAge)
         }
     }
 

@@ -19,10 +19,11 @@ final class PoolRunner {
             self.connection = connection
         }
 
-        /// The smallest gets the next request. One that has faults or stalls comes last: few requests in flight are no merit then.
-        var rank: (Int, Int, Int) {
-            let state = connection.state
-            return (state.isFaulty || connection.isFull ? 1 : 0, state.inFlight, state.requests)
+        /// The smallest gets the next request. One that is full comes later, and one that has faults last: few requests in flight are no
+        /// merit then. Among full ones it is the one that was heard last: the others may stall.
+        func rank(at now: ContinuousClock.Instant) -> (Int, Duration, Int, Int) {
+            let (state, isFull) = (connection.state, connection.isFull)
+            return (state.isFaulty(at: now) ? 2 : isFull ? 1 : 0, isFull ? now - state.lastRead : .zero, state.inFlight, state.requests)
         }
 
         func isDue(at now: ContinuousClock.Instant) -> Bool {
@@ -118,7 +119,7 @@ final class PoolRunner {
         // Before answers free streams: a batch that has arrived competes for them.
         admitArrivals()
         // A faulty one takes what the others leave, below.
-        for open in open where open.isDue(at: now) { run(open, takes: !open.connection.state.isFaulty) }
+        for open in open where open.isDue(at: now) { run(open, takes: !open.connection.state.isFaulty(at: now)) }
         for id in dials.keys { proceed(id) { $0.tick(&addresses, now) } }
         shareOut()
         lookAfterQueue()
@@ -221,7 +222,7 @@ final class PoolRunner {
     private func shareOut() {
         guard !queue.isEmpty else { return }
         var left = open.filter { $0.connection.isFree }
-        while !queue.isEmpty, let next = left.min(by: { $0.rank < $1.rank }) {
+        while !queue.isEmpty, let next = left.min(by: { $0.rank(at: now) < $1.rank(at: now) }) {
             run(next, takes: true)
             left.removeAll { $0 === next }
         }

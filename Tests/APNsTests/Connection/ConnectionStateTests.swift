@@ -176,9 +176,9 @@ struct ConnectionStateTests {
 
     @Test("Three resets in a row retire the connection, and so do many refusals") func resets() {
         var state = open()
-        #expect(!state.isFaulty)
+        #expect(!state.isFaulty(at: start))
         #expect(state.streamReset(isRefusal: false) == nil)
-        #expect(state.isFaulty)
+        #expect(state.isFaulty(at: start))
         #expect(state.timedOut() == nil, "both count together")
         #expect(state.streamReset(isRefusal: false) == .retire(.resets))
 
@@ -191,7 +191,42 @@ struct ConnectionStateTests {
         var recovered = open()
         _ = recovered.streamReset(isRefusal: true)
         _ = recovered.accepted()
-        #expect(!recovered.isFaulty)
+        #expect(!recovered.isFaulty(at: start))
+    }
+
+    @Test("A fault keeps requests away for half a minute, and counts until answers outweigh it") func avoidance() {
+        var state = open()
+        state.received(now: start + .seconds(100))
+        _ = state.timedOut()
+        #expect(state.isFaulty(at: start + .seconds(129)))
+        #expect(!state.isFaulty(at: start + .seconds(130)))
+        state.received(now: start + .seconds(500))
+        #expect(state.timedOut() == nil)
+        #expect(state.isFaulty(at: start + .seconds(529)))
+        state.received(now: start + .seconds(1000))
+        #expect(state.timedOut() == .retire(.timeouts), "three in a row, however far apart")
+    }
+
+    @Test("A connection that has accepted nothing and answers with 403 is the worse choice, and is replaced in the end") func useless() {
+        var state = open(proven: false)
+        for _ in 0..<299 { #expect(state.answered(status: 403, reason: "SomethingNew").isEmpty) }
+        #expect(state.isFaulty(at: start))
+        #expect(state.answered(status: 403, reason: "Forbidden") == [.retire(.answered(status: 403, reason: "Forbidden"))])
+
+        var proven = open()
+        _ = proven.answered(status: 403, reason: "Forbidden")
+        #expect(!proven.isFaulty(at: start), "about the request")
+    }
+
+    @Test("A connection retires if the peer allows no stream for long") func noStreams() {
+        var state = open()
+        state.received(now: start + .seconds(1))
+        for limit in [0, 1] { _ = state.settings(maximumStreams: limit) }
+        #expect(state.tick(now: start + .seconds(7)).isEmpty)
+        for _ in 0..<2 { _ = state.settings(maximumStreams: 0) }
+        #expect(state.nextTick == start + .seconds(12))
+        #expect(state.tick(now: start + .seconds(11)).isEmpty)
+        #expect(state.tick(now: start + .seconds(12)) == [.retire(.timeouts), .close(.drained)])
     }
 
     @Test("There is room for what leaves at once, and an eighth of the window is kept for `now`") func room() {

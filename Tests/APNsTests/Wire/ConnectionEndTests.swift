@@ -233,17 +233,110 @@ struct ConnectionEndTests {
         }
     }
 
+    /// Two connections. One of them answers everything at once, and never accepts a request.
+    @Test("A connection that answers only with a 403 draws no load from one that works", arguments: ["SomethingNew", "Forbidden"])
+    func refusingConnection(reason: String) async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.connection > 1 { hand.accept(request) } else { hand.answer(request.stream, 403, reason) }
+        }
+        try await withPool(server, { $0.connections = 2 }) { bench in
+            try await bench.connect()
+            for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
+            bench.submit(.make(2, tag: 1))
+            _ = try await bench.next()
+            var accepted = 0
+            for tag in 10..<110 as Range<UInt64> {
+                bench.submit(.make(1, tag: tag))
+                accepted += try await bench.next()[tag]?.acceptedCount ?? 0
+            }
+            // As a rule none; one each half a minute of a slow run.
+            #expect(accepted >= 90)
+        }
+    }
+
+    @Test("A connection that left one request unanswered serves again a while later") func forgivenFault() async throws {
+        let server = try ScriptedServer { request, hand in if request.tag != 5 { hand.accept(request) } }
+        let time = TestTime()
+        try await withPool(
+            server,
+            {
+                $0.connections = 2
+                $0.clock = time.clock
+            }
+        ) { bench in
+            try await bench.connect()
+            for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
+            bench.submit(.make(2, tag: 1))
+            _ = try await bench.next()
+            bench.submit(.make(1, tag: 5))
+            let unanswered = try await server.requests.first { $0.tag == 5 }.connection
+            time.set(.seconds(16))
+            bench.submit(.make(1, tag: 6))
+            let finished = try await bench.next(2)
+            #expect(finished[5]?[0] == .unknown(.timedOut) && finished[6]?[0] == .accepted)
+            time.set(.seconds(60))
+            for tag in 10..<20 as Range<UInt64> {
+                bench.submit(.make(1, tag: tag))
+                #expect(try await bench.next()[tag]?[0] == .accepted)
+            }
+            #expect(server.requests.waiting.contains { $0.tag >= 10 && $0.connection == unanswered })
+        }
+    }
+
+    /// RFC 9113 section 6.5.2 allows no streams for a short time.
+    @Test("The pool replaces a connection that allows no stream for long") func noStreams() async throws {
+        let server = try ScriptedServer()
+        let time = TestTime()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
+            bench.submit(.make(1))
+            _ = try await bench.next()
+            let connection = try await server.connections.next()
+            connection.perform { $0.settings(0) }
+            try await connection.roundTrip()
+            bench.submit(.make(1, tag: 2))
+            time.set(.seconds(20))
+            #expect(try await bench.next()[2]?[0] == .accepted)
+            #expect(server.requests.waiting.map(\.connection) == [1, 2])
+        }
+    }
+
+    /// HEADERS have come, and a body whose stream does not end.
+    @Test("What there is of an answer counts when its end does not come", arguments: ["the deadline", "the end of the connection"])
+    func unfinishedAnswer(end: String) async throws {
+        let server = try ScriptedServer { request, hand in
+            guard request.index == 1 else { return hand.accept(request) }
+            let text = Array(#"{"reason":"Forbidden"}"#.utf8)
+            let stream = (0..<4).map { UInt8(truncatingIfNeeded: request.stream >> (24 - 8 * $0)) }
+            // `:status`, the eighth of HPACK's table, as a literal.
+            hand.raw = [0, 0, 5, 1, 4] + stream + [8, 3] + Array("403".utf8) + [0, 0, UInt8(text.count), 0, 0] + stream + text
+        }
+        let time = TestTime()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
+            bench.submit(.make(2))
+            _ = try await server.requests.next(2)
+            let connection = try await server.connections.next()
+            try await connection.roundTrip()
+            if end == "the deadline" { time.set(.seconds(16)) }
+            connection.perform { if end == "the deadline" { $0.session.ping(1) } else { $0.kill() } }
+            let batch = try await bench.next()[1]
+            #expect(batch?[1] == .response(status: 403, reason: "Forbidden", timestamp: nil, retryAfter: nil))
+        }
+    }
+
     /// The last bytes before the end of a connection may be answers.
-    @Test("Answers that come right before an error count", arguments: ["a broken TLS record", "more PINGs than HTTP/2 answers"])
+    @Test(
+        "Answers that come right before an error count",
+        arguments: ["a broken TLS record", "more PINGs than HTTP/2 answers", "more CONTINUATIONs than HTTP/2 takes"])
     func answersBeforeError(error: String) async throws {
         let server = try ScriptedServer { request, hand in
             if request.index == 0 || request.connection > 1 { return hand.accept(request) }
             guard request.index == 9 else { return }
             for stream in stride(from: request.stream - 16, through: request.stream, by: 2) { hand.answer(stream, 200) }
-            if error == "a broken TLS record" {
-                hand.rawAfterTLS = [23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32)
-            } else {
+            switch error {
+            case "a broken TLS record": hand.rawAfterTLS = [23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32)
+            case "more PINGs than HTTP/2 answers":
                 hand.raw = (0..<2_000).flatMap { _ in [0, 0, 8, 6, 0, 0, 0, 0, 0] + [UInt8](repeating: 1, count: 8) }
+            default: hand.raw = [0, 0, 1, 1, 0, 0, 0, 0, 1, 0x88] + (0..<20).flatMap { _ in [0, 0, 0, 9, 0, 0, 0, 0, 1] as [UInt8] }
             }
         }
         try await withPool(server) { bench in
@@ -252,6 +345,8 @@ struct ConnectionEndTests {
             #expect(batch?.acceptedCount == 10)
             try await bench.events.first { if case .connectionClosed(_, let why) = $0 { why != "drained" } else { false } }
             #expect(server.requests.waiting.count == 10, "each was sent once")
+            await bench.pool.shutdown(deadline: .zero)
+            #expect(bench.pool.snapshot().totals.connectionsLost == 1, "the peer's fault")
         }
     }
 
@@ -271,6 +366,23 @@ struct ConnectionEndTests {
             bench.submit(.make(1, tag: 2))
             let secondBatch = try await bench.next()[2]
             #expect(secondBatch?[0] == .accepted)
+        }
+    }
+
+    /// A violation in the same bytes as an answer that frees a stream.
+    @Test("A protocol violation does not go through the requests that wait") func violationBesideQueue() async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in
+            hand.accept(request)
+            if request.connection == 1, request.tag == 9 { hand.raw = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0] }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(1))
+            _ = try await bench.next()
+            bench.pool.submit((9..<2_009).map { .make(1, tag: $0) })
+            let finished = try await bench.next(2_000)
+            #expect(finished.values.allSatisfy { $0.acceptedCount == 1 })
+            await bench.pool.shutdown(deadline: .zero)
+            #expect(bench.pool.snapshot().totals.handedOver <= 1)
         }
     }
 

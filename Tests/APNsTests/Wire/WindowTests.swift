@@ -154,6 +154,37 @@ struct WindowTests {
         proxy.stop()
     }
 
+    /// Both connections are full for `bulk` all the time. The one that works has far more requests in flight.
+    @Test("Beside a backlog, no request of `now` goes to a stalled connection") func stalledBesideBacklog() async throws {
+        let servers = [try ScriptedServer(), try ScriptedServer()]
+        let (stalled, working) = (try FaultProxy(port: servers[0].port), try FaultProxy(port: servers[1].port))
+        // So that the working one has no event as a rule when a request comes.
+        working.set(LinkConditions(bothWays: .delayed(by: .milliseconds(20))))
+        let ports = [stalled.port, working.port]
+        let bench = try PoolBench(port: ports[0]) {
+            $0.connections = 2
+            $0.resolve = { (_, _) throws(ResolveError) in
+                try SocketAddress.resolve(host: "127.0.0.1", port: ports[0]) + SocketAddress.resolve(host: "127.0.0.1", port: ports[1])
+            }
+        }
+        try await bench.connect()
+        for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
+        bench.submit(.make(2, tag: 1))
+        _ = try await bench.next()
+        stalled.set(.paused)
+        // Fourteen fill a window, but for the part of `now`.
+        bench.submit(.make(28, tag: 2, lane: .bulk, bytes: 4096), .make(19_000, tag: 3, lane: .bulk, bytes: 300))
+        _ = try await servers[1].requests.next(500)
+        for tag in 10..<40 as Range<UInt64> {
+            bench.submit(.make(1, tag: tag, lane: .now, bytes: 300))
+            let batch = try await bench.finished.first { $0.batch.tag == tag }
+            #expect(batch[0] == .accepted)
+        }
+        await bench.pool.shutdown(deadline: .zero)
+        for server in servers { server.stop() }
+        for proxy in [stalled, working] { proxy.stop() }
+    }
+
     @Test("A pool opens another connection when the window or the socket is full", arguments: [65_535, 1 << 24])
     func growth(window: Int) async throws {
         try await withLink(
