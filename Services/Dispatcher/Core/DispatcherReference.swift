@@ -137,7 +137,8 @@ package enum DispatcherReference {
             "Deliveries given up, and messages that are no job."),
         DocumentedMetric(
             MetricName.lettersLost, .counter,
-            "Dead letters that no queue took: their deliveries have their outcome and cannot be replayed."),
+            "Messages given up because no queue takes them, as a rule dead letters: their deliveries have their outcome and cannot "
+                + "be replayed."),
         DocumentedMetric(
             MetricName.acknowledged, .counter,
             "Jobs of which everything is confirmed."),
@@ -176,12 +177,12 @@ package enum DispatcherReference {
             "1 while the control stream is read to its end; at 0 nothing is sent."),
         DocumentedMetric(
             MetricName.controlDoubts, .counter,
-            "Times that sending stopped for all apps because the control stream might be late: a lost connection, or a confirmation "
-                + "slower than `BROKER_CONFIRM_PATIENCE_MILLISECONDS`."),
+            "Times that sending stopped for all apps because the control stream might be late: a lost connection, a confirmation "
+                + "slower than `BROKER_CONFIRM_PATIENCE_MILLISECONDS`, or an entry that came as a copy only."),
         DocumentedMetric(
             MetricName.controlElsewhere, .gauge,
             "1 while the control stream is read at another broker node than the one that takes publishes: each 650 ms costs a "
-                + "marker. Restart the dispatcher once that node has a running replica of `push.control`."),
+                + "marker. After ten seconds the publisher goes to the reader's node."),
         DocumentedMetric(
             MetricName.outcomesRefused, .gauge,
             "1 while the broker refuses outcomes; then nothing is sent."),

@@ -64,6 +64,9 @@ struct FullQueueTests {
         }
         #expect(bench.acknowledged.map(\.tag).sorted() == Array(1...8))
         #expect(bench.core.takeTally().lettersLost == 8)
+        let notes = bench.others.filter { if case .note(.givenUp(1, "deadLetter nacked")) = $0 { true } else { false } }
+        #expect(notes.count == 8)
+        #expect(!bench.others.contains { if case .note(.publishFailed) = $0 { true } else { false } }, "they are not published again")
     }
 
     @Test("A message that is no job stays in the broker when no queue takes dead letters")

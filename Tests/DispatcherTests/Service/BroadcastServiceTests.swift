@@ -1,6 +1,7 @@
 import APNs
 import APNsSimulator
 import Broker
+import Logging
 import Observability
 import PushModel
 import RabbitMQ
@@ -243,7 +244,9 @@ struct BroadcastServiceTests {
     @Test("A command that cannot be sent is answered at its expiry, and delays no other") func cannotConnect() async throws {
         try await withServiceBench { bench in
             let nowhere = try #require(SettingURL("https://127.0.0.1:\(FreePorts.closed)"))
+            let lines = Lines()
             let dispatcher = try bench.startDispatcher(
+                logger: Logger(label: "test", factory: { _ in lines }),
                 { $0.endpoints[EndpointKey(.production, .channels)] = nowhere },
                 pools: { $0.patience = .milliseconds(200) })
             // It has begun its work: the time of the command is that of its tries.
@@ -252,6 +255,8 @@ struct BroadcastServiceTests {
             try await bench.publish(command(.create(.none), expiresIn: 5_000))
             let answer = try await bench.channelAnswers.next()
             #expect(answer.result == .expired && answer.reason == "not_connected")
+            let waits = lines.all.filter { $0.message == "A command for a broadcast channel waits" }
+            #expect(!waits.isEmpty && waits.allSatisfy { $0.metadata["reason"] == "not_connected" && $0.metadata["app"] == "shop" })
             try await dispatcher.stop()
         }
     }

@@ -34,8 +34,9 @@ struct NoteLogTests {
 }
 
 /// Keeps the log lines.
-private final class Lines: LogHandler {
+final class Lines: LogHandler {
     struct Line {
+        let message: String
         let level: Logger.Level
         let metadata: Logger.Metadata
     }
@@ -58,6 +59,6 @@ private final class Lines: LogHandler {
     }
 
     func log(event: LogEvent) {
-        lines.withLock { $0.append(Line(level: event.level, metadata: event.metadata ?? [:])) }
+        lines.withLock { $0.append(Line(message: event.message.description, level: event.level, metadata: event.metadata ?? [:])) }
     }
 }

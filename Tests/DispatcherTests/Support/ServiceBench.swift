@@ -48,7 +48,8 @@ struct ServiceBench: Sendable {
     }
 
     func startDispatcher(
-        _ change: (inout DispatcherSettings) -> Void = { _ in }, pools changePools: (inout APNsPoolConfiguration) -> Void = { _ in }
+        logger: Logger = .silent, _ change: (inout DispatcherSettings) -> Void = { _ in },
+        pools changePools: (inout APNsPoolConfiguration) -> Void = { _ in }
     ) throws -> Running {
         let identity = try TestIdentity.shared.get()
         let config = ConfigReader.environment([
@@ -67,7 +68,7 @@ struct ServiceBench: Sendable {
         changePools(&pools)
         let registry = PrometheusMetrics()
         let port = Signal<Int>()
-        let dispatcher = try Dispatcher(settings, metrics: registry, logger: .silent, pools: pools, onListening: { port.send($0) })
+        let dispatcher = try Dispatcher(settings, metrics: registry, logger: logger, pools: pools, onListening: { port.send($0) })
         let group = dispatcher.serviceGroup()
         return Running(group: group, task: Task { try await group.run() }, registry: registry, operationsPort: port)
     }

@@ -51,7 +51,14 @@ struct ChannelCommandService: Service {
                 metrics.count(answer.operation, answer.result)
                 log(answer)
                 outgoing = self.message(answer)
-            case .wait(let reason): outgoing = waiting(command, because: reason)
+            case .wait(let reason):
+                // The same words for each of an app's commands: the log repeats a lasting warning rarely.
+                logger.warning(
+                    "A command for a broadcast channel waits",
+                    metadata: [
+                        LogKey.app: "\(command.app)", LogKey.environment: "\(command.environment.rawValue)", LogKey.reason: "\(reason)",
+                    ])
+                outgoing = waiting(command, because: reason)
             }
             if await publish(outgoing) { consumer.acknowledge([message.receipt]) } else { consumer.giveBack([message.receipt]) }
         } catch {

@@ -63,6 +63,8 @@ enum CoreNote: Equatable, Sendable {
     case holdOver(id: PushID)
     case controlUncertain(because: String)
     case publishFailed(messages: Int, reason: String)
+    /// They are not published again.
+    case givenUp(messages: Int, reason: String)
     case outcomesRefused
     case outcomesTaken(afterMilliseconds: Int64)
     case jobsForgotten(count: Int)
@@ -98,7 +100,7 @@ struct CoreTally: Equatable, Sendable {
     /// Deliveries that were put aside because of a hold, counted each time.
     var held = 0
     var deadLettered = 0
-    /// Dead letters that no queue took.
+    /// Messages that no queue took and that are not published again: as a rule dead letters.
     var lettersLost = 0
     var acknowledged = 0
     var givenBack = 0

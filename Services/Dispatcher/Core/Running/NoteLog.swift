@@ -45,6 +45,9 @@ struct NoteLog: Sendable {
             logger.warning(
                 "The broker did not take messages: outcomes and retries are published again",
                 metadata: [LogKey.count: "\(messages)", LogKey.reason: "\(reason)"])
+        case .givenUp(let messages, let reason):
+            logger.error(
+                "Messages are given up: no queue takes them", metadata: [LogKey.count: "\(messages)", LogKey.reason: "\(reason)"])
         case .outcomesRefused:
             logger.warning("Nothing is sent until the broker takes outcomes again: a queue that is bound to them is full, or none is bound")
         case .outcomesTaken(let milliseconds):

@@ -140,6 +140,7 @@ struct SettlementBook {
     mutating func confirm(_ number: PublicationNumber, _ answers: [PublishAnswer], at now: Int64, _ effects: inout CoreEffects) -> Change {
         var change = Change()
         var failure: PublishFailure?
+        var (lost, lostBecause) = (0, "")
         var published: Int64?
         for answer in answers {
             guard let (message, since) = publications[number]?.take(answer.index) else { continue }
@@ -161,7 +162,8 @@ struct SettlementBook {
             case (.deadLetter, .failed(.nacked)), (.deadLetter, .failed(.unroutable)), (_, .failed(.invalid)):
                 pay(message)
                 effects.tally.lettersLost += 1
-                failure = failure ?? .nacked
+                lost += 1
+                if case .failed(let reason) = answer.outcome { lostBecause = "\(message.kind) \(reason)" }
             case (.unreadable, .failed(.nacked)), (.unreadable, .failed(.unroutable)):
                 // The broker keeps it in its queue until the dead letters have room.
                 for job in message.covers {
@@ -179,6 +181,7 @@ struct SettlementBook {
         }
         if let published { effects.tally.settlements.append(max(0, now - published)) }
         if publications[number]?.isEmpty == true { publications[number] = nil }
+        if lost > 0 { effects.actions.append(.note(.givenUp(messages: lost, reason: lostBecause))) }
         if let failure { effects.actions.append(.note(.publishFailed(messages: answers.count, reason: "\(failure)"))) }
         return change
     }
