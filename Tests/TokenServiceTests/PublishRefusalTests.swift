@@ -163,6 +163,19 @@ struct RelayWindowTests {
         #expect(window.letsFanOut(.bulk, now: start + .seconds(6)))
     }
 
+    @Test("Fan-outs of a lane leave a place for each other lane", arguments: Lane.allCases)
+    func places(lane: Lane) {
+        var running: [Lane] = []
+        while Relay.freePlaces(for: lane, beside: running) > 0 { running.append(lane) }
+        #expect(running.count == 2)
+        // None of these ends, because their queues do not answer.
+        for other in Lane.allCases where other != lane {
+            #expect(Relay.freePlaces(for: other, beside: running) == 1)
+            running.append(other)
+        }
+        #expect(Lane.allCases.allSatisfy { Relay.freePlaces(for: $0, beside: running) == 0 })
+    }
+
     @Test("What says nothing of the queue changes nothing") func others() {
         let window = window()
         window.observe(.now, RelayWindow.Answers([.failed(.stopped), .failed(.full), .failed(.deadlineExceeded), .failed(.invalid)]))

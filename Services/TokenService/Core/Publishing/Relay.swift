@@ -11,10 +11,8 @@ package final class Relay: Service {
     /// Jobs of a lane that may be under way before more are claimed: bounds memory for any backlog. A lane whose queue does not answer takes
     /// no other lane's places.
     static let maximumUnderWay = 500
-    private static let maximumFences = 500
-    /// Fan-outs under way at once, and how many of them may be of the lane `bulk`, so that another lane's never waits for those.
+    /// Fan-outs under way at once. See ``freePlaces(for:beside:)``.
     private static let maximumFanOuts = 4
-    private static let maximumBulkFanOuts = 2
 
     private let pool: PostgresPool
     private let publisher: Publisher
@@ -93,7 +91,7 @@ package final class Relay: Service {
             watch.measured(oldestDue: oldest)
             let held = try await holds.refresh()
             if publisher.state == .ready {
-                try await publishFences()
+                await publishFences()
                 _ = try await cancellation.publishLeftOver()
                 try await holds.publishAndRelease(held)
                 for lane in Lane.allCases { try await publish(lane, &group) }
@@ -105,10 +103,14 @@ package final class Relay: Service {
         }
     }
 
-    private func publishFences() async throws {
-        let left = try await pool.session { session in try OutboxStore(session: session).leftOverFences(limit: Self.maximumFences) }
-        if await fences.publish(left) == .effective {
-            logger.info("Fences that were left over are on the control stream", metadata: [LogKey.count: "\(left.count)"])
+    private func publishFences() async {
+        let published: Int
+        do { published = try await fences.publishLeftOver(in: pool) } catch {
+            // Everything else of the round goes on: a single row may be locked.
+            return logger.failed("Fences that are left over could not be published", error)
+        }
+        if published > 0 {
+            logger.info("Fences that were left over are on the control stream", metadata: [LogKey.count: "\(published)"])
         }
     }
 
@@ -154,12 +156,15 @@ package final class Relay: Service {
 
     private func fanOutRoom(in lane: Lane) -> Int {
         guard window.letsFanOut(lane, now: .now) else { return 0 }
-        return fanOuts.withLock { fanOuts in
-            // The last place is reserved for the lane `now`.
-            let free = max(0, Self.maximumFanOuts - fanOuts.count - (lane == .now ? 0 : 1))
-            let room = lane == .bulk ? max(0, min(free, Self.maximumBulkFanOuts - fanOuts.values.count { $0 == .bulk })) : free
-            return window.isOpen(lane) ? room : min(room, 1)
-        }
+        let room = fanOuts.withLock { Self.freePlaces(for: lane, beside: $0.values) }
+        return window.isOpen(lane) ? room : min(room, 1)
+    }
+
+    /// A place is kept for each other lane that has no fan-out under way: one whose queue does not answer may keep its own for long.
+    /// - Parameter running: the lanes of the fan-outs that are under way.
+    static func freePlaces(for lane: Lane, beside running: some Collection<Lane>) -> Int {
+        let kept = Lane.allCases.count { $0 != lane && !running.contains($0) }
+        return max(0, maximumFanOuts - running.count - kept)
     }
 
     /// The notifications that they supersede were cancelled in the same commit, perhaps after this round published the cancellations. Those
