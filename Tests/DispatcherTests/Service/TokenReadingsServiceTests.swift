@@ -91,31 +91,42 @@ struct TokenReadingsServiceTests {
         }
     }
 
-    @Test(
-        "Three hours of renewals on connections of different ages, in both environments of a key: no 429, whatever APNs counts",
-        arguments: Readings.TokenUpdates.allCases)
-    func renewals(_ reading: Readings.TokenUpdates) async throws {
-        let key = try TeamKey("shop", "KEY0000011", [.production, .sandbox], app: Fixture.shop)
-        try await withMovedTime(reading, [key], connections: 3) { scene in
+    @Test("Three hours of renewals on connections of different ages: no 429, if APNs counts for each connection")
+    func renewals() async throws {
+        let key = try TeamKey("shop", "KEY0000011", [.production], app: Fixture.shop)
+        try await withMovedTime(.connection, [key], connections: 3) { scene in
             for step in 0..<36 {
-                // How many connections of production and the sandbox were replaced before.
-                let replaced = [(step + 5) / 10, step / 10]
-                // One environment after the other, so that no token overtakes its successor on the way.
-                for (index, environment) in [APNsEnvironment.production, .sandbox].enumerated() {
-                    let numbers = (100 * step + 50 * index)..<(100 * step + 50 * index + 12)
-                    let job = Self.job(numbers.map { Fixture.delivery($0, environment: environment) }, app: Fixture.shop)
-                    let accepted = try await scene.roundsUntilAccepted([job], atMost: 1)
-                    try #require(accepted.count == 12)
-                    await scene.opened(3 + replaced[index], environment)
-                }
-                // One connection at a time, so that they have different ages.
-                if step % 10 == 4 { scene.replace(replaced[0], .production) }
-                if step % 10 == 9 { scene.replace(replaced[1], .sandbox) }
+                let job = Self.job((0..<12).map { Fixture.delivery(100 * step + $0) }, app: Fixture.shop)
+                let accepted = try await scene.roundsUntilAccepted([job], atMost: 1)
+                #expect(accepted.count == 12)
+                await scene.opened(3 + step / 5)
+                // One connection at a time is replaced, so that their tokens have different ages.
+                if step % 5 == 4 { scene.bench.simulator.goAway(.connection(step / 5 + 1)) }
                 scene.clock.advance(by: .seconds(5 * 60))
             }
-            #expect(scene.bench.simulator.journal().allSatisfy { $0.status == 200 })
-            let used = scene.connections(.production).count + scene.connections(.sandbox).count
-            #expect(used >= 12, "three in each, and seven replacements, the last perhaps without a request")
+            let journal = scene.bench.simulator.journal()
+            #expect(journal.allSatisfy { $0.status == 200 })
+            #expect(Set(journal.map(\.connection)).count >= 8, "three, and seven replacements, the last perhaps without a request")
+        }
+    }
+
+    @Test("Three hours of renewals in both environments of a key, whose connections are replaced in turn: no 429", arguments: teamReadings)
+    func sharedRenewals(_ reading: Readings.TokenUpdates) async throws {
+        let key = try TeamKey("shop", "KEY0000011", [.production, .sandbox], app: Fixture.shop)
+        try await withMovedTime(reading, [key]) { scene in
+            for step in 0..<36 {
+                // One environment after the other, so that no token overtakes its successor on the way.
+                for (index, environment) in [APNsEnvironment.production, .sandbox].enumerated() {
+                    let job = Self.job([Fixture.delivery(2 * step + index, environment: environment)], app: Fixture.shop)
+                    let accepted = try await scene.roundsUntilAccepted([job], atMost: 1)
+                    try #require(accepted.count == 1)
+                }
+                if step % 5 == 4 { scene.bench.simulator.goAway(.environment(step % 10 == 4 ? .production : .sandbox)) }
+                scene.clock.advance(by: .seconds(5 * 60))
+            }
+            let journal = scene.bench.simulator.journal()
+            #expect(journal.allSatisfy { $0.status == 200 })
+            #expect(Set(journal.map(\.connection)).count == 9, "one in each, and seven replacements")
         }
     }
 
@@ -242,23 +253,11 @@ struct MovedTime: Sendable {
         }
     }
 
-    /// Waits until the pool has opened so many connections since its start.
-    func opened(_ count: Int, _ environment: APNsEnvironment) async {
+    /// Waits until the first pool has opened so many connections since its start.
+    func opened(_ count: Int) async {
         await CredentialServiceTests.page(
             of: dispatcher,
-            shows: #"apns_connections_opened_total{api="device",credential="shop",environment="\#(environment.rawValue)"} \#(count)"# + "\n"
-        )
-    }
-
-    /// Ends a connection.
-    /// - Parameter index: in ``connections(_:)``.
-    func replace(_ index: Int, _ environment: APNsEnvironment) {
-        bench.simulator.goAway(.connection(connections(environment)[index]))
-    }
-
-    /// Those that have carried a request, oldest first.
-    func connections(_ environment: APNsEnvironment) -> [Int] {
-        Set(bench.simulator.journal().filter { $0.environment.rawValue == environment.rawValue }.map(\.connection)).sorted()
+            shows: #"apns_connections_opened_total{api="device",credential="shop",environment="production"} \#(count)"# + "\n")
     }
 
     /// The pool is not paused, and not without a connection for its work.
