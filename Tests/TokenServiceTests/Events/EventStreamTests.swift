@@ -58,6 +58,10 @@ struct EventStreamTests {
         return found
     }
 
+    private static func subject(_ signal: Signal<ReceivedMessage>) async throws -> String? {
+        try JSONValue.parse(try await signal.next().body).text("subject")
+    }
+
     private static func ids(_ events: [String: JSONValue]) -> Set<String?> { Set(events.values.map { $0.text("id") }) }
 
     @Test("The events show a notification's life") func notificationLife() async throws {
@@ -298,6 +302,45 @@ struct EventStreamTests {
                     try await late.next()
                     try await group.waitForAll()
                 }
+            }
+        }
+    }
+
+    @Test("A queue that takes nothing holds up the events of its own app only, and gets them later in their order")
+    func refusingQueue() async throws {
+        try await RunningService.run { running in
+            let (shop, other) = (try await running.client.makeApp(), try await running.client.makeApp("other"))
+            for app in ["shop", "other"] {
+                let changed = try await running.client.call("PATCH", "/v1/admin/apps/\(app)", #"{"event_stream":["installations"]}"#)
+                try #require(changed.status == 200)
+            }
+            let full = "\(running.topology.prefix).full"
+            let (exchange, key) = (running.topology.outcomesExchange, "other.installation.registered")
+            try await TestBroker.withConnection(running.broker) { connection in
+                try connection.declareQueue(full, arguments: ["x-queue-type": "quorum", "x-max-length": 0, "x-overflow": "reject-publish"])
+                try connection.bind(queue: full, to: exchange, routingKey: key)
+            }
+            // RabbitMQ takes a message above the limit, and then no more.
+            try await other.register(installation(9), user: nil, token: token(9), app: "other")
+            _ = try await eventually { try await TestBroker.messageCount(full, running.broker) == 1 ? true : nil }
+            try await Self.listen("shop.installation.registered", running) { signal in
+                for number in 1...5 {
+                    try await other.register(installation(number), user: nil, token: token(number), app: "other")
+                    try await shop.register(installation(number), user: nil, token: token(number))
+                    let subject = try await Self.subject(signal)
+                    #expect(subject == "installations/\(installation(number))")
+                }
+                #expect(signal.waiting.isEmpty)
+            }
+            #expect(try await TestBroker.messageCount(full, running.broker) == 1)
+            try await Self.listen(key, running) { signal in
+                try await TestBroker.withConnection(running.broker) { try $0.deleteQueue(full) }
+                var found: [String?] = []
+                while found.count < 5 {
+                    let subject = try await Self.subject(signal)
+                    if !found.contains(subject) { found.append(subject) }
+                }
+                #expect(found == (1...5).map { "installations/\(installation($0))" })
             }
         }
     }

@@ -9,6 +9,9 @@ import Synchronization
 ///
 /// PostgreSQL gives the numbers of a log before their transaction commits, so a lower one may appear after a higher one. The feed reads a
 /// number only when every transaction has ended that was open when it first saw it.
+///
+/// An app whose events a queue does not take falls behind, and the others go on. The recorded position is that of the last of them, so a
+/// process that takes over publishes again what the others have had since.
 package final class EventFeed: Service {
     /// A row of `event_feeds`.
     package struct Name: Sendable {
@@ -23,6 +26,8 @@ package final class EventFeed: Service {
     private static let idlePause = Duration.milliseconds(500)
     private static let shortPause = Duration.milliseconds(50)
     private static let leaselessPause = Duration.seconds(5)
+    /// Between two events that ask whether an app's queues take events again.
+    private static let askingPause = Duration.seconds(2)
 
     package let name: Name
     private let pool: PostgresPool
@@ -46,8 +51,9 @@ package final class EventFeed: Service {
 
     /// The state of the process with the lease.
     private struct Reader {
-        /// Rows up to here are done.
+        /// Rows up to here are done, but for those of the apps that are behind.
         var position: Int64
+        var behind: [App.ID: Behind] = [:]
         /// Rows up to here are committed, or never will be.
         var readable: Int64
         /// Rows up to its `last` become readable when the transactions of its snapshot have ended.
@@ -57,6 +63,9 @@ package final class EventFeed: Service {
 
         init(position: Int64) { (self.position, readable, last) = (position, position, position) }
 
+        /// Rows up to here are done for every app.
+        var recordable: Int64 { behind.values.reduce(position) { min($0, $1.position) } }
+
         mutating func see(_ latest: EventStore.Horizon) {
             if let horizon, latest.oldestOpen >= horizon.next {
                 readable = max(readable, horizon.last)
@@ -65,6 +74,15 @@ package final class EventFeed: Service {
             if horizon == nil, latest.last > readable { horizon = latest }
             last = max(latest.last, position)
         }
+    }
+
+    /// An app whose events were not confirmed.
+    private struct Behind {
+        let slug: AppSlug
+        /// The app's rows up to here are done.
+        var position: Int64
+        var asked: (question: EventSink.Question, position: Int64)?
+        var askAt: ContinuousClock.Instant
     }
 
     package func run() async throws {
@@ -97,26 +115,81 @@ package final class EventFeed: Service {
         }
         now.see(horizon)
         var hasMore = false
-        if !interest.apps.isEmpty {
+        now.behind = now.behind.filter { interest.apps.contains($0.key) }
+        if !interest.apps.isEmpty, sink.isReady {
+            try await catchUp(&now)
             hasMore = try await read(&now, interest)
-        } else if ContinuousClock.now - now.renewed > .seconds(5) {
+        } else if interest.apps.isEmpty, ContinuousClock.now - now.renewed > .seconds(5) {
             // No app wants events. An app that asks for them later gets events from then on, and those of some seconds before.
             try await advance(&now, to: now.readable)
         }
         reader = now
-        waiting.store(interest.apps.isEmpty ? 0 : now.last - now.position, ordering: .relaxed)
-        return hasMore ? .zero : waitingCount > 0 ? Self.shortPause : Self.idlePause
+        waiting.store(interest.apps.isEmpty ? 0 : now.last - now.recordable, ordering: .relaxed)
+        let isPressing = now.last > now.position && !interest.apps.isEmpty && sink.isReady
+        return hasMore ? .zero : isPressing ? Self.shortPause : Self.idlePause
+    }
+
+    /// Asks with one event for each app that is behind, and publishes its others once that is confirmed.
+    private func catchUp(_ now: inout Reader) async throws {
+        let before = now.recordable
+        for (app, behind) in now.behind where behind.asked?.question.isConfirmed != nil || behind.asked == nil && behind.askAt <= .now {
+            var behind = behind
+            let isTaken = behind.asked?.question.isConfirmed
+            if let asked = behind.asked.take(), isTaken == true { behind.position = asked.position }
+            behind.askAt = .now + Self.askingPause
+            if isTaken != false {
+                let (start, end) = (behind.position, now.position)
+                let limit = isTaken == nil ? 1 : Self.batch
+                let entries = try await pool.session { [name] session in
+                    try EventStore(session: session).entries(of: name.log, after: start, upTo: end, apps: [app], limit: limit)
+                }
+                if isTaken == nil, let entry = entries.first {
+                    behind.asked = (sink.ask(entry.event), entry.position)
+                } else {
+                    let missed = await sink.publish(entries.map(\.event))[app]
+                    let done = missed ?? entries.count
+                    if done > 0 { behind.position = entries[done - 1].position }
+                    metrics.publishedEvents(done, of: name)
+                    if missed == nil, entries.count < limit {
+                        now.behind[app] = nil
+                        logger.notice("All events of an app are published again", metadata: metadata(behind.slug))
+                        continue
+                    }
+                    if missed == nil { behind.askAt = .now }
+                }
+            }
+            now.behind[app] = behind
+        }
+        if now.recordable > before { try await advance(&now, to: now.position) }
+    }
+
+    private func fellBehind(_ app: App.ID, at entry: EventStore.Entry, _ now: inout Reader) {
+        now.behind[app] = Behind(slug: entry.event.slug, position: entry.position - 1, askAt: .now + Self.askingPause)
+        logger.warning(
+            "An app's events wait: a queue that is bound to them takes none, or does not answer", metadata: metadata(entry.event.slug))
+    }
+
+    private func metadata(_ app: AppSlug) -> Logger.Metadata {
+        [
+            LogKey.app: "\(app.text)", LogKey.eventLog: "\(name.log.rawValue)",
+            LogKey.eventSink: "\(name.sink.rawValue)",
+        ]
     }
 
     /// - Returns: whether more can be read at once.
     private func read(_ now: inout Reader, _ interest: EventSink.Interest) async throws -> Bool {
         let (position, end) = (now.position, min(now.readable, now.position + Self.stride))
         guard end > position else { return false }
-        let entries = try await pool.session { [name] session in
-            try EventStore(session: session).entries(of: name.log, after: position, upTo: end, apps: interest.apps, limit: Self.batch)
+        let apps = interest.apps.filter { now.behind[$0] == nil }
+        var entries = try await pool.session { [name] session in
+            try EventStore(session: session).entries(of: name.log, after: position, upTo: end, apps: apps, limit: Self.batch)
         }
-        guard try await sink.publish(entries.map(\.event)) else { return false }
         let target = entries.count < Self.batch ? end : entries.last?.position ?? end
+        let missed = await sink.publish(entries.map(\.event))
+        // The connection is lost: that is no app's fault.
+        guard missed.isEmpty || sink.isReady else { return false }
+        for (app, index) in missed { fellBehind(app, at: entries[index], &now) }
+        entries = zip(0..., entries).filter { index, entry in index < missed[entry.event.app] ?? .max }.map(\.1)
         var split = BatchSplit(entries.count)
         while let part = split.next() {
             let reached = part.upperBound < entries.count ? entries[part.upperBound - 1].position : target
@@ -152,9 +225,10 @@ package final class EventFeed: Service {
     private func advance(
         _ now: inout Reader, to position: Int64, _ store: @escaping @Sendable (PostgresSession) throws -> Void = { _ in }
     ) async throws {
+        let recordable = now.behind.values.reduce(position) { min($0, $1.position) }
         try await pool.transaction { [name, lease] session in
             try lease.renew(in: session)
-            try EventStore(session: session).advance(name, to: position)
+            try EventStore(session: session).advance(name, to: recordable)
             try store(session)
         }
         now.position = position

@@ -1,6 +1,7 @@
 package import Broker
 import Postgres
 import PushModel
+import Synchronization
 
 /// The destination of events.
 package enum EventSink: Sendable {
@@ -32,22 +33,54 @@ package enum EventSink: Sendable {
         }
     }
 
-    /// - Returns: false where the events have to be published again later.
-    func publish(_ events: [PushEvent]) async throws -> Bool {
-        guard case .broker(let publisher, let topology) = self else { return true }
-        var rest = events[...]
+    /// False while the broker takes nothing from anybody.
+    var isReady: Bool {
+        guard case .broker(let publisher, _) = self else { return true }
+        return publisher.state == .ready
+    }
+
+    /// Publishes events in their order. An app of which one is not confirmed gets none of its later slices.
+    /// - Returns: the apps that have to get their events again later, with the index of the first one.
+    func publish(_ events: [PushEvent]) async -> [App.ID: Int] {
+        guard case .broker(let publisher, let topology) = self else { return [:] }
+        var missed: [App.ID: Int] = [:]
+        var rest = Array(events.indices)[...]
         while !rest.isEmpty {
-            // An event for which no queue is bound is dropped.
-            let messages = rest.prefix(Self.slice).map { event in
-                OutgoingMessage(
-                    exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id,
-                    contentType: PushEvent.contentType, body: event.encoded(), isMandatory: false)
+            let slice = rest.prefix(Self.slice)
+            let outcomes = await publisher.publish(
+                slice.map { Self.message(events[$0], topology) }, deadline: Self.confirmTimeout)
+            for (index, outcome) in zip(slice, outcomes) where !outcome.isConfirmed {
+                missed[events[index].app] = missed[events[index].app] ?? index
             }
-            let outcomes = await publisher.publish(messages, deadline: Self.confirmTimeout)
-            guard outcomes.allSatisfy(\.isConfirmed) else { return false }
             rest = rest.dropFirst(Self.slice)
+            if !missed.isEmpty { rest = rest.filter { missed[events[$0].app] == nil }[...] }
         }
-        return true
+        return missed
+    }
+
+    /// Publishes one event and does not wait: a queue that answers nothing may take its time.
+    func ask(_ event: PushEvent) -> Question {
+        let question = Question()
+        guard case .broker(let publisher, let topology) = self else { return question }
+        publisher.publish([Self.message(event, topology)]) { answers in
+            question.outcome.withLock { $0 = answers.first?.outcome.isConfirmed ?? false }
+        }
+        return question
+    }
+
+    /// An event on its way to the queues that are bound to it.
+    final class Question: Sendable {
+        /// Whether the broker has confirmed it; nil without an answer.
+        fileprivate let outcome = Mutex<Bool?>(nil)
+
+        var isConfirmed: Bool? { outcome.withLock { $0 } }
+    }
+
+    /// An event for which no queue is bound is dropped.
+    private static func message(_ event: PushEvent, _ topology: Topology) -> OutgoingMessage {
+        OutgoingMessage(
+            exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: PushEvent.contentType,
+            body: event.encoded(), isMandatory: false)
     }
 
     /// Runs in the transaction that records the position in the log.
