@@ -46,7 +46,7 @@ enum BrokerQuirks {
     /// has led the queue since (`rabbit_fifo_client:enqueue`, `{badrpc, nodedown}`). 4.0.5 asks the other nodes too. A new channel looks
     /// the leader up again.
     ///
-    /// If this is true, `PublisherLoop.renew` makes one. A full queue refuses in the same way.
+    /// If this is true, `PublisherLoop.renewChannel` makes one. A full queue refuses in the same way.
     static func refusesWhileLeaderIsLost(_ connection: RabbitMQConnection) throws(RabbitMQError) -> Bool {
         try connection.brokerMajorVersion() < 4
     }

@@ -10,19 +10,21 @@ extension RabbitMQConnection {
     /// Opens another channel and asks for confirms over it. At most 10 s.
     ///
     /// A channel stands still at a message to a queue that does not answer, and all other channels go on (docs/rabbitmq.md, Queues).
-    /// - Returns: its number, which no other channel of the connection gets.
+    /// - Returns: its number.
     package func openPublishingChannel() throws(RabbitMQError) -> UInt16 {
-        guard lastChannel < Self.mostChannels else { throw dead(RabbitMQError(.connectionLost, "channel.open", "no number is left")) }
-        lastChannel += 1
-        try call("channel.open") { _ = amqp_channel_open(state, lastChannel) }
-        try call("confirm.select") { _ = amqp_confirm_select(state, lastChannel) }
-        return lastChannel
+        let number = freeChannels.popLast() ?? lastChannel + 1
+        guard number <= Self.mostChannels else { throw dead(RabbitMQError(.connectionLost, "channel.open", "no number is left")) }
+        lastChannel = max(lastChannel, number)
+        try call("channel.open") { _ = amqp_channel_open(state, number) }
+        try call("confirm.select") { _ = amqp_confirm_select(state, number) }
+        return number
     }
 
     /// RabbitMQ's `channel_max`.
     private static let mostChannels: UInt16 = 2047
 
-    /// Closes a channel that was opened for publishing, without waiting. Its unanswered messages may be stored or not.
+    /// Closes a channel that was opened for publishing, without waiting. Its unanswered messages may be stored or not. Once the broker has
+    /// closed it too, another channel may get its number: librabbitmq keeps memory for each number.
     package func closeChannel(_ number: UInt16) throws(RabbitMQError) {
         try requireUsable("channel.close")
         var close = amqp_channel_close_t(reply_code: UInt16(AMQP_REPLY_SUCCESS), reply_text: amqp_bytes_t(), class_id: 0, method_id: 0)

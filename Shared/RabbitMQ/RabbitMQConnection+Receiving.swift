@@ -112,7 +112,7 @@ extension RabbitMQConnection {
             // RabbitMQ does not send it; other brokers want an answer.
             var answer = amqp_channel_flow_ok_t(active: decoded.load(as: amqp_channel_flow_t.self).active)
             try check(amqp_send_method(state, channel, MethodID.channelFlowOK, &answer), "channel.flow-ok")
-        case MethodID.channelCloseOK: break
+        case MethodID.channelCloseOK: freeChannels.append(channel)
         default:
             throw closed(by: method, on: channel, "receive")
         }

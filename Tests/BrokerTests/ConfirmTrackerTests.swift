@@ -58,7 +58,7 @@ struct ConfirmTrackerTests {
                 open = [:]
                 lastTag = 0
             }
-            guard Array(tracker.unanswered) == open.sorted(by: { $0.key < $1.key }).map(\.value.entry) else { return false }
+            guard tracker.unanswered.map(\.entry) == open.sorted(by: { $0.key < $1.key }).map(\.value.entry) else { return false }
             guard tracker.count == open.count, tracker.bytes == open.values.reduce(0, { $0 + $1.bytes }) else { return false }
         }
         return true

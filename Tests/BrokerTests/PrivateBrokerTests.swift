@@ -126,6 +126,9 @@ struct PrivateBrokerTests {
             return await publisher.publish(messages, deadline: .seconds(60)).allSatisfy { $0 == .confirmed }
         }
         try await whileRunning(publisher) {
+            // While something is answered, the connection is well.
+            let others = Task { while !Task.isCancelled { _ = await publisher.publish([.job(topology, .soon)], deadline: .seconds(60)) } }
+            defer { others.cancel() }
             #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
             try await broker.control("eval", "sys:suspend('%2F_\(topology.jobQueue(.now))').")
             // Answered singly: the second message does not wait for the first one of its publication.
@@ -177,6 +180,8 @@ struct PrivateBrokerTests {
         }
         try await broker.control("eval", "sys:suspend('%2F_\(topology.tokenServiceOutcomesQueue)').")
         try await whileRunning(publisher) {
+            let others = Task { while !Task.isCancelled { _ = await publisher.publish([.job(topology, .soon)], deadline: .seconds(60)) } }
+            defer { others.cancel() }
             let outcomes = Signal<PublishAnswer>()
             publisher.publish((0..<30).map(outcome)) { outcomes.send(contentsOf: $0) }
             for _ in 0..<20 {

@@ -70,6 +70,10 @@ struct ConfirmTracker<Entry> {
         settled.append(Settled(entry: slot.entry, outcome: outcome))
     }
 
-    /// In the order in which they were published.
-    var unanswered: some Sequence<Entry> { (0..<slots.count).lazy.compactMap { slots[$0]?.entry } }
+    /// In the order in which they were published, and when.
+    var unanswered: some Sequence<(entry: Entry, since: ContinuousClock.Instant)> {
+        (0..<slots.count).lazy.compactMap { slots[$0].map { ($0.entry, $0.since) } }
+    }
+    /// Messages from the oldest unanswered one on.
+    var span: Int { slots.count }
 }

@@ -29,9 +29,9 @@ package enum PublishFailure: Sendable, Equatable {
     case unroutable
     /// Too many messages wait to be published already. It was not taken; try later.
     case full
-    /// Its queue answers nothing, and many messages wait for that queue already. It was not taken; try later.
+    /// Its queue answers nothing, and many messages wait for that queue already. It is not stored, as a rule; try later.
     case stalled
-    /// ``Withdrawal``: it was not written.
+    /// ``Withdrawal``: it is not written any more.
     case withdrawn
     /// The publisher ended before the broker had confirmed it: it may be stored or not.
     case stopped

@@ -214,8 +214,6 @@ final class PublisherLoop {
 
     private func stall(_ line: Line) {
         line.isStalled = true
-        stalledLines += 1
-        core.metrics.stalled.record(stalledLines)
         core.logger.warning(
             "A queue does not answer: its messages wait or go elsewhere, all others go on",
             metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
@@ -228,13 +226,18 @@ final class PublisherLoop {
         for pending in waiting { enqueue(pending) }
     }
 
+    /// Lines that owe something.
+    private func countStalled() {
+        let count = busy.count { $0.isStalled && (!$0.backlog.isEmpty || $0.hasUnanswered) }
+        if count != stalledLines { core.metrics.stalled.record(count) }
+        stalledLines = count
+    }
+
     private func recovered(_ line: Line) {
         line.fruitless = 0
+        if !line.givenUp.isEmpty, line.recoveredAt == nil { line.recoveredAt = .now }
         guard line.isStalled else { return }
         line.isStalled = false
-        line.recoveredAt = .now
-        stalledLines -= 1
-        core.metrics.stalled.record(stalledLines)
         core.logger.notice(
             "A queue answers again", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
     }
@@ -267,8 +270,12 @@ final class PublisherLoop {
         for line in linesOfExchange.values.joined() {
             unanswered += takeBack(line)
             line.givenUp = []
+            // Its next channel goes to another node, as a rule.
+            line.fruitless = 0
         }
         channels = [:]
+        // A `blocked` among them is of this connection.
+        events.removeAll()
         core.metrics.republished.increment(by: unanswered)
         link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
     }
@@ -277,14 +284,18 @@ final class PublisherLoop {
     /// - Returns: how many messages.
     private func takeBack(_ line: Line) -> Int {
         var unanswered: [Pending] = []
+        var staying: [Pending] = []
         for channel in line.givenUp + (line.channel.map { [$0] } ?? []) {
-            for pending in channel.tracker.unanswered where !pending.isAnswered && !pending.waits {
-                unanswered.append(pending)
+            for (pending, since) in channel.tracker.unanswered where !pending.isAnswered && !pending.waits {
                 pending.waits = true
+                unanswered.append(pending)
+                // One that was written a moment ago may be answered yet.
+                if line.fruitless == 0 || since.duration(to: .now) < Self.answerTime || !moveOn(pending) { staying.append(pending) }
             }
         }
         line.channel = nil
-        let staying = unanswered.filter { line.fruitless == 0 || !moveOn($0) }
+        // The next channel is another one anyway.
+        if line.renewal?.isDue == true { line.renewal?.renewed() }
         line.backlog.prepend(staying)
         if line.isStalled { enqueueAgain(line) }
         if !line.backlog.isEmpty { work(on: line) }
@@ -307,7 +318,9 @@ final class PublisherLoop {
         // A late submission that slipped in while the loop ended.
         core.inbox.close().forEach(accept)
         for line in linesOfExchange.values.joined() {
-            _ = takeBack(line)
+            for channel in line.givenUp + (line.channel.map { [$0] } ?? []) {
+                for (pending, _) in channel.tracker.unanswered { answer(pending, .failed(.stopped)) }
+            }
             while let pending = line.backlog.popFirst() { answer(pending, .failed(.stopped)) }
         }
         core.metrics.stalled.record(0)
@@ -325,7 +338,13 @@ final class PublisherLoop {
                 throw RabbitMQError.givenUp(because: leaveReason)
             }
             try connection.leavingNodeOnFailure { () throws(RabbitMQError) in try lookForLateAnswers(connection) }
+            // The broker reads nothing more, during an alarm, once a message was published: an open channel comes first.
+            for line in busy {
+                try renewChannel(of: line, connection)
+                if line.channel == nil, canPublish(line) { try openChannel(for: line, connection) }
+            }
             for line in busy { try publishBurst(of: line, connection) }
+            countStalled()
             busy.removeAll { line in
                 line.isBusy = !line.backlog.isEmpty || line.hasUnanswered || !line.givenUp.isEmpty
                 return !line.isBusy
@@ -349,11 +368,12 @@ final class PublisherLoop {
         for line in busy {
             if let recoveredAt = line.recoveredAt, recoveredAt.duration(to: now) > Self.answerTime { try forgetGivenUp(line, connection) }
             guard let channel = line.channel, let published = channel.tracker.oldest else { continue }
-            let since = max(published, mayConfirmSince)
+            let since = max(published, mayConfirmSince, line.recoveredAt ?? published)
             if !line.isStalled, max(since, channel.answeredAt).duration(to: now) > Self.answerTime { stall(line) }
             guard since.duration(to: now) > limit(of: line, channel) else { continue }
             line.fruitless += 1
-            guard !core.settings.isOrdered, lastAnswer > since else {
+            let isAlone = lastAnswer.duration(to: now) > core.settings.confirmLimit - Self.answerTime
+            guard !core.settings.isOrdered, !isAlone else {
                 throw RabbitMQError(
                     .timedOut, "basic.publish", "\(line.name) owes a confirmation, and nothing else was confirmed meanwhile")
             }
@@ -363,13 +383,13 @@ final class PublisherLoop {
 
     /// A message that another exchange takes never waits longer than the first limit.
     private func limit(of line: Line, _ channel: Channel) -> Duration {
-        let mayGoElsewhere = channel.tracker.unanswered.first { _ in true }?.message.fallbackExchanges.isEmpty == false
-        return core.settings.confirmLimit * (mayGoElsewhere ? 1 : Self.limitFactors[min(line.fruitless, Self.limitFactors.count - 1)])
+        let mayGoElsewhere = channel.tracker.unanswered.first { _ in true }?.entry.message.fallbackExchanges.isEmpty == false
+        return core.settings.confirmLimit
+            * (mayGoElsewhere || core.settings.isOrdered ? 1 : Self.limitFactors[min(line.fruitless, Self.limitFactors.count - 1)])
     }
 
     private func replaceChannel(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         guard let channel = line.channel else { return }
-        if !line.isStalled { stall(line) }
         let unanswered = takeBack(line)
         line.givenUp.append(channel)
         line.recoveredAt = nil
@@ -409,14 +429,12 @@ final class PublisherLoop {
     private func canPublish(_ line: Line) -> Bool {
         guard !isBlocked, leaveReason == nil, line.renewal?.isDue != true, let next = next(of: line) else { return false }
         guard let channel = line.channel, channel.tracker.count > 0 else { return true }
-        return channel.isProven && !line.isStalled && line.givenUp.isEmpty && channel.tracker.count < core.settings.window
+        return channel.isProven && !line.isStalled && line.givenUp.isEmpty && channel.tracker.span < core.settings.window
             && channel.tracker.bytes + next.message.body.count <= core.settings.windowBytes
     }
 
     private func publishBurst(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
-        try renewChannel(of: line, connection)
-        guard canPublish(line) else { return }
-        let channel = try channel(of: line, connection)
+        guard let channel = line.channel, canPublish(line) else { return }
         let isBurst = line.backlog.count > 1
         if isBurst { connection.holdSegments(true) }
         defer { if isBurst { connection.holdSegments(false) } }
@@ -434,13 +452,12 @@ final class PublisherLoop {
         }
     }
 
-    private func channel(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) -> Channel {
-        if let channel = line.channel { return channel }
+    private func openChannel(for line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        link.passed()
         let channel = Channel(try connection.openPublishingChannel())
         line.channel = channel
         if !renewsChannels { line.renewal = nil } else if line.renewal == nil { line.renewal = RenewalDelay() }
         channels[channel.number] = (line, channel)
-        return channel
     }
 
     /// The broker refused a message: over a new channel it may take it (``BrokerQuirks``).

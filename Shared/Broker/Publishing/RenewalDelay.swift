@@ -1,5 +1,5 @@
-/// When a publisher whose messages the broker refuses tries another connection: after the first refusal at once, then after 1, 2, 4 s and
-/// so on up to 30 s, because a full queue refuses over every connection. After a minute without a refusal it begins anew.
+/// When a line whose messages the broker refuses tries another channel: after the first refusal at once, then after 1, 2, 4 s and
+/// so on up to 30 s, because a full queue refuses over every channel. After a minute without a refusal it begins anew.
 struct RenewalDelay {
     private static let shortest = Duration.seconds(1)
     private static let longest = Duration.seconds(30)
