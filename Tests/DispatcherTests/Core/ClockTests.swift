@@ -251,6 +251,7 @@ struct ClockTests {
         bench.finishNext(200)
         #expect(bench.published.count == 1)
         bench.setClock(by: step)
+        bench.now += CoreRules.gatheringPause
         let batch = try #require(bench.submitted.first?.batch)
         bench.handle(
             .batchFinished(

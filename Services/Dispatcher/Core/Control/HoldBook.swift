@@ -39,10 +39,18 @@ struct HoldBook: Sendable {
     /// - Returns: whether it is in force now and was not before.
     mutating func add(_ hold: Hold, wall: Int64) -> Bool {
         guard lifted[hold.id] == nil else { return false }
+        let known = holds.updateValue(hold, forKey: hold.id)
         let wasInForce = inForce.contains(hold.id)
-        holds[hold.id] = hold
-        rebuild(wall: wall)
-        return !wasInForce && inForce.contains(hold.id)
+        // Others change at the next tick, which tells the pools.
+        if hold.lasts > wall {
+            firstEnd = min(firstEnd, hold.lasts)
+            if !wasInForce || known?.endsAt != hold.endsAt { inForce.insert(hold.id) } else { return false }
+        } else {
+            lastEnd = max(lastEnd, hold.lasts)
+            guard inForce.remove(hold.id) != nil else { return false }
+        }
+        chooseLongest()
+        return !wasInForce
     }
 
     /// - Returns: whether it was in force.
@@ -95,8 +103,8 @@ struct HoldBook: Sendable {
 
     private mutating func chooseLongest() {
         longest.removeAll(keepingCapacity: true)
-        for hold in holds.values where inForce.contains(hold.id) && hold.lasts > longest[hold.scope]?.lasts ?? .min {
-            longest[hold.scope] = hold
+        for id in inForce {
+            if let hold = holds[id], hold.lasts > longest[hold.scope]?.lasts ?? .min { longest[hold.scope] = hold }
         }
     }
 }

@@ -86,21 +86,27 @@ extension DispatcherCore {
     private mutating func recall(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard job.job.onUnknown != .resend, !careful.isEmpty else { return }
         for index in candidates.indices {
-            guard let (fate, carrier) = careful.fate(of: job.job.deliveries[index].id, job.version) else { continue }
-            switch fate {
-            case .notLeft: break
+            let id = job.job.deliveries[index].id
+            if let carrier = careful.carrier(of: id, after: job.version) {
+                _ = job.pending.remove(index)
+                book.join(job.number, retriesOf: carrier)
+            }
+            switch careful.fate(of: id, job.version) {
+            case nil, .notLeft: break
             case .left:
-                careful.pass(job.job.deliveries[index].id, toRetryOf: job.number, job.version, at: steady)
-                tryAgain(index, because: .notSent, of: &job)
+                let step = planner.retry(
+                    because: .notSent, after: nil, earlier: job.attempts(of: index), job: facts(of: job), draws: &job.steps.draws)
+                if case .retry(let cause, _) = step {
+                    let version = job.version.next(countsAsAttempt: cause.row.countsAsAttempt)
+                    careful.pass(id, toRetryOf: job.number, as: version, at: steady)
+                }
+                perform(step, on: index, said: Answered(), of: &job)
             case .ended(let outcome, let reason): report(index, as: outcome, said: Answered(reason: reason), of: &job)
             case .unanswered:
                 let step = planner.step(
                     after: .unknown(.connectionLost), earlier: job.attempts(of: index), mayTryOtherEnvironment: false, job: facts(of: job),
                     draws: &job.steps.draws)
                 perform(step, on: index, said: Answered(reason: UnknownReason.connectionLost.rawValue), of: &job)
-            case .copied:
-                _ = job.pending.remove(index)
-                book.join(job.number, retriesOf: carrier)
             }
         }
     }
@@ -194,6 +200,11 @@ extension DispatcherCore {
 
     private mutating func remember(_ fate: CarefulDeliveries.Fate, _ index: Int, of job: borrowing JobInProgress) {
         careful.note(fate, of: job.job.deliveries[index].id, job.version, job: job.number, at: steady)
+    }
+
+    private mutating func noteCopies(_ indices: [Int], countAsAttempt: Bool, of job: borrowing JobInProgress) {
+        let version = job.version.next(countsAsAttempt: countAsAttempt)
+        for index in indices { careful.copied(job.job.deliveries[index].id, by: job.number, as: version, at: steady) }
     }
 
     private func mayTryOtherEnvironment(_ index: Int, of job: JobInProgress) -> Bool {
@@ -292,7 +303,7 @@ extension DispatcherCore {
             let message = topology.retry(of: copy, after: retry.delay, headers: headers, at: now)
             let isCareful = job.job.onUnknown != .resend
             // A job that the broker delivers anew leaves these to this retry.
-            if isCareful { for index in retry.indices { remember(.copied, index, of: job) } }
+            if isCareful { noteCopies(retry.indices, countAsAttempt: retry.countsAsAttempt, of: job) }
             book.publish(message, .retry, of: job.number, withdrawnWith: isCareful ? nil : job.line.lane)
             effects.tally.retries[retry.delay, default: 0] += retry.indices.count
         }
@@ -301,7 +312,7 @@ extension DispatcherCore {
             var copy = job.copy(of: job.steps.secondCopies, attempt: job.attempt)
             copy.onUnknown = .drop
             copy.expiresAt = min(copy.expiresAt, copy.acceptedAt + rules.secondCopyAge)
-            for index in job.steps.secondCopies { remember(.copied, index, of: job) }
+            noteCopies(job.steps.secondCopies, countAsAttempt: true, of: job)
             let headers = job.headers.forRetry(waits: 0, heldBy: job.heldBy, trace: job.trace)
             book.publish(topology.retry(of: copy, after: nil, headers: headers, at: now), .retry, of: job.number)
         }
@@ -321,7 +332,7 @@ extension DispatcherCore {
 
     /// The broker has answered for a publication.
     mutating func confirm(_ number: PublicationNumber, _ answers: [PublishAnswer]) {
-        let change = book.confirm(number, answers, at: now, &effects)
+        let change = book.confirm(number, answers, at: steady, &effects)
         if change.isHeartbeatLost { control.heartbeatFailed(at: steady, &effects) }
         if change.isRefusal { gate.close() }
         if change.isRefusalOver { goOn() }
@@ -350,7 +361,7 @@ extension DispatcherCore {
     /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they delay no other job. Not while the broker
     /// confirms nothing: the copies would stay here, and if the broker delivered the jobs anew, there would be two of each.
     mutating func moveWaiting() {
-        guard isStopping || book.isConfirming(at: now) else { return }
+        guard isStopping || book.isConfirming(at: steady) else { return }
         let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.waitingPatience, .thirtySeconds)
         forEachWaiting { core, job in
             guard core.steady - job.waitingSince >= patience else { return }

@@ -66,9 +66,9 @@ struct DispatcherCore {
     /// Called at a regular interval, and whenever the thread woke without an event.
     mutating func tick(at now: Int64) {
         self.now = now
-        book.tick(at: now, isStopping: isStopping)
-        if control.position == .current, !isStopping || !jobs.isEmpty { book.sendHeartbeat(at: now) }
-        if control.tick(at: steady, wall: now, isConfirming: book.isConfirming(at: now), &effects) { holdsChanged() }
+        book.tick(at: steady, isStopping: isStopping)
+        if control.position == .current, !isStopping || !jobs.isEmpty { book.sendHeartbeat(at: steady, wall: now) }
+        if control.tick(at: steady, wall: now, isConfirming: book.isConfirming(at: steady), &effects) { holdsChanged() }
         moveWaiting()
         careful.forget(at: steady) { book.ledger.contains($0) }
         if now - forgottenAt >= 60_000 || now < forgottenAt {
@@ -80,9 +80,9 @@ struct DispatcherCore {
     }
 
     /// When nothing else waits.
-    mutating func flushIfDue(at now: Int64) { book.flushIfDue(at: now, serving: directory, &effects) }
+    mutating func flushIfDue(at now: Int64) { book.flushIfDue(at: steady, wall: now, serving: directory, &effects) }
 
-    mutating func flush() { book.flush(at: now, serving: directory, &effects) }
+    mutating func flush() { book.flush(at: steady, wall: now, serving: directory, &effects) }
 
     mutating func takeActions() -> [CoreAction] {
         var taken: [CoreAction] = []

@@ -62,7 +62,7 @@ struct JobInProgress {
     var isFirstTry: Bool { job.attempt == 0 && headers.waits == 0 }
 
     var version: CarefulDeliveries.Version {
-        CarefulDeliveries.Version(attempts: job.attempt + headers.earlierAttempts, waits: headers.waits)
+        CarefulDeliveries.Version(life: headers.earlierAttempts, attempts: job.attempt, waits: headers.waits)
     }
 
     /// An attempt that is to be tried again.

@@ -178,7 +178,8 @@ final class CoreLoop: Sendable {
         let status = CoreStatus(
             jobsInProgress: core.jobs.count, work: core.book.ledger.work.lanes, unconfirmed: core.book.unconfirmed,
             holds: core.control.holds.count, control: core.control.position,
-            isControlElsewhere: !core.control.readsWhereItPublishes, outcomesRefusedSince: core.book.refusal?.since,
+            isControlElsewhere: !core.control.readsWhereItPublishes,
+            outcomesRefusedSince: core.book.refusal.map { core.now - (core.steady - $0.since) },
             isStopping: core.isStopping)
         shared.withLock { $0 = status }
     }

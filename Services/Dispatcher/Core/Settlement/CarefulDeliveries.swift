@@ -12,17 +12,24 @@ struct CarefulDeliveries {
         case ended(OutcomeClass, reason: String?)
         /// Its request got no answer, and the job's new copy has to decide.
         case unanswered
-        /// A retry or a second copy goes on with it.
-        case copied
     }
 
     /// Each message about a delivery has a greater one than the message before it.
     struct Version: Comparable {
-        /// Tries that count, those before a replay included.
-        let attempts: Int
+        /// Tries before the replay that made the message.
+        let life: Int
+        var attempts: Int
         var waits: Int
 
-        static func < (one: Version, other: Version) -> Bool { (one.attempts, one.waits) < (other.attempts, other.waits) }
+        /// Of a retry.
+        func next(countsAsAttempt: Bool) -> Version {
+            countsAsAttempt
+                ? Version(life: life, attempts: attempts + 1, waits: 0) : Version(life: life, attempts: attempts, waits: waits + 1)
+        }
+
+        static func < (one: Version, other: Version) -> Bool {
+            (one.life, one.attempts, one.waits) < (other.life, other.attempts, other.waits)
+        }
     }
 
     private struct Entry {
@@ -44,6 +51,7 @@ struct CarefulDeliveries {
     /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel after
     /// a minute.
     private static let acknowledgementMemory: Int64 = 120_000
+    /// From here on, settled deliveries are forgotten at once.
     private static let most = 100_000
     private var entries: [PushID: Entry] = [:]
     private var forgottenAt: Int64 = 0
@@ -62,39 +70,51 @@ struct CarefulDeliveries {
         entries[delivery]?.version = max(version, known.version)
         entries[delivery]?.teller = job
         entries[delivery]?.notedAt = now
-        if fate == .copied { entries[delivery]?.carrier = job }
         if !known.jobs.contains(job) { entries[delivery]?.jobs.append(job) }
     }
 
+    /// The job publishes a retry or a second copy, which has a greater version, and decides.
+    mutating func copied(_ delivery: PushID, by job: UInt64, as version: Version, at now: Int64) {
+        // It was passed on to this copy.
+        if let known = entries[delivery], known.version == version, known.carrier == job { return }
+        note(.notLeft, of: delivery, version, job: job, at: now)
+        if entries[delivery]?.teller == job { entries[delivery]?.carrier = job }
+    }
+
     /// The job's retry has to learn what becomes of the request that an earlier copy of the job has sent.
-    mutating func pass(_ delivery: PushID, toRetryOf job: UInt64, _ version: Version, at now: Int64) {
-        entries[delivery]?.version = Version(attempts: version.attempts, waits: version.waits + 1)
+    mutating func pass(_ delivery: PushID, toRetryOf job: UInt64, as version: Version, at now: Int64) {
+        entries[delivery]?.version = version
         entries[delivery]?.carrier = job
         entries[delivery]?.notedAt = now
         entries[delivery]?.jobs.append(job)
     }
 
-    /// - Returns: nil: this copy decides. Else also the job that published the newest copy.
-    func fate(of delivery: PushID, _ version: Version) -> (Fate, carrier: UInt64)? {
-        guard let entry = entries[delivery], entry.version >= version else { return nil }
-        if entry.version == version, entry.fate == .notLeft { return nil }
-        // A later try is a copy of its own.
-        return (entry.version == version ? entry.fate : .copied, entry.carrier)
+    /// - Returns: nil: this message decides.
+    func fate(of delivery: PushID, _ version: Version) -> Fate? {
+        guard let entry = entries[delivery], entry.version == version, entry.fate != .notLeft else { return nil }
+        return entry.fate
     }
 
-    /// The broker delivers the unsettled jobs anew that `isForgotten` names.
+    /// The job that published a later message about the delivery, which decides.
+    func carrier(of delivery: PushID, after version: Version) -> UInt64? {
+        entries[delivery].flatMap { $0.version > version ? $0.carrier : nil }
+    }
+
+    /// The broker delivers the unsettled jobs anew that `isForgotten` names, and settled ones of which it has not heard yet.
     mutating func keep(at now: Int64, _ isForgotten: (UInt64) -> Bool) {
-        for (id, entry) in entries where entry.jobs.contains(where: isForgotten) { entries[id]?.keptSince = now }
+        for (id, entry) in entries where now - entry.notedAt < Self.acknowledgementMemory || entry.jobs.contains(where: isForgotten) {
+            entries[id]?.keptSince = now
+        }
     }
 
     /// Once a second: forgets the deliveries of settled jobs.
     mutating func forget(at now: Int64, _ isOpen: (UInt64) -> Bool) {
         guard !entries.isEmpty, now - forgottenAt >= 1_000 else { return }
         forgottenAt = now
-        let memory = entries.count > Self.most ? 0 : Self.memory
+        let acknowledgementMemory = entries.count > Self.most ? 0 : Self.acknowledgementMemory
         entries = entries.filter { _, entry in
-            if let keptSince = entry.keptSince, now - keptSince < memory { return true }
-            return entry.jobs.contains(where: isOpen) || now - entry.notedAt < min(memory, Self.acknowledgementMemory)
+            if let keptSince = entry.keptSince, now - keptSince < Self.memory { return true }
+            return entry.jobs.contains(where: isOpen) || now - entry.notedAt < acknowledgementMemory
         }
     }
 }

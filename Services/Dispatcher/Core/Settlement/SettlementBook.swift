@@ -28,7 +28,7 @@ struct SettlementBook {
     private var lastPublication: PublicationNumber = 0
     private var lastFlush: Int64 = 0
     private var hasHeartbeat = false
-    /// When the newest message was published that the broker has confirmed, in UNIX milliseconds.
+    /// When the newest message was published that the broker has confirmed.
     private(set) var newestConfirmed: Int64 = 0
     /// Messages that the broker did not take. They are published again once `refusedUntil` has passed.
     private(set) var refused: [OutboundMessage] = []
@@ -48,13 +48,13 @@ struct SettlementBook {
     /// There are enough for one event.
     var isFull: Bool { gathered.isFull }
     var unconfirmed: Int { publications.count }
-    /// When the oldest publication was made that the broker has not confirmed, in UNIX milliseconds.
+    /// When the oldest publication was made that the broker has not confirmed.
     var oldestUnconfirmed: Int64? { publications.values.lazy.map(\.since).min() }
 
     /// Whether the broker confirms what is published now. A single queue may still owe an answer.
     func isConfirming(at now: Int64) -> Bool {
         guard let oldest = oldestUnconfirmed else { return true }
-        return abs(now - max(oldest, newestConfirmed)) < rules.confirmPatience
+        return now - max(oldest, newestConfirmed) < rules.confirmPatience
     }
 
     // MARK: What jobs owe
@@ -106,18 +106,18 @@ struct SettlementBook {
 
     /// When no other work waits: at once, or, while the broker still has confirmations to send, a moment later, so that messages grow under
     /// load.
-    mutating func flushIfDue(at now: Int64, serving directory: CredentialDirectory, _ effects: inout CoreEffects) {
-        if publications.isEmpty || now - lastFlush >= CoreRules.gatheringPause || now < lastFlush {
-            flush(at: now, serving: directory, &effects)
+    mutating func flushIfDue(at now: Int64, wall: Int64, serving directory: CredentialDirectory, _ effects: inout CoreEffects) {
+        if publications.isEmpty || now - lastFlush >= CoreRules.gatheringPause {
+            flush(at: now, wall: wall, serving: directory, &effects)
         }
         acknowledgeSettled(&effects)
     }
 
     /// Publishes all gathered outcomes together, and acknowledges all settled jobs together.
-    mutating func flush(at now: Int64, serving directory: CredentialDirectory, _ effects: inout CoreEffects) {
+    mutating func flush(at now: Int64, wall: Int64, serving directory: CredentialDirectory, _ effects: inout CoreEffects) {
         for event in gathered.takeAll() {
             effects.tally.count(event, app: directory.serves(event.app) ? event.app : nil)
-            outbox.append(OutboundMessage(event, topology: rules.topology, source: rules.source, at: now))
+            outbox.append(OutboundMessage(event, topology: rules.topology, source: rules.source, at: wall))
         }
         if !outbox.isEmpty {
             lastPublication += 1
@@ -144,8 +144,7 @@ struct SettlementBook {
         var published: Int64?
         for answer in answers {
             guard let (message, since) = publications[number]?.take(answer.index) else { continue }
-            // A moment in the future is from before the clock was set back.
-            if answer.outcome.isConfirmed { newestConfirmed = max(newestConfirmed <= now ? newestConfirmed : 0, min(since, now)) }
+            if answer.outcome.isConfirmed { newestConfirmed = max(newestConfirmed, since) }
             switch (message.kind, answer.outcome) {
             case (.heartbeat, let outcome):
                 hasHeartbeat = false
@@ -179,7 +178,7 @@ struct SettlementBook {
             }
             if message.kind != .heartbeat, message.kind != .probe { published = since }
         }
-        if let published { effects.tally.settlements.append(max(0, now - published)) }
+        if let published { effects.tally.settlements.append(now - published) }
         if publications[number]?.isEmpty == true { publications[number] = nil }
         if lost > 0 { effects.actions.append(.note(.givenUp(messages: lost, reason: lostBecause))) }
         if let failure { effects.actions.append(.note(.publishFailed(messages: answers.count, reason: "\(failure)"))) }
@@ -199,9 +198,7 @@ struct SettlementBook {
     }
 
     private mutating func publishRefused(at now: Int64) {
-        // Later than any pause could end: the clock was set back meanwhile, and the pause must not last that long.
-        let isOver = now >= refusedUntil || refusedUntil - now > rules.refusalPause
-        guard !refused.isEmpty, isOver else { return }
+        guard !refused.isEmpty, now >= refusedUntil else { return }
         outbox.append(contentsOf: refused)
         refused.removeAll()
     }
@@ -209,11 +206,11 @@ struct SettlementBook {
     /// Publishes a message when no other was published for a while, so that a late confirmation reveals a slow link, a slow broker or a node
     /// that lost the others. Without it, an idle dispatcher would notice only by jobs that arrive before the fences that were delayed with
     /// them.
-    mutating func sendHeartbeat(at now: Int64) {
-        guard !hasHeartbeat, outbox.isEmpty, now - lastFlush >= rules.heartbeatInterval || now < lastFlush else { return }
+    mutating func sendHeartbeat(at now: Int64, wall: Int64) {
+        guard !hasHeartbeat, outbox.isEmpty, now - lastFlush >= rules.heartbeatInterval else { return }
         hasHeartbeat = true
         let message = OutgoingMessage(
-            exchange: "", routingKey: rules.topology.heartbeatQueue, messageID: .timeOrdered(milliseconds: now),
+            exchange: "", routingKey: rules.topology.heartbeatQueue, messageID: .timeOrdered(milliseconds: wall),
             contentType: "text/plain", body: [], isMandatory: false)
         outbox.append(OutboundMessage(message: message, covers: [], kind: .heartbeat))
     }
@@ -235,12 +232,12 @@ struct SettlementBook {
         guard let over = refusal else { return }
         refusal = nil
         change.isRefusalOver = true
-        effects.actions.append(.note(.outcomesTaken(afterMilliseconds: max(0, now - over.since))))
+        effects.actions.append(.note(.outcomesTaken(afterMilliseconds: now - over.since)))
     }
 
     private mutating func probe(at now: Int64) {
         guard let current = refusal, !current.isProbing else { return }
-        guard now - current.probedAt >= rules.probePause || now < current.probedAt else { return }
+        guard now - current.probedAt >= rules.probePause else { return }
         refusal?.probedAt = now
         refusal?.isProbing = true
         outbox.append(current.probe)
@@ -249,7 +246,6 @@ struct SettlementBook {
 
 /// Since when the broker refuses outcomes.
 struct OutcomeRefusal {
-    /// UNIX milliseconds.
     let since: Int64
     /// A copy of the event that was refused first. Once the broker takes it, there is room again.
     let probe: OutboundMessage
