@@ -1,6 +1,7 @@
 import Broker
 import ChaosLedger
 import Glibc
+import PushModel
 
 /// Faults of RabbitMQ and PostgreSQL.
 extension FaultInjector {
