@@ -40,7 +40,10 @@ package enum BrokerMetrics {
             MetricName.published, [MetricName.client, MetricName.outcome],
             "Messages by the broker's answer: confirmed, nacked, unroutable, full, stalled, withdrawn, stopped, invalid."
         ),
-        (MetricName.republished, [MetricName.client], "Publishes repeated because their connection or channel was given up before the confirm."),
+        (
+            MetricName.republished, [MetricName.client],
+            "Publishes repeated because their connection or channel was given up before the confirm."
+        ),
         (MetricName.publishPending, [MetricName.client], "Messages taken from callers and not settled yet."),
         (MetricName.stalledQueues, [MetricName.client], "Destinations whose queues have owed a confirmation for more than a second."),
         (MetricName.received, [MetricName.client], "Messages received."),
