@@ -123,6 +123,23 @@ struct BoundedCopiesTests {
         #expect(bench.submitted.count == 1)
     }
 
+    @Test("Two copies of one message never give way to each other: one of them leaves")
+    func twice() throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: .drop)
+        bench.take(job)
+        let first = try #require(bench.submitted.first?.batch)
+        bench.take(job, tag: 2)
+        #expect(bench.submitted.count == 1)
+        let passed = try #require(bench.retries().first)
+        bench.finish(first) { _ in .notSent(.notConnected) }
+        let retried = try #require(bench.retries().last)
+        while !bench.published.isEmpty { bench.confirmNext() }
+        bench.take(passed, tag: 3, headers: ["push-waits": "1"])
+        bench.take(retried, tag: 4, headers: ["push-waits": "1"])
+        #expect(bench.submitted.count == 2, "the first attempt, which did not leave, and one more")
+    }
+
     @Test("A start that was about to be replayed is a new one")
     func replayed() throws {
         let (bench, stale, job) = try Self.redelivered(.drop)

@@ -21,6 +21,20 @@ struct HoldTests {
         bench.handle(.jobsReceived([Fixture.message(message.body, tag: tag, routingKey: message.routingKey, headers: message.headers)]))
     }
 
+    @Test("A hold that ends between two ticks is noticed at the next one, though another hold was read meanwhile")
+    func endsBesideAnother() {
+        var book = HoldBook()
+        func hold(_ number: UInt64, endsAt: Int64?) -> HoldBook.Hold {
+            HoldBook.Hold(id: PushID(high: 0, low: number), scope: .app(0), endsAt: endsAt, readAt: 0)
+        }
+        _ = book.add(hold(1, endsAt: 1_000), wall: 0)
+        _ = book.add(hold(2, endsAt: nil), wall: 0)
+        let isNew = book.add(hold(2, endsAt: nil), wall: 1_000)
+        #expect(!isNew)
+        let change = book.keepTime(wall: 1_050)
+        #expect(change.isOther && change.over.map(\.low) == [1])
+    }
+
     @Test(
         "A hold keeps its scope and nothing else",
         arguments: [
