@@ -127,7 +127,7 @@ struct ProcessClockTests {
                 let answer = try await device(step).register(installation(1), user: "ada", token: token(1))
                 #expect(answer.status == status, "\(step) hours: \(answer.json)")
             }
-            // Whoever signs out is believed.
+            // The service takes a sign-out with any credential of its own, however far ahead its end lies.
             let out = try await device(8760).post("/v1/apps/shop/installations/\(installation(1))/logout")
             #expect(out.status == 200, "\(out.json)")
         }

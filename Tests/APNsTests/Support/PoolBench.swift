@@ -51,6 +51,14 @@ final class PoolBench: Sendable {
         _ = try await next()
     }
 
+    /// Makes a pool of two connections open both, and lets each have its first answer: before that it takes one request.
+    func connectTwo() async throws {
+        try await connect()
+        for _ in 0..<2 { try await events.first { if case .connectionOpened = $0 { true } else { false } } }
+        submit(.make(2, tag: 1))
+        _ = try await next()
+    }
+
     /// The next finished batches, by tag.
     func next(_ count: Int = 1) async throws -> [UInt64: APNsFinishedBatch] {
         let batches = try await finished.next(count)

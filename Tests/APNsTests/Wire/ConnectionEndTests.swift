@@ -218,10 +218,7 @@ struct ConnectionEndTests {
             }
         }
         try await withPool(server, { $0.connections = 2 }) { bench in
-            try await bench.connect()
-            for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
-            bench.submit(.make(2, tag: 1))
-            _ = try await bench.next()
+            try await bench.connectTwo()
             var accepted = 0
             for tag in 10..<110 as Range<UInt64> {
                 bench.submit(.make(5, tag: tag))
@@ -240,10 +237,7 @@ struct ConnectionEndTests {
             if request.connection > 1 { hand.accept(request) } else { hand.answer(request.stream, 403, reason) }
         }
         try await withPool(server, { $0.connections = 2 }) { bench in
-            try await bench.connect()
-            for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
-            bench.submit(.make(2, tag: 1))
-            _ = try await bench.next()
+            try await bench.connectTwo()
             var accepted = 0
             for tag in 10..<110 as Range<UInt64> {
                 bench.submit(.make(1, tag: tag))
@@ -264,10 +258,7 @@ struct ConnectionEndTests {
                 $0.clock = time.clock
             }
         ) { bench in
-            try await bench.connect()
-            for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
-            bench.submit(.make(2, tag: 1))
-            _ = try await bench.next()
+            try await bench.connectTwo()
             bench.submit(.make(1, tag: 5))
             let unanswered = try await server.requests.first { $0.tag == 5 }.connection
             time.set(.seconds(16))

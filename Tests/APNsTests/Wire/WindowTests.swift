@@ -133,11 +133,7 @@ struct WindowTests {
                 try SocketAddress.resolve(host: "127.0.0.1", port: ports[0]) + SocketAddress.resolve(host: "127.0.0.1", port: ports[1])
             }
         }
-        try await bench.connect()
-        for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
-        // One for each connection: it may have no more before its first answer.
-        bench.submit(.make(2, tag: 1))
-        _ = try await bench.next()
+        try await bench.connectTwo()
         _ = try await working.requests.next()
         proxy.set(.paused)
         bench.submit(.make(2_000, tag: 2, lane: .bulk, bytes: 4096))
@@ -167,10 +163,7 @@ struct WindowTests {
                 try SocketAddress.resolve(host: "127.0.0.1", port: ports[0]) + SocketAddress.resolve(host: "127.0.0.1", port: ports[1])
             }
         }
-        try await bench.connect()
-        for _ in 0..<2 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
-        bench.submit(.make(2, tag: 1))
-        _ = try await bench.next()
+        try await bench.connectTwo()
         stalled.set(.paused)
         // Fourteen fill a window, but for the part of `now`.
         bench.submit(.make(28, tag: 2, lane: .bulk, bytes: 4096), .make(19_000, tag: 3, lane: .bulk, bytes: 300))
