@@ -1,7 +1,8 @@
 import Synchronization
 import SystemIO
 
-/// The node of the broker to which a process is connected: all its connections go to the same one, and to the same next one if that fails.
+/// The node of the broker to which a process is connected: all connections that share this object go to the same one, and to the same next
+/// one if that fails.
 ///
 /// So an observation of one connection about its node holds for the others. A dispatcher publishes on one connection and reads the control
 /// stream on another. On one node, late confirmations mean that the stream may be late too; from another node they would not.
@@ -11,6 +12,7 @@ final class CurrentNode: Sendable {
     /// How long a node that failed comes after the others. It may still take connections: a silent node leaves them without an answer, and
     /// one that missed the others' decisions cannot do its work.
     private static let memory = Duration.seconds(60)
+    private static let mostReached = 32
 
     private struct State {
         var current: (node: Node, address: SocketAddress)?
@@ -25,6 +27,8 @@ final class CurrentNode: Sendable {
     func connected(to node: Node, _ address: SocketAddress) {
         state.withLock { state in
             state.current = (node, address)
+            // Names may lead to new addresses for as long as the process lives.
+            if state.reached.count >= Self.mostReached { state.reached = [:] }
             state.reached["\(address)"] = (node, address)
         }
     }
