@@ -9,7 +9,8 @@ extension RabbitMQConnection {
 
     /// Opens another channel and asks for confirms over it. At most 10 s.
     ///
-    /// A channel stands still at a message to a queue that does not answer, and all other channels go on (docs/rabbitmq.md, Queues).
+    /// A channel stands still at a message to a queue that does not answer, and all other channels go on (docs/rabbitmq.md, A queue that
+    /// stands still).
     /// - Returns: its number.
     package func openPublishingChannel() throws(RabbitMQError) -> UInt16 {
         let number = freeChannels.popLast() ?? lastChannel + 1

@@ -2,15 +2,16 @@ import CRabbitMQ
 import Glibc
 import SystemIO
 
-/// Owns one AMQP 0-9-1 connection, through librabbitmq, with one channel for all calls and further ones for publishing. Not Sendable: librabbitmq is not thread-safe at all, so exactly
-/// one thread opens, uses and closes it; only ``breaker`` may be touched from another.
+/// Owns one AMQP 0-9-1 connection, through librabbitmq, with one channel for all calls and further ones for publishing. Not Sendable:
+/// librabbitmq is not thread-safe at all, so exactly one thread opens, uses and closes it; only ``breaker`` may be touched from another.
 ///
 /// Calls that wait for an answer (declare, consume, …) end within 5 s. Calls that only write (publish, acknowledge) can wait for the
 /// socket; `TCP_USER_TIMEOUT` ends that after 8 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and
 /// every call throws: close it and open another.
 package final class RabbitMQConnection {
-    /// Of all calls but those that publish over another one.
+    /// The channel of all calls, except publishes over a channel of their own.
     static let channel: amqp_channel_t = 1
+    /// The greatest number that a channel has had.
     var lastChannel = channel
     /// Numbers of channels that were closed.
     var freeChannels: [UInt16] = []

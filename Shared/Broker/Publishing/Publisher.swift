@@ -7,9 +7,10 @@ package import SystemIO
 
 /// Publishes messages so that each gets one outcome, also if the connection is lost.
 ///
-/// One thread owns one connection, with a channel for each destination. At most `window` messages or 1 MiB of a channel are unconfirmed at once. If the connection is lost, unconfirmed
-/// messages are published again, with the same message id, over the next one. So a message may be stored twice, and is never forgotten
-/// while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after 10 s.
+/// One thread owns one connection, with a channel for each destination. At most `window` messages or 1 MiB of a channel are unconfirmed at
+/// once. If the connection is lost, unconfirmed messages are published again, with the same message id, over the next one. So a message may
+/// be stored twice, and is never forgotten while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call
+/// that hangs in the library after 10 s.
 ///
 /// A queue that does not answer delays its own messages only: see ``PublisherLoop``.
 package final class Publisher: Service, Sendable {

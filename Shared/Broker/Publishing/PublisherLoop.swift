@@ -8,9 +8,10 @@ import SystemIO
 /// The publisher's thread: owns the connection, the backlog and the unconfirmed windows. Single-threaded, hence plain variables.
 ///
 /// Each destination is a line with a channel of its own, because a queue that does not answer stops the channel that publishes to it, and no
-/// other (docs/rabbitmq.md, Queues). If an answer takes longer than ``answerTime``, the line is stalled: its messages go to their next
-/// exchange, or wait. If it is still missing after the limit, RabbitMQ may have lost it: the line gets another channel, which publishes one
-/// message until the queue answers. If no line at all had an answer meanwhile, the connection is given up.
+/// other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime``, the line is stalled: its messages go
+/// to their next exchange, or wait. If the answer is still missing after the limit, RabbitMQ may have lost it: the line gets another
+/// channel, which publishes one message until the queue answers. If no line had an answer for about as long as the limit, the publisher
+/// gives the connection up.
 final class PublisherLoop {
     /// One call to `publish`; its messages are answered one by one.
     private final class Batch {
@@ -42,8 +43,8 @@ final class PublisherLoop {
     private final class Channel {
         let number: UInt16
         var tracker = ConfirmTracker<Pending>()
-        /// The broker has answered. It announces an alarm only to a connection that has published (docs/rabbitmq.md, Queues): one message
-        /// tests that, instead of a window that would then wait in the socket until TCP_USER_TIMEOUT.
+        /// The queue has answered over this channel. Until then the channel has one message at a time: the broker announces an alarm only to
+        /// a connection that has published (docs/rabbitmq.md, Queues), and a whole window would wait in the socket until TCP_USER_TIMEOUT.
         var isProven = false
         var answeredAt = ContinuousClock.now
 
@@ -54,7 +55,7 @@ final class PublisherLoop {
         let name: String
         var backlog = FIFO<Pending>()
         var channel: Channel?
-        /// They still owe answers, which may come.
+        /// Channels that still owe answers, which may come.
         var givenUp: [Channel] = []
         /// How many were given up since the last answer.
         var fruitless = 0
@@ -171,7 +172,7 @@ final class PublisherLoop {
         if let line = lines[destination] { return line }
         let siblings = linesOfExchange[message.exchange, default: []]
         guard siblings.count < Self.mostLines else {
-            // FNV-1a: the same in each run of a process, and in each of its threads.
+            // FNV-1a: a destination keeps its line, and no table grows with the apps.
             let hash = key.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
             return siblings[Int(hash % UInt64(siblings.count))]
         }
@@ -270,11 +271,11 @@ final class PublisherLoop {
         for line in linesOfExchange.values.joined() {
             unanswered += takeBack(line)
             line.givenUp = []
-            // Its next channel goes to another node, as a rule.
+            // The next connection goes to another node, as a rule.
             line.fruitless = 0
         }
         channels = [:]
-        // A `blocked` among them is of this connection.
+        // They belong to this connection: a `blocked` among them would stop the next one.
         events.removeAll()
         core.metrics.republished.increment(by: unanswered)
         link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
@@ -494,7 +495,7 @@ final class PublisherLoop {
         lastAnswer = .now
         let isCurrent = channel === line.channel
         if isRefusal, isCurrent { line.renewal?.refused() }
-        // A channel that waits in vain for a queue's process refuses in the end, for itself (docs/rabbitmq.md, Queues).
+        // Such a refusal says nothing about the queue: a channel that waited a minute for it in vain refuses the message by itself.
         if !isRefusal || !line.isStalled {
             channel.isProven = true
             channel.answeredAt = lastAnswer

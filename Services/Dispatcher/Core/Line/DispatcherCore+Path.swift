@@ -90,6 +90,7 @@ extension DispatcherCore {
             if let carrier = careful.carrier(of: id, after: job.version) {
                 _ = job.pending.remove(index)
                 book.join(job.number, retriesOf: carrier)
+                continue
             }
             switch careful.fate(of: id, job.version) {
             case nil, .notLeft: break
