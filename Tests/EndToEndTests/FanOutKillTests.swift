@@ -35,9 +35,9 @@ struct FanOutKillTests {
                     await tokenService.process.killAndWait()
                     let left = try await audience.progress(of: id)
                     let newer = left.unpublished.subtracting(doubtful)
-                    // One page that is being published and one that has just been committed (FanOut), each ends with a job of its own.
+                    // Two pages under way (FanOut), each of which ends with a job of its own. They need not be the last two: one that waits
+                    // is passed by others.
                     #expect(newer.count <= 2 * (Self.page / PushJob.maximumDeliveries), "seed \(seed)")
-                    #expect(newer.allSatisfy { $0 >= left.jobs - 2 * (Self.page / PushJob.maximumDeliveries) }, "seed \(seed)")
                     doubtful.formUnion(left.unpublished)
                     try await audience.expireLeases()
                     tokenService = try await platform.startTokenService(Self.settings)

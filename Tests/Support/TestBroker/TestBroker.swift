@@ -1,5 +1,5 @@
 package import Broker
-import Dispatch
+package import Dispatch
 import FoundationEssentials
 import PushModel
 package import RabbitMQ
@@ -25,13 +25,18 @@ package enum TestBroker {
     /// `test-` and eight random characters.
     package static func uniquePrefix() -> String { "test-\(PushID.random().description.prefix(8))" }
 
+    /// One topology is declared at a time. RabbitMQ gives the Raft group of a new quorum queue five seconds to elect a leader, and answers
+    /// 541 `cluster_not_formed` after that: 16 tests that began together and declared 500 queues have seen it on two processors.
+    fileprivate static let declarations = DispatchQueue(label: "test topologies")
+
     /// Opens a connection on a thread that may block, and closes it after `body`, which runs there too.
     @discardableResult
     package static func withConnection<R: Sendable>(
-        _ configuration: RabbitMQConfiguration, _ body: @escaping @Sendable (RabbitMQConnection) throws -> R
+        _ configuration: RabbitMQConfiguration, on queue: DispatchQueue = .global(),
+        _ body: @escaping @Sendable (RabbitMQConnection) throws -> R
     ) async throws -> R {
         try await withCheckedThrowingContinuation { continuation in
-            DispatchQueue.global().async {
+            queue.async {
                 continuation.resume(
                     with: Result {
                         let connection = try open(configuration)
@@ -74,7 +79,7 @@ package func withTestBroker<R>(
 ) async throws -> R {
     let configuration = try uri.map { try RabbitMQConfiguration(uri: $0, connectionName: "test") } ?? TestBroker.configuration()
     let topology = Topology(prefix: TestBroker.uniquePrefix())
-    try await TestBroker.withConnection(configuration) { try topology.declare(on: $0) }
+    try await TestBroker.withConnection(configuration, on: TestBroker.declarations) { try topology.declare(on: $0) }
     let result: Result<R, any Error>
     do {
         result = .success(try await body(configuration, topology))
