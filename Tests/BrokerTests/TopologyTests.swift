@@ -189,6 +189,16 @@ struct TopologyTests {
         #expect(streams.first?.arguments["x-max-length-bytes"] == nil)
     }
 
+    @Test("Without retries, the topology has everything but their exchanges and queues") func withoutRetries() {
+        let whole = Topology(prefix: "p")
+        let few = Topology(prefix: "p", hasRetries: false)
+        func isRetry(_ name: String) -> Bool { name.hasPrefix("p.retry.") }
+        #expect(few.exchanges.map(\.name) == whole.exchanges.map(\.name).filter { !isRetry($0) })
+        #expect(few.queues.map(\.name) == whole.queues.map(\.name).filter { !isRetry($0) })
+        #expect(few.bindings.map(\.queue) == whole.bindings.map(\.queue).filter { !isRetry($0) })
+        #expect(whole.queues.count - few.queues.count == Lane.allCases.count * RetryDelay.allCases.count)
+    }
+
     @Test("The definitions are JSON that names every exchange and queue") func definitionsFile() throws {
         let topology = Topology(prefix: "push")
         let json = try JSONValue.parse(topology.definitions(virtualHost: "shop"))

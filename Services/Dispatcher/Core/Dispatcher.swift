@@ -31,7 +31,9 @@ package struct Dispatcher: Sendable {
         self.settings = settings
         self.logger = logger
         let file = try CredentialsFile(path: settings.credentialsFile)
-        let topology = Topology(prefix: settings.brokerPrefix, ownership: settings.topologyOwnership)
+        // The publisher declares the retries, for all connections.
+        let whole = Topology(prefix: settings.brokerPrefix, ownership: settings.topologyOwnership)
+        let topology = Topology(prefix: settings.brokerPrefix, ownership: settings.topologyOwnership, hasRetries: false)
         let broker = settings.broker
         let gate = ControlGate()
         let metrics = DispatcherMetrics(registry: registry)
@@ -51,7 +53,7 @@ package struct Dispatcher: Sendable {
         self.credentials = credentials
         let directory = CredentialDirectory(credentials.plan)
         let publisher = try Publisher(
-            name: "publisher", configuration: broker, topology: topology, drainTimeout: settings.shutdownDeadline * 0.05, logger: logger)
+            name: "publisher", configuration: broker, topology: whole, drainTimeout: settings.shutdownDeadline * 0.05, logger: logger)
         let markers = try Publisher(
             name: "markers", configuration: broker, topology: topology, drainTimeout: .zero, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)

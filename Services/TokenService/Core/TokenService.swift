@@ -33,7 +33,7 @@ package struct TokenService: Sendable {
         self.configuration = configuration
         self.logger = logger
         let metrics = TokenServiceMetrics(registry: registry)
-        let topology = Topology(prefix: configuration.brokerPrefix, ownership: configuration.topologyOwnership)
+        let topology = Topology(prefix: configuration.brokerPrefix, ownership: configuration.topologyOwnership, hasRetries: false)
 
         let exporter = TraceExporter(configuration.traces, service: "token-service", metrics: registry, logger: logger)
         let traces = Traces(exporter: exporter, ratio: configuration.traces.ratio)

@@ -28,23 +28,24 @@ extension Topology {
     /// Retention drops whole segments only. With large ones, a quiet installation would replay months of fences at every start.
     private static let controlSegmentBytes: Int64 = 4 << 20
 
+    /// Of the retries that this topology has.
+    private var retries: [(lane: Lane, delay: RetryDelay)] {
+        hasRetries ? Lane.allCases.flatMap { lane in RetryDelay.allCases.map { (lane, $0) } } : []
+    }
+
     var exchanges: [DeclaredExchange] {
         [
             DeclaredExchange(name: deadExchange, kind: .fanout), DeclaredExchange(name: jobsExchange, kind: .direct),
             DeclaredExchange(name: outcomesExchange, kind: .topic), DeclaredExchange(name: waitingOutcomesExchange, kind: .fanout),
             DeclaredExchange(name: waitingDeadExchange, kind: .fanout), DeclaredExchange(name: controlCopiesExchange, kind: .fanout),
             DeclaredExchange(name: commandsExchange, kind: .fanout), DeclaredExchange(name: waitingCommandsExchange, kind: .fanout),
-        ] + RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .direct) }
+        ] + (hasRetries ? RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .direct) } : [])
     }
 
     var queues: [DeclaredQueue] {
         [DeclaredQueue(name: deadQueue, arguments: quorum(deliveryLimit: BrokerQuirks.noDeliveryLimit))]
             + Lane.allCases.map { DeclaredQueue(name: jobQueue($0), arguments: quorum(deadLettersTo: deadExchange)) }
-            + Lane.allCases.flatMap { lane in
-                RetryDelay.allCases.map { delay in
-                    DeclaredQueue(name: retryQueue(lane, delay), arguments: delayed(delay, deadLettersTo: jobsExchange))
-                }
-            }
+            + retries.map { DeclaredQueue(name: retryQueue($0, $1), arguments: delayed($1, deadLettersTo: jobsExchange)) }
             + [
                 DeclaredQueue(name: waitingOutcomesQueue, arguments: delayed(.thirtySeconds, deadLettersTo: outcomesExchange)),
                 DeclaredQueue(name: waitingDeadQueue, arguments: delayed(.thirtySeconds, deadLettersTo: deadExchange)),
@@ -67,11 +68,7 @@ extension Topology {
     var bindings: [DeclaredBinding] {
         [DeclaredBinding(exchange: deadExchange, queue: deadQueue, routingKey: "")]
             + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
-            + Lane.allCases.flatMap { lane in
-                RetryDelay.allCases.map { delay in
-                    DeclaredBinding(exchange: retryExchange(delay), queue: retryQueue(lane, delay), routingKey: jobRoutingKey(lane))
-                }
-            }
+            + retries.map { DeclaredBinding(exchange: retryExchange($1), queue: retryQueue($0, $1), routingKey: jobRoutingKey($0)) }
             + [
                 DeclaredBinding(exchange: waitingOutcomesExchange, queue: waitingOutcomesQueue, routingKey: ""),
                 DeclaredBinding(exchange: waitingDeadExchange, queue: waitingDeadQueue, routingKey: ""),

@@ -13,10 +13,14 @@ package struct Topology: Sendable, Hashable {
 
     package let prefix: String
     package let ownership: Ownership
+    /// Whether the exchanges and queues of retries are declared or checked. They are two thirds of all objects, and a dispatcher's publisher
+    /// alone uses them.
+    package let hasRetries: Bool
 
-    package init(prefix: String = "push", ownership: Ownership = .services) {
+    package init(prefix: String = "push", ownership: Ownership = .services, hasRetries: Bool = true) {
         self.prefix = prefix
         self.ownership = ownership
+        self.hasRetries = hasRetries
     }
 
     // MARK: Exchanges

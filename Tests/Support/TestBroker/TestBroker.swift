@@ -25,9 +25,9 @@ package enum TestBroker {
     /// `test-` and eight random characters.
     package static func uniquePrefix() -> String { "test-\(PushID.random().description.prefix(8))" }
 
-    /// One topology is declared at a time. RabbitMQ gives the Raft group of a new quorum queue five seconds to elect a leader, and answers
+    /// Three topologies are declared at a time. RabbitMQ gives the Raft group of a new quorum queue five seconds to elect a leader, and answers
     /// 541 `cluster_not_formed` after that: 16 tests that began together and declared 500 queues have seen it on two processors.
-    fileprivate static let declarations = DispatchQueue(label: "test topologies")
+    fileprivate static let declarations = (1...3).map { DispatchQueue(label: "test topologies \($0)") }
 
     /// Opens a connection on a thread that may block, and closes it after `body`, which runs there too.
     @discardableResult
@@ -73,13 +73,17 @@ package enum TestBroker {
 }
 
 /// Gives a test a topology of its own on the real broker, declared, and removes it afterwards, also when the test fails.
-/// - Parameter uri: Of another broker than the one that all tests share.
+/// - Parameters:
+///   - uri: Of another broker than the one that all tests share.
+///   - hasRetries: False where no dispatcher runs: two thirds of the queues, which take most of the time.
 package func withTestBroker<R>(
-    uri: String? = nil, _ body: (RabbitMQConfiguration, Topology) async throws -> R
+    uri: String? = nil, hasRetries: Bool = true, _ body: (RabbitMQConfiguration, Topology) async throws -> R
 ) async throws -> R {
     let configuration = try uri.map { try RabbitMQConfiguration(uri: $0, connectionName: "test") } ?? TestBroker.configuration()
-    let topology = Topology(prefix: TestBroker.uniquePrefix())
-    try await TestBroker.withConnection(configuration, on: TestBroker.declarations) { try topology.declare(on: $0) }
+    let topology = Topology(prefix: TestBroker.uniquePrefix(), hasRetries: hasRetries)
+    try await TestBroker.withConnection(configuration, on: TestBroker.declarations.randomElement() ?? .global()) {
+        try topology.declare(on: $0)
+    }
     let result: Result<R, any Error>
     do {
         result = .success(try await body(configuration, topology))

@@ -55,7 +55,7 @@ struct RunningService {
     static func run(_ options: Options = Options(), _ body: @Sendable (RunningService) async throws -> Void) async throws {
         let migrations = try migrationsDirectory()
         try await withTestDatabase(migrations: migrations) { pool, uri in
-            try await withTestBroker { broker, topology in
+            try await withTestBroker(hasRetries: false) { broker, topology in
                 try await start(options, pool: pool, uri: uri, broker: broker, topology: topology, body)
             }
         }
@@ -65,7 +65,7 @@ struct RunningService {
     static func run(
         on pool: PostgresPool, uri: String, _ options: Options, _ body: @Sendable (RunningService) async throws -> Void
     ) async throws {
-        try await withTestBroker { broker, topology in
+        try await withTestBroker(hasRetries: false) { broker, topology in
             try await start(options, pool: pool, uri: uri, broker: broker, topology: topology, body)
         }
     }
