@@ -7,13 +7,14 @@ extension RabbitMQConnection {
     ///
     /// Bodies and names are copied out; the library's memory is released after every message (docs/rabbitmq.md, Receiving).
     /// - Parameter limit: how many events at most; `wait` returns at once when there may be more.
-    /// - Throws: the connection is dead: it was lost, closed by the broker, or nothing came for two heartbeats.
+    /// - Throws: the connection is dead: it was lost, closed by the broker, or nothing came for two heartbeats. The events have what came
+    ///   before.
     package func receive(into events: inout [RabbitMQEvent], limit: Int = 1024) throws(RabbitMQError) {
-        try requireUsable("receive")
         if !earlyEvents.isEmpty {
             events.append(contentsOf: earlyEvents)
             earlyEvents.removeAll(keepingCapacity: true)
         }
+        try requireUsable("receive")
         var frame = amqp_frame_t()
         // The library calls this "return at once"; every other of its waits may be endless (docs/rabbitmq.md).
         var noWait = timeval()

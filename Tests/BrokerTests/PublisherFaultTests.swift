@@ -1,4 +1,5 @@
 import Broker
+import Dispatch
 import Logging
 import PushModel
 import RabbitMQ
@@ -100,6 +101,80 @@ struct PublisherFaultTests {
                 _ = try await proxy.accepted.next()
             }
             #expect(outcomes.waiting == [[.failed(.stopped)]])
+        }
+    }
+
+    /// Each confirmation is later than the limit, on every connection.
+    @Test("A publisher that keeps the order gives a slow broker more time with each connection", .timeLimit(.minutes(5)))
+    func slowConfirmations() async throws {
+        try await withProxiedBroker { _, proxied, topology, proxy in
+            let few = Topology(prefix: topology.prefix, hasRetries: false)
+            let publisher = try makePublisher(proxied, few, confirmLimit: .milliseconds(100), isOrdered: true)
+            try await whileRunning(publisher) {
+                func entry() -> OutgoingMessage {
+                    OutgoingMessage(exchange: "", routingKey: topology.controlStream, messageID: .random(), contentType: "x", body: [])
+                }
+                #expect(await publisher.publish([entry()], deadline: nil) == [.confirmed])
+                proxy.set(LinkConditions(toClient: .delayed(by: .milliseconds(380))))
+                #expect(await publisher.publish([entry()], deadline: .seconds(120)) == [.confirmed])
+            }
+        }
+    }
+
+    /// The publisher's thread stands still while the confirmations come and the connection ends.
+    @Test("Confirmations that come together with the end of the connection count") func confirmationsBeforeTheEnd() async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            let publisher = try makePublisher(proxied, topology)
+            let (standsStill, mayGoOn) = (Gate(), DispatchSemaphore(value: 0))
+            let outcomes = Signal<PublishAnswer>()
+            try await whileRunning(publisher) {
+                #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+                publisher.publish((0..<60).map { _ in .job(topology) }) { answers in
+                    outcomes.send(contentsOf: answers)
+                    standsStill.open()
+                    mayGoOn.wait()
+                }
+                defer { mayGoOn.signal() }
+                try await standsStill.wait()
+                let answered = outcomes.waiting.count
+                try #require(answered < 60)
+                let queue = topology.jobQueue(.now)
+                while try await TestBroker.messageCount(queue, direct) < 61 { try await Task.sleep(for: .milliseconds(20)) }
+                // The broker confirms a moment after it has stored them.
+                var sent = -1
+                while sent != proxy.bytesFromServer {
+                    sent = proxy.bytesFromServer
+                    try await Task.sleep(for: .milliseconds(300))
+                }
+                proxy.set(LinkConditions(toClient: .ending(after: 0, .close)))
+                proxy.set(.forwarding)
+                for _ in 0..<70 { mayGoOn.signal() }
+                for _ in 0..<60 { #expect(try await outcomes.next().outcome == .confirmed) }
+                #expect(try await TestBroker.messageCount(queue, direct) < 61 + 60 - answered, "all of them were published again")
+            }
+        }
+    }
+
+    @Test("A connection that stands still says nothing about its queues: no message takes a detour") func silentConnection() async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            let publisher = try makePublisher(proxied, topology, confirmLimit: .seconds(60))
+            func outcomes(_ count: Int) -> [OutgoingMessage] {
+                (0..<count).map { _ in
+                    OutgoingMessage(
+                        exchange: topology.outcomesExchange, routingKey: "shop.accepted", messageID: .random(), contentType: "x", body: [],
+                        fallbackExchanges: [topology.waitingOutcomesExchange])
+                }
+            }
+            try await whileRunning(publisher) {
+                #expect(await publisher.publish(outcomes(1), deadline: nil) == [.confirmed])
+                proxy.set(.paused)
+                async let answers = publisher.publish(outcomes(20), deadline: nil)
+                try await Task.sleep(for: .milliseconds(1500))  // a queue that does not answer for a second is passed by
+                proxy.cut()
+                proxy.set(.forwarding)
+                #expect(await answers == Array(repeating: .confirmed, count: 20))
+                #expect(try await TestBroker.messageCount(topology.waitingOutcomesQueue, direct) == 0)
+            }
         }
     }
 

@@ -8,8 +8,8 @@ import SystemIO
 /// The publisher's thread: owns the connection, the backlog and the unconfirmed windows. Single-threaded, hence plain variables.
 ///
 /// Each destination is a line with a channel of its own, because a queue that does not answer stops the channel that publishes to it, and no
-/// other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime``, the line is stalled: its messages go
-/// to their next exchange, or wait. If the answer is still missing after the limit, RabbitMQ may have lost it: the line gets another
+/// other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime`` while others come, the line is stalled:
+/// its messages go to their next exchange, or wait. If the answer is still missing after the limit, RabbitMQ may have lost it: the line gets another
 /// channel, which publishes one message until the queue answers. If no line had an answer for about as long as the limit, the publisher
 /// gives the connection up.
 final class PublisherLoop {
@@ -87,6 +87,8 @@ final class PublisherLoop {
     private static let mostGivenUp = 4
     /// Each new channel may store one message once more, so it comes later each time.
     private static let limitFactors = [1, 6, 12, 24, 48]
+    /// For each new connection of a publisher that keeps the order. The next node often answers at once.
+    private static let orderedLimitFactors = [1, 2, 4]
 
     private let core: PublisherCore
     private let link: BrokerLink
@@ -269,10 +271,12 @@ final class PublisherLoop {
         setState(.connecting)
         var unanswered = 0
         for line in linesOfExchange.values.joined() {
+            // Of the others nothing is known but that this connection did not answer.
+            if line.givenUp.isEmpty { line.isStalled = false }
             unanswered += takeBack(line)
             line.givenUp = []
-            // The next connection goes to another node, as a rule.
-            line.fruitless = 0
+            // The next connection goes to another node, as a rule. Where order counts, a queue that is slow on every node must get its time.
+            if !core.settings.isOrdered { line.fruitless = 0 }
         }
         channels = [:]
         // They belong to this connection: a `blocked` among them would stop the next one.
@@ -354,6 +358,9 @@ final class PublisherLoop {
             guard !busy.contains(where: canPublish) else { return }
             try connection.wait(orUntil: core.wakeUp.descriptor, timeout: busy.isEmpty ? patience : min(patience, Self.lookInterval))
         } catch {
+            // Answers may have come together with the end; that the connection has ended is known.
+            _ = try? connection.receive(into: &events)
+            handleEvents()
             report()
             lost(error)
         }
@@ -366,14 +373,17 @@ final class PublisherLoop {
         }
         guard !isBlocked else { return }
         let now = ContinuousClock.now
+        // While nothing is answered, the connection may be at fault, and says nothing about a queue.
+        let aloneTime = core.settings.confirmLimit - Self.answerTime
         for line in busy {
             if let recoveredAt = line.recoveredAt, recoveredAt.duration(to: now) > Self.answerTime { try forgetGivenUp(line, connection) }
             guard let channel = line.channel, let published = channel.tracker.oldest else { continue }
             let since = max(published, mayConfirmSince, line.recoveredAt ?? published)
-            if !line.isStalled, max(since, channel.answeredAt).duration(to: now) > Self.answerTime { stall(line) }
+            let isLate = max(since, channel.answeredAt).duration(to: now) > (lastAnswer > since ? Self.answerTime : aloneTime)
+            if !line.isStalled, isLate { stall(line) }
             guard since.duration(to: now) > limit(of: line, channel) else { continue }
             line.fruitless += 1
-            let isAlone = lastAnswer.duration(to: now) > core.settings.confirmLimit - Self.answerTime
+            let isAlone = lastAnswer.duration(to: now) > aloneTime
             guard !core.settings.isOrdered, !isAlone else {
                 throw RabbitMQError(
                     .timedOut, "basic.publish", "\(line.name) owes a confirmation, and nothing else was confirmed meanwhile")
@@ -385,8 +395,8 @@ final class PublisherLoop {
     /// A message that another exchange takes never waits longer than the first limit.
     private func limit(of line: Line, _ channel: Channel) -> Duration {
         let mayGoElsewhere = channel.tracker.unanswered.first { _ in true }?.entry.message.fallbackExchanges.isEmpty == false
-        return core.settings.confirmLimit
-            * (mayGoElsewhere || core.settings.isOrdered ? 1 : Self.limitFactors[min(line.fruitless, Self.limitFactors.count - 1)])
+        let factors = core.settings.isOrdered ? Self.orderedLimitFactors : Self.limitFactors
+        return core.settings.confirmLimit * (mayGoElsewhere ? 1 : factors[min(line.fruitless, factors.count - 1)])
     }
 
     private func replaceChannel(of line: Line, _ connection: RabbitMQConnection) throws(RabbitMQError) {
