@@ -166,6 +166,40 @@ struct BoundedCopiesTests {
         #expect(bench.core.careful.isEmpty)
     }
 
+    /// Every lost connection renews the two minutes of what was just settled, and keeps nothing settled for the hour.
+    @Test("A lost connection does not keep the settled deliveries of all lanes for an hour") func settledAreForgotten() {
+        var careful = CarefulDeliveries()
+        let version = CarefulDeliveries.Version(life: 0, attempts: 0, waits: 0)
+        for number in 1...3 as ClosedRange<UInt64> {
+            careful.note(.ended(.accepted, reason: nil), of: PushID(high: 0, low: number), version, job: number, at: 0)
+        }
+        careful.keep(at: 60_000) { $0 == 3 }
+        careful.forget(at: 179_000) { _ in false }
+        #expect(careful.count == 3)
+        careful.forget(at: 181_000) { _ in false }
+        #expect(careful.count == 1, "the broker delivers job 3 anew")
+    }
+
+    @Test("A job that comes again when it expires learns how its request ends") func answerAfterExpiry() throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)], onUnknown: .drop)
+        bench.take(job)
+        let stale = try #require(bench.submitted.first?.batch)
+        bench.loseJobs()
+        bench.now = job.expiresAt - 500
+        bench.handle(.jobsReceived([Fixture.message(job, generation: 2)]))
+        let copy = try #require(bench.retries(after: .oneSecond).first)
+        #expect(bench.events.isEmpty)
+        // The request is still under way when the copy comes back.
+        bench.now = job.expiresAt + 500
+        bench.take(copy, tag: 2, headers: ["push-waits": "1"])
+        #expect(bench.events.isEmpty)
+        bench.finish(stale) { _ in Self.ok() }
+        let next = try #require(bench.retries(after: .oneSecond).last)
+        bench.take(next, tag: 3, headers: ["push-waits": "2"])
+        #expect(bench.events.allSatisfy { $0.outcome == .accepted } && !bench.events.isEmpty)
+    }
+
     @Test("Ordinary notifications cost no entry")
     func ordinary() throws {
         let bench = try CoreBench()

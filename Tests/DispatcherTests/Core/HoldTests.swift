@@ -31,6 +31,9 @@ struct HoldTests {
         _ = book.add(hold(2, endsAt: nil), wall: 0)
         let isNew = book.add(hold(2, endsAt: nil), wall: 1_000)
         #expect(!isNew)
+        // The ended one is read again before the tick.
+        let isAgain = book.add(hold(1, endsAt: 1_000), wall: 1_010)
+        #expect(!isAgain)
         let change = book.keepTime(wall: 1_050)
         #expect(change.isOther && change.over.map(\.low) == [1])
     }

@@ -39,18 +39,16 @@ struct HoldBook: Sendable {
     /// - Returns: whether it is in force now and was not before.
     mutating func add(_ hold: Hold, wall: Int64) -> Bool {
         guard lifted[hold.id] == nil else { return false }
-        let known = holds.updateValue(hold, forKey: hold.id)
-        let wasInForce = inForce.contains(hold.id)
-        // Others change at the next tick, which tells the pools.
-        if hold.lasts > wall {
-            firstEnd = min(firstEnd, hold.lasts)
-            if !wasInForce || known?.endsAt != hold.endsAt { inForce.insert(hold.id) } else { return false }
-        } else {
+        holds[hold.id] = hold
+        // The next tick ends one that has ended, and tells the pools.
+        guard hold.lasts > wall else {
             lastEnd = max(lastEnd, hold.lasts)
-            guard inForce.remove(hold.id) != nil else { return false }
+            return false
         }
+        firstEnd = min(firstEnd, hold.lasts)
+        guard inForce.insert(hold.id).inserted else { return false }
         chooseLongest()
-        return !wasInForce
+        return true
     }
 
     /// - Returns: whether it was in force.

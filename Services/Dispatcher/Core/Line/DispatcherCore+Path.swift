@@ -85,23 +85,21 @@ extension DispatcherCore {
     /// its requests decides (docs/promises.md, 2).
     private mutating func recall(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard job.job.onUnknown != .resend, !careful.isEmpty else { return }
+        var carriers: Set<UInt64> = []
+        defer { for carrier in carriers { book.join(job.number, retriesOf: carrier) } }
         for index in candidates.indices {
             let id = job.job.deliveries[index].id
             if let carrier = careful.carrier(of: id, after: job.version) {
                 _ = job.pending.remove(index)
-                book.join(job.number, retriesOf: carrier)
+                carriers.insert(carrier)
                 continue
             }
             switch careful.fate(of: id, job.version) {
             case nil, .notLeft: break
             case .left:
-                let step = planner.retry(
-                    because: .notSent, after: nil, earlier: job.attempts(of: index), job: facts(of: job), draws: &job.steps.draws)
-                if case .retry(let cause, _) = step {
-                    let version = job.version.next(countsAsAttempt: cause.row.countsAsAttempt)
-                    careful.pass(id, toRetryOf: job.number, as: version, at: steady)
-                }
-                perform(step, on: index, said: Answered(), of: &job)
+                // The answer comes within the request's time, also after the expiry, so the planner is not asked.
+                careful.pass(id, toRetryOf: job.number, as: job.version.next(countsAsAttempt: false), at: steady)
+                perform(.retry(.notSent, after: .oneSecond), on: index, said: Answered(), of: &job)
             case .ended(let outcome, let reason): report(index, as: outcome, said: Answered(reason: reason), of: &job)
             case .unanswered:
                 let step = planner.step(
@@ -223,7 +221,7 @@ extension DispatcherCore {
 
     /// - Parameter reason: nil if the class is the reason.
     private mutating func stop(_ index: Int, as outcome: OutcomeClass, reason: String? = nil, of job: inout JobInProgress) {
-        let step = planner.stop(as: outcome, earlier: job.attempts(of: index), job: facts(of: job))
+        let step = planner.stop(as: outcome, earlier: job.attempts(of: index))
         perform(step, on: index, said: Answered(reason: reason, stoppedAs: outcome.rawValue), of: &job)
     }
 

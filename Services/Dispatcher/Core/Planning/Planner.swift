@@ -70,8 +70,9 @@ struct Planner {
         // A channel is no token, whatever APNs says.
         case .ends(.tokenGone) where facts.isBroadcast, .ends(.tokenRejected) where facts.isBroadcast: return .end(.rejected)
         case .ends(let outcome): return .end(outcome)
-        case .stops(let outcome): return stop(as: outcome, earlier: earlier, job: facts)
+        // Also what stopped it: the other copy may have been sent, and ends by itself.
         case _ where facts.isStale: return .leaveToOtherCopy
+        case .stops(let outcome): return stop(as: outcome, earlier: earlier)
         case .retries(let cause):
             return retry(because: cause, after: result.retryAfter, earlier: earlier, job: facts, draws: &draws)
         case .sendsSecondCopy:
@@ -82,10 +83,10 @@ struct Planner {
     }
 
     /// Stops it on purpose. If an attempt had left before, the end must not hide that.
-    func stop(as outcome: OutcomeClass, earlier: PushJob.EarlierOutcome, job facts: JobFacts) -> Step {
+    func stop(as outcome: OutcomeClass, earlier: PushJob.EarlierOutcome) -> Step {
         let last = outcome.after(earlier)
-        // The same end as if the plan finds the next try too late. For a stale job the broker has another copy.
-        let isTooLate = last != outcome && outcome == .expired && !facts.isStale
+        // The same end as if the plan finds the next try too late.
+        let isTooLate = last != outcome && outcome == .expired
         return isTooLate ? .giveUp(last, .expiresBeforeRetry, after: earlier) : .end(last)
     }
 

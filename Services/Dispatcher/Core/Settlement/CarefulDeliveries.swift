@@ -41,8 +41,9 @@ struct CarefulDeliveries {
         var carrier: UInt64
         /// Jobs with the delivery. The broker may deliver those that are not settled anew.
         var jobs: [UInt64]
-        /// When it was last noted, and when a connection was lost that had brought one of the jobs.
+        /// When it was last noted. A connection that is lost soon after that counts as well: the acknowledgement may have been lost with it.
         var notedAt: Int64
+        /// When a connection was lost that had brought one of the jobs, which was not settled.
         var keptSince: Int64?
     }
 
@@ -51,7 +52,7 @@ struct CarefulDeliveries {
     /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel after
     /// a minute.
     private static let acknowledgementMemory: Int64 = 120_000
-    /// From here on, settled deliveries are forgotten at once.
+    /// With more entries than that, settled deliveries are forgotten at once.
     private static let most = 100_000
     private var entries: [PushID: Entry] = [:]
     private var forgottenAt: Int64 = 0
@@ -102,8 +103,12 @@ struct CarefulDeliveries {
 
     /// The broker delivers the unsettled jobs anew that `isForgotten` names, and settled ones of which it has not heard yet.
     mutating func keep(at now: Int64, _ isForgotten: (UInt64) -> Bool) {
-        for (id, entry) in entries where now - entry.notedAt < Self.acknowledgementMemory || entry.jobs.contains(where: isForgotten) {
-            entries[id]?.keptSince = now
+        for (id, entry) in entries {
+            if entry.jobs.contains(where: isForgotten) {
+                entries[id]?.keptSince = now
+            } else if now - entry.notedAt < Self.acknowledgementMemory {
+                entries[id]?.notedAt = now
+            }
         }
     }
 
@@ -111,7 +116,8 @@ struct CarefulDeliveries {
     mutating func forget(at now: Int64, _ isOpen: (UInt64) -> Bool) {
         guard !entries.isEmpty, now - forgottenAt >= 1_000 else { return }
         forgottenAt = now
-        let acknowledgementMemory = entries.count > Self.most ? 0 : Self.acknowledgementMemory
+        // Those that are kept are bounded by what was in progress, and must not cost the others their time.
+        let acknowledgementMemory = entries.values.count(where: { $0.keptSince == nil }) > Self.most ? 0 : Self.acknowledgementMemory
         entries = entries.filter { _, entry in
             if let keptSince = entry.keptSince, now - keptSince < Self.memory { return true }
             return entry.jobs.contains(where: isOpen) || now - entry.notedAt < acknowledgementMemory
