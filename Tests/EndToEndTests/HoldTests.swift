@@ -38,9 +38,7 @@ struct HoldTests {
                 let grace = try await client.registerDevices(1, user: "grace")[0]
                 // The job is in the broker before the hold, and no dispatcher takes it.
                 let queued = try await client.send("queued", to: "ada")
-                _ = try await eventually("it is published") {
-                    try await client.status(queued)["state"]?.stringValue == "sending" ? true : nil
-                }
+                try await platform.waitUntilQueued()
                 let set = try await Self.pushctl(
                     platform, tokenService, "hold", "set", "shop", "--notification", queued, "--reason", "wrong price")
                 #expect(set.contains("live") && !set.contains("unconfirmed"), "\(set)")
@@ -76,9 +74,7 @@ struct HoldTests {
             try await Client.with(platform, tokenService) { client in
                 _ = try await client.registerDevices(1, user: "ada")
                 let queued = try await client.send("queued", to: "ada")
-                _ = try await eventually("it is published") {
-                    try await client.status(queued)["state"]?.stringValue == "sending" ? true : nil
-                }
+                try await platform.waitUntilQueued()
                 _ = try await Self.pushctl(
                     platform, tokenService, "hold", "set", "--all-apps", "--lane", "now", "--reason", "r", "--for", "5s")
                 let outbox = try await client.send("outbox", to: "ada")
@@ -96,6 +92,7 @@ struct HoldTests {
             try await Client.with(platform, tokenService) { client in
                 _ = try await client.registerDevices(1, user: "ada")
                 let id = try await client.send("left in the broker", to: "ada")
+                try await platform.waitUntilQueued()
                 let keyFile = "\(platform.folder)/app.key"
                 try Data((client.service.key ?? "").utf8).write(to: URL(fileURLWithPath: keyFile))
                 func pushctl(_ arguments: String...) async throws -> String {

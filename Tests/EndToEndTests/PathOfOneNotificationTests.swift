@@ -63,6 +63,7 @@ struct PathOfOneNotificationTests {
             try await Client.with(platform, tokenService) { client in
                 let devices = try await client.registerDevices(2, user: "ada")
                 let id = try await client.send("secret", to: "ada")
+                try await platform.waitUntilQueued()
                 #expect(try await client.logOut(devices[0])["fence"]?.stringValue == "effective")
                 try await platform.startDispatcher()
                 let status = try await client.completed(id)
