@@ -13,7 +13,7 @@ package struct Topology: Sendable, Hashable {
 
     package let prefix: String
     package let ownership: Ownership
-    /// Whether the exchanges and queues of retries are declared or checked. They are two thirds of all objects, and a dispatcher's publisher
+    /// Whether the exchanges and queues of retries are declared or checked. They are three fifths of all objects, and a dispatcher's publisher
     /// alone uses them.
     package let hasRetries: Bool
 

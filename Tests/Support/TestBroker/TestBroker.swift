@@ -75,7 +75,7 @@ package enum TestBroker {
 /// Gives a test a topology of its own on the real broker, declared, and removes it afterwards, also when the test fails.
 /// - Parameters:
 ///   - uri: Of another broker than the one that all tests share.
-///   - hasRetries: False where no dispatcher runs: two thirds of the queues, which take most of the time.
+///   - hasRetries: False where no dispatcher runs: three fifths of the queues.
 package func withTestBroker<R>(
     uri: String? = nil, hasRetries: Bool = true, _ body: (RabbitMQConfiguration, Topology) async throws -> R
 ) async throws -> R {
