@@ -129,7 +129,8 @@ final class PublisherLoop {
             link.passed()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(accept)
-            let (stopAt, reconnectReason) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take()) }
+            let (stopAt, reconnectReason, pending) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take(), $0.pending) }
+            core.metrics.pending.record(pending)
             report()
             if let stopAt, isOver(stopAt) { return }
             if let reconnectReason, link.connection != nil { leaveReason = reconnectReason }
@@ -282,6 +283,8 @@ final class PublisherLoop {
         // They belong to this connection: a `blocked` among them would stop the next one.
         events.removeAll()
         core.metrics.republished.increment(by: unanswered)
+        // Without a connection nothing is known of queues.
+        core.metrics.stalled.record(0)
         link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
     }
 
@@ -291,7 +294,9 @@ final class PublisherLoop {
         var unanswered: [Pending] = []
         var staying: [Pending] = []
         for channel in line.givenUp + (line.channel.map { [$0] } ?? []) {
-            for (pending, since) in channel.tracker.unanswered where !pending.isAnswered && !pending.waits {
+            // What has moved to another line is taken back from that one.
+            for (pending, since) in channel.tracker.unanswered
+            where !pending.isAnswered && !pending.waits && self.line(of: pending.message) === line {
                 pending.waits = true
                 unanswered.append(pending)
                 // One that was written a moment ago may be answered yet.

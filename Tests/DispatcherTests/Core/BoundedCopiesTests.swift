@@ -162,7 +162,7 @@ struct BoundedCopiesTests {
         while !bench.published.isEmpty { bench.confirmNext() }
         bench.tick(after: 119_000)
         #expect(bench.core.careful.count == 1)
-        bench.tick(after: 1_000)
+        bench.tick(after: 10_000)
         #expect(bench.core.careful.isEmpty)
     }
 
@@ -176,7 +176,7 @@ struct BoundedCopiesTests {
         careful.keep(at: 60_000) { $0 == 3 }
         careful.forget(at: 179_000) { _ in false }
         #expect(careful.count == 3)
-        careful.forget(at: 181_000) { _ in false }
+        careful.forget(at: 189_000) { _ in false }
         #expect(careful.count == 1, "the broker delivers job 3 anew")
     }
 

@@ -112,9 +112,9 @@ struct CarefulDeliveries {
         }
     }
 
-    /// Once a second: forgets the deliveries of settled jobs.
+    /// Forgets the deliveries of settled jobs: every ten seconds, because it looks at each of up to 100,000, and pushes wait meanwhile.
     mutating func forget(at now: Int64, _ isOpen: (UInt64) -> Bool) {
-        guard !entries.isEmpty, now - forgottenAt >= 1_000 else { return }
+        guard !entries.isEmpty, now - forgottenAt >= 10_000 else { return }
         forgottenAt = now
         // Those that are kept are bounded by what was in progress, and must not cost the others their time.
         let acknowledgementMemory = entries.values.count(where: { $0.keptSince == nil }) > Self.most ? 0 : Self.acknowledgementMemory
