@@ -45,7 +45,10 @@ package enum BrokerMetrics {
             "Publishes repeated because their connection or channel was given up before the confirm."
         ),
         (MetricName.publishPending, [MetricName.client], "Messages taken from callers and not settled yet."),
-        (MetricName.stalledQueues, [MetricName.client], "Destinations whose queues have owed a confirmation for more than a second."),
+        (
+            MetricName.stalledQueues, [MetricName.client],
+            "Destinations whose queues have owed a confirmation for more than a second while others answered, or for more than three."
+        ),
         (MetricName.received, [MetricName.client], "Messages received."),
         (MetricName.oversized, [MetricName.client], "Messages too large to keep, passed to the dead-letter exchange."),
         (MetricName.connectionFailures, [MetricName.client], "Connections that were lost or could not be made."),

@@ -156,6 +156,27 @@ struct PublisherFaultTests {
         }
     }
 
+    @Test("A publisher that keeps the order takes no slow answer for a queue that stands still") func orderedNeverStalls() async throws {
+        try await withProxiedBroker { _, proxied, topology, proxy in
+            let stalled = Signal<Void>()
+            let publisher = try Publisher(
+                configuration: proxied, topology: topology, confirmLimit: .seconds(20), isOrdered: true,
+                logger: Logger(label: "test") { _ in LogWatcher { if $0.contains("does not answer") { stalled.send(()) } } })
+            func entry() -> OutgoingMessage {
+                OutgoingMessage(exchange: "", routingKey: topology.controlStream, messageID: .random(), contentType: "x", body: [])
+            }
+            try await whileRunning(publisher) {
+                #expect(await publisher.publish([entry()], deadline: nil) == [.confirmed])
+                // Longer than a look at what is late.
+                proxy.set(LinkConditions(toClient: .delayed(by: .milliseconds(3500))))
+                async let first = publisher.publish([entry()], deadline: nil)
+                async let second = publisher.publish([entry()], deadline: nil)
+                #expect(await [first, second] == [[.confirmed], [.confirmed]])
+            }
+            #expect(stalled.waiting.isEmpty)
+        }
+    }
+
     @Test("A connection that stands still says nothing about its queues: no message takes a detour") func silentConnection() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in
             let publisher = try makePublisher(proxied, topology, confirmLimit: .seconds(60))

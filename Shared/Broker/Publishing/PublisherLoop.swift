@@ -8,8 +8,8 @@ import SystemIO
 /// The publisher's thread: owns the connection, the backlog and the unconfirmed windows. Single-threaded, hence plain variables.
 ///
 /// Each destination is a line with a channel of its own, because a queue that does not answer stops the channel that publishes to it, and no
-/// other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime`` while others come, the line is stalled:
-/// its messages go to their next exchange, or wait. If the answer is still missing after the limit, RabbitMQ may have lost it: the line gets another
+/// other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime`` while others come, or ``silentTime``, the
+/// line is stalled: its messages go to their next exchange, or wait. If the answer is still missing after the limit, RabbitMQ may have lost it: the line gets another
 /// channel, which publishes one message until the queue answers. If no line had an answer for about as long as the limit, the publisher
 /// gives the connection up.
 final class PublisherLoop {
@@ -79,6 +79,8 @@ final class PublisherLoop {
     private static let burst = 64
     /// The broker answers a publish within this time as a rule.
     private static let answerTime = Duration.seconds(1)
+    /// A connection on which nothing is answered may be at fault for as long, and says nothing about a queue.
+    private static let silentTime = Duration.seconds(3)
     /// How often an unanswered message is looked at when nothing else happens.
     private static let lookInterval = Duration.milliseconds(250)
     /// Lines of one exchange. Further destinations share them.
@@ -105,6 +107,8 @@ final class PublisherLoop {
     private var stalledLines = 0
     /// When this connection last had an answer.
     private var lastAnswer = ContinuousClock.now
+    /// The first answer after a silence of ``answerTime``.
+    private var answeringSince = ContinuousClock.now
     private var events: [RabbitMQEvent] = []
     private var settled: [ConfirmTracker<Pending>.Settled] = []
     private var isBlocked = false
@@ -284,6 +288,7 @@ final class PublisherLoop {
         events.removeAll()
         core.metrics.republished.increment(by: unanswered)
         // Without a connection nothing is known of queues.
+        stalledLines = 0
         core.metrics.stalled.record(0)
         link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
     }
@@ -378,17 +383,15 @@ final class PublisherLoop {
         }
         guard !isBlocked else { return }
         let now = ContinuousClock.now
-        // While nothing is answered, the connection may be at fault, and says nothing about a queue.
-        let aloneTime = core.settings.confirmLimit - Self.answerTime
         for line in busy {
             if let recoveredAt = line.recoveredAt, recoveredAt.duration(to: now) > Self.answerTime { try forgetGivenUp(line, connection) }
             guard let channel = line.channel, let published = channel.tracker.oldest else { continue }
             let since = max(published, mayConfirmSince, line.recoveredAt ?? published)
-            let isLate = max(since, channel.answeredAt).duration(to: now) > (lastAnswer > since ? Self.answerTime : aloneTime)
-            if !line.isStalled, isLate { stall(line) }
+            let late = max(since, channel.answeredAt, answeringSince).duration(to: now)
+            if late > (lastAnswer > since ? Self.answerTime : Self.silentTime), !line.isStalled, !core.settings.isOrdered { stall(line) }
             guard since.duration(to: now) > limit(of: line, channel) else { continue }
             line.fruitless += 1
-            let isAlone = lastAnswer.duration(to: now) > aloneTime
+            let isAlone = lastAnswer.duration(to: now) > core.settings.confirmLimit - Self.answerTime
             guard !core.settings.isOrdered, !isAlone else {
                 throw RabbitMQError(
                     .timedOut, "basic.publish", "\(line.name) owes a confirmation, and nothing else was confirmed meanwhile")
@@ -507,7 +510,9 @@ final class PublisherLoop {
         guard let (line, channel) = channels[number] else { return }
         if core.settings.isOrdered, !multiple, tag > channel.tracker.firstTag { isPassedOver = true }
         guard !isPassedOver else { return }
-        lastAnswer = .now
+        let now = ContinuousClock.now
+        if lastAnswer.duration(to: now) > Self.answerTime { answeringSince = now }
+        lastAnswer = now
         let isCurrent = channel === line.channel
         if isRefusal, isCurrent { line.renewal?.refused() }
         // Such a refusal says nothing about the queue: a channel that waited a minute for it in vain refuses the message by itself.
@@ -537,8 +542,8 @@ final class PublisherLoop {
 
     private func unblocked() {
         isBlocked = false
-        mayConfirmSince = .now
         lastAnswer = .now
+        mayConfirmSince = .now
         setState(.ready)
         core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.link.name)"])
     }

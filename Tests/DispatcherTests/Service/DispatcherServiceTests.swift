@@ -1,9 +1,12 @@
 import APNsSimulator
 import Broker
 import Dispatcher
+import Logging
 import Observability
 import PushModel
+import RabbitMQ
 import SystemIO
+import TestBroker
 import TestSupport
 import Testing
 
@@ -220,6 +223,26 @@ struct DispatcherServiceTests {
                     #"push_dispatcher_apns_pool_state{api="device",credential="other",environment="production",state="paused"} 1"#))
             try await dispatcher.stop()
             #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
+    /// The publisher alone needs the retries.
+    @Test("A dispatcher whose publisher cannot connect takes no job") func missingRetries() async throws {
+        try await withServiceBench { bench in
+            let topology = bench.topology
+            try await bench.publish(CredentialServiceTests.job([Fixture.delivery(1)]))
+            // The bench's own publisher has declared everything by now.
+            try await TestBroker.withConnection(bench.broker) { try $0.deleteExchange(topology.retryExchange(.tenMinutes)) }
+            let lines = Lines()
+            let dispatcher = try bench.startDispatcher(logger: Logger(label: "test") { _ in lines }) { $0.topologyOwnership = .operators }
+            // All other connections are there by then.
+            while lines.all.count(where: { $0.message == "No connection to the broker" }) < 5 {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(bench.simulator.journal().isEmpty)
+            try await TestBroker.withConnection(bench.broker) { try topology.declare(on: $0) }
+            #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(1).id: [.accepted]])
+            try await dispatcher.stop()
         }
     }
 }

@@ -43,6 +43,8 @@ final class CoreLoop: Sendable {
     private let notes: NoteLog
     private let shared = Mutex(CoreStatus())
     private let isStopRequested = Atomic(false)
+    /// The core may take jobs, and the publisher has not been ready yet.
+    private let isTakingDue = Atomic(false)
 
     init(
         inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics,
@@ -99,6 +101,11 @@ final class CoreLoop: Sendable {
                 core.control.readsWhereItPublishes = peers.control.peer == peers.publisher.peer
                 core.tick(at: now)
                 nextTick = steady + Self.tick
+                // Without it nothing of what is sent could be settled: objects of the broker may be missing that it alone needs.
+                if isTakingDue.load(ordering: .relaxed), peers.publisher.state == .ready {
+                    isTakingDue.store(false, ordering: .relaxed)
+                    peers.startTaking()
+                }
             }
             // All other events are handled at once: a control message concerns all waiting jobs.
             let isBusy = core.hasWork
@@ -161,7 +168,7 @@ final class CoreLoop: Sendable {
         case .giveBack(let lane, let receipts): peers.jobs[lane]?.giveBack(receipts)
         case .discard(let lane, let receipts): peers.jobs[lane]?.discard(receipts)
         case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
-        case .startTaking: peers.startTaking()
+        case .startTaking: isTakingDue.store(true, ordering: .relaxed)
         case .stopTaking:
             for jobs in peers.jobs.values { jobs.stopTaking() }
             peers.commands.stopTaking()
