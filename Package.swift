@@ -160,7 +160,7 @@ let package = Package(
         tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestDevice", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
         .target(name: "BenchmarkSupport", dependencies: ["PushAPI", "StrictJSON", "SystemIO"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
-        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, configuration, logging]),
+        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, configuration, logging]),
         benchmark("InstructionCount", ["APNs", "Broker", "Dispatcher", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", arguments]),
         .executableTarget(name: "BareConsumer", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BareConsumer"),
         .executableTarget(name: "BarePublisher", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BarePublisher"),

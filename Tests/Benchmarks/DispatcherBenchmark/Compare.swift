@@ -31,7 +31,7 @@ extension DispatcherBenchmark {
         @Option(help: "Connections of the dispatchers, and of h2load beside them.") var connections = 2
         @Option(help: "The processor to keep h2load and the client on; give the dispatcher the same one.") var core = 0
         @Option(help: "Also write the JSON object to this file.") var json: String?
-        @Option(help: "Only these parts: client, queue, traces, pair, memory, pools, headers.") var part: [String] = []
+        @Option(help: "Only these parts: client, window, queue, traces, pair, memory, pools, headers.") var part: [String] = []
 
         func validate() throws {
             guard rounds >= 1, deliveries >= 1000, connections >= 1, requests >= 1000, pairPid.count == 2 else {
@@ -44,6 +44,7 @@ extension DispatcherBenchmark {
             try AnswerTimes(control: control).set()
             var measures: [Measure] = []
             if isWanted("client") { measures += try measureClient(beside: h2load) }
+            if isWanted("window") { measures += try await measureWindow() }
             if isWanted("queue") { measures += try await measureQueue(beside: h2load) }
             if isWanted("traces") { measures += try await measureTraces() }
             if isWanted("pair") { measures += try await measurePair() }
