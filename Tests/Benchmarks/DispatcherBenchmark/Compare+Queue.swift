@@ -19,7 +19,7 @@ extension DispatcherBenchmark.Compare {
         }
         let (bare, baseline) = (samples["bare consumer"] ?? [], samples["h2load"] ?? [])
         var measures: [Measure] = []
-        for (name, bar) in [("jobs of 100", 2.0), ("jobs of 1", 4.5)] {
+        for (name, bar) in [("jobs of 100", 1.7), ("jobs of 1", 4.0)] {
             let ours = samples[name] ?? []
             measures.append(
                 Measure(
