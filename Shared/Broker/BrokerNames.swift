@@ -47,7 +47,7 @@ package enum BrokerMetrics {
         (MetricName.publishPending, [MetricName.client], "Messages taken from callers and not settled yet."),
         (
             MetricName.stalledQueues, [MetricName.client],
-            "Destinations whose queues have owed a confirmation for more than a second while others answered, or for more than three."
+            "Destinations whose queues have owed a confirmation for more than a second while others answered, or for more than nine."
         ),
         (MetricName.received, [MetricName.client], "Messages received."),
         (MetricName.oversized, [MetricName.client], "Messages too large to keep, passed to the dead-letter exchange."),

@@ -79,8 +79,8 @@ final class PublisherLoop {
     private static let burst = 64
     /// The broker answers a publish within this time as a rule.
     private static let answerTime = Duration.seconds(1)
-    /// A connection on which nothing is answered may be at fault for as long, and says nothing about a queue.
-    private static let silentTime = Duration.seconds(3)
+    /// A connection on which nothing is answered may be at fault, and says nothing about a queue: the loss of a node shows after eight seconds.
+    private static let silentTime = Duration.seconds(9)
     /// How often an unanswered message is looked at when nothing else happens.
     private static let lookInterval = Duration.milliseconds(250)
     /// Lines of one exchange. Further destinations share them.

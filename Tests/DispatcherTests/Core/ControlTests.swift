@@ -421,6 +421,20 @@ struct ControlTests {
         #expect(!bench.others.contains { if case .note(.controlUncertain) = $0 { true } else { false } })
     }
 
+    @Test("A busy dispatcher whose outcomes are not confirmed has no doubt, because the broker confirms heartbeats")
+    func silentOutcomes() throws {
+        let bench = try CoreBench { $0.heartbeatInterval = 200 }
+        for round in 0..<50 {
+            bench.take(Fixture.job([Fixture.delivery(round)]), tag: UInt64(round + 1))
+            bench.finishNext(200)
+            bench.tick(after: 100)
+            while !bench.published.isEmpty {
+                bench.settleSome { $0.exchange == bench.topology.outcomesExchange ? nil : .confirmed }
+            }
+        }
+        #expect(bench.gate.isOpen && bench.markers.isEmpty)
+    }
+
     @Test("Jobs that wait while the broker confirms nothing stay here, so that no second copy of them is made")
     func waitsThroughAlarm() throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }

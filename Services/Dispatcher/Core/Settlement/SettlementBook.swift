@@ -52,9 +52,11 @@ struct SettlementBook {
     var oldestUnconfirmed: Int64? { publications.values.lazy.map(\.since).min() }
 
     /// Whether the broker confirms what is published now. A single queue may still owe an answer.
-    func isConfirming(at now: Int64) -> Bool {
+    func isConfirming(at now: Int64) -> Bool { isConfirming(at: now, within: rules.confirmPatience) }
+
+    private func isConfirming(at now: Int64, within patience: Int64) -> Bool {
         guard let oldest = oldestUnconfirmed else { return true }
-        return now - max(oldest, newestConfirmed) < rules.confirmPatience
+        return now - max(oldest, newestConfirmed) < patience
     }
 
     // MARK: What jobs owe
@@ -203,11 +205,12 @@ struct SettlementBook {
         refused.removeAll()
     }
 
-    /// Publishes a message when no other was published for a while, so that a late confirmation reveals a slow link, a slow broker or a node
-    /// that lost the others. Without it, an idle dispatcher would notice only by jobs that arrive before the fences that were delayed with
+    /// Publishes a message when no other was published or confirmed for a while, so that a late confirmation reveals a slow link, a slow broker
+    /// or a node that lost the others, and a timely one that only a queue is silent. Without it, an idle dispatcher would notice only by jobs that arrive before the fences that were delayed with
     /// them.
     mutating func sendHeartbeat(at now: Int64, wall: Int64) {
-        guard !hasHeartbeat, outbox.isEmpty, now - lastFlush >= rules.heartbeatInterval else { return }
+        let isIdle = outbox.isEmpty && now - lastFlush >= rules.heartbeatInterval
+        guard !hasHeartbeat, isIdle || !isConfirming(at: now, within: rules.heartbeatInterval) else { return }
         hasHeartbeat = true
         let message = OutgoingMessage(
             exchange: "", routingKey: rules.topology.heartbeatQueue, messageID: .timeOrdered(milliseconds: wall),
