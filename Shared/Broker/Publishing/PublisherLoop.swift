@@ -7,11 +7,11 @@ import SystemIO
 
 /// The publisher's thread: owns the connection, the backlog and the unconfirmed windows. Single-threaded, hence plain variables.
 ///
-/// Each destination is a line with a channel of its own, because a queue that does not answer stops the channel that publishes to it, and no
-/// other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime`` while others come, or ``silentTime``, the
-/// line is stalled: its messages go to their next exchange, or wait. If the answer is still missing after the limit, RabbitMQ may have lost it: the line gets another
-/// channel, which publishes one message until the queue answers. If no line had an answer for about as long as the limit, the publisher
-/// gives the connection up.
+/// Each destination is a line with a channel of its own, because a queue that does not answer stops the channel that publishes to it, and
+/// no other (docs/rabbitmq.md, A queue that stands still). If an answer takes longer than ``answerTime`` while others come, or
+/// ``silentTime``, the line is stalled: its messages go to their next exchange, or wait. If the answer is still missing after the limit,
+/// RabbitMQ may have lost it: the line gets another channel, which publishes one message until the queue answers. If no line had an answer
+/// for about as long as the limit, the publisher gives the connection up.
 final class PublisherLoop {
     /// One call to `publish`; its messages are answered one by one.
     private final class Batch {
@@ -89,7 +89,7 @@ final class PublisherLoop {
     private static let mostGivenUp = 4
     /// Each new channel may store one message once more, so it comes later each time.
     private static let limitFactors = [1, 6, 12, 24, 48]
-    /// For each new connection of a publisher that keeps the order. The next node often answers at once.
+    /// Where order counts: for the first connection, the second, and all later ones until one answers. The next node often does so at once.
     private static let orderedLimitFactors = [1, 2, 4]
 
     private let core: PublisherCore
@@ -368,7 +368,7 @@ final class PublisherLoop {
             guard !busy.contains(where: canPublish) else { return }
             try connection.wait(orUntil: core.wakeUp.descriptor, timeout: busy.isEmpty ? patience : min(patience, Self.lookInterval))
         } catch {
-            // Answers may have come together with the end; that the connection has ended is known.
+            // Answers may have come together with the end. A second error says nothing new.
             _ = try? connection.receive(into: &events)
             handleEvents()
             report()

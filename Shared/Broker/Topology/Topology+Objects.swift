@@ -28,7 +28,7 @@ extension Topology {
     /// Retention drops whole segments only. With large ones, a quiet installation would replay months of fences at every start.
     private static let controlSegmentBytes: Int64 = 4 << 20
 
-    /// Of the retries that this topology has.
+    /// The lane and the delay of each queue of retries.
     private var retries: [(lane: Lane, delay: RetryDelay)] {
         hasRetries ? Lane.allCases.flatMap { lane in RetryDelay.allCases.map { (lane, $0) } } : []
     }

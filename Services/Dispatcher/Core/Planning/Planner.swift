@@ -70,7 +70,7 @@ struct Planner {
         // A channel is no token, whatever APNs says.
         case .ends(.tokenGone) where facts.isBroadcast, .ends(.tokenRejected) where facts.isBroadcast: return .end(.rejected)
         case .ends(let outcome): return .end(outcome)
-        // Also what stopped it: the other copy may have been sent, and ends by itself.
+        // Also if it was stopped: the other copy may have been sent, and ends by itself.
         case _ where facts.isStale: return .leaveToOtherCopy
         case .stops(let outcome): return stop(as: outcome, earlier: earlier)
         case .retries(let cause):

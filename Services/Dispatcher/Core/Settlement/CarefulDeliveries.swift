@@ -52,7 +52,7 @@ struct CarefulDeliveries {
     /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel after
     /// a minute.
     private static let acknowledgementMemory: Int64 = 120_000
-    /// With more entries than that, settled deliveries are forgotten at once.
+    /// With more entries than that beside those that are kept, settled deliveries are forgotten at once.
     private static let most = 100_000
     private var entries: [PushID: Entry] = [:]
     private var forgottenAt: Int64 = 0

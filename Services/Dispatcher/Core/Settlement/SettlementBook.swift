@@ -205,9 +205,9 @@ struct SettlementBook {
         refused.removeAll()
     }
 
-    /// Publishes a message when no other was published or confirmed for a while, so that a late confirmation reveals a slow link, a slow broker
-    /// or a node that lost the others, and a timely one that only a queue is silent. Without it, an idle dispatcher would notice only by jobs that arrive before the fences that were delayed with
-    /// them.
+    /// Publishes a message when no other was published or confirmed for a while, so that a late confirmation reveals a slow link, a slow
+    /// broker or a node that lost the others, and a timely one that only a queue is silent. Without it, an idle dispatcher would notice
+    /// only by jobs that arrive before the fences that were delayed with them.
     mutating func sendHeartbeat(at now: Int64, wall: Int64) {
         let isIdle = outbox.isEmpty && now - lastFlush >= rules.heartbeatInterval
         guard !hasHeartbeat, isIdle || !isConfirming(at: now, within: rules.heartbeatInterval) else { return }
