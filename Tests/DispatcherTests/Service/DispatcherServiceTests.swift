@@ -231,7 +231,6 @@ struct DispatcherServiceTests {
         try await withServiceBench { bench in
             let topology = bench.topology
             try await bench.publish(CredentialServiceTests.job([Fixture.delivery(1)]))
-            // The bench's own publisher has declared everything by now.
             try await TestBroker.withConnection(bench.broker) { try $0.deleteExchange(topology.retryExchange(.tenMinutes)) }
             let lines = Lines()
             let dispatcher = try bench.startDispatcher(logger: Logger(label: "test") { _ in lines }) { $0.topologyOwnership = .operators }

@@ -154,11 +154,13 @@ func withServiceBench(
     try simulator.start()
     defer { simulator.stop() }
     try await withTestBroker(uri: uri) { broker, topology in
+        // Everything is declared. A connection of the bench's must not bring back at any later time what a test takes away.
+        let others = Topology(prefix: topology.prefix, hasRetries: false)
         let bench = ServiceBench(
             simulator: simulator, uri: uri ?? TestEnvironment.amqp, topology: topology, broker: broker,
-            publisher: try Publisher(name: "test", configuration: broker, topology: topology, logger: .silent))
+            publisher: try Publisher(name: "test", configuration: broker, topology: others, logger: .silent))
         let listener = try Consumer(
-            name: "listener", configuration: broker, topology: topology,
+            name: "listener", configuration: broker, topology: others,
             // Never acknowledged: the prefetch is more than any test makes.
             subscriptions: [
                 Subscription(queue: topology.tokenServiceOutcomesQueue, prefetch: 2000),
