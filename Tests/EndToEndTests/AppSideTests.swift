@@ -130,7 +130,7 @@ struct AppSideTests {
             case 13 where !hasLostItsID && !backup.isEmpty:
                 // An older, encrypted backup of this same device. It knows nothing of later requests, and none of them outlives a restore.
                 await client.settled()
-                _ = late.take()
+                _ = await late.take()
                 disk.items.withLock { $0 = backup }
                 token = Self.newToken(&random)
                 kill()
@@ -180,7 +180,7 @@ struct AppSideTests {
             guard let status = client.status, status.isUploaded, !status.isDeregistered, try await serverHasToken(status.installation)
             else { return }
             // A late registration of the lost installation would take the token back. No request outlives a reinstall.
-            _ = late.take()
+            _ = await late.take()
             let files = disk.items.withLock { $0[.record] }
             // What the dead process has in flight still writes to its own disk.
             disk = Disk()
@@ -205,7 +205,7 @@ struct AppSideTests {
         private func deliverLate() async throws {
             await client.settled()
             let status = client.status
-            for request in late.take() { _ = try await backend.send(request) }
+            for request in await late.take() { _ = try await backend.send(request) }
             guard let status, status.isUploaded, status.user == nil else { return }
             let (code, record) = try await backend.read(status.installation)
             #expect(code == 404 || record["user"]?.isNull == true, "seed \(seed): a late request signed a user in")
@@ -347,6 +347,8 @@ private final class Network: PushTransport, CredentialSource {
             late.add(request)
             throw Lost()
         }
+        late.begin()
+        defer { late.end() }
         let answer = try await backend.send(request)
         try lose()
         return answer
@@ -362,16 +364,44 @@ private final class Network: PushTransport, CredentialSource {
     }
 }
 
-/// Requests on their way, whose sender has given up.
+/// A device's requests that outlive their sender: the sender has given up, or its process has ended.
 private final class LateRequests: Sendable {
-    private let requests = Mutex<[PushRequest]>([])
+    private struct State {
+        var requests: [PushRequest] = []
+        var underWay = 0
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
 
-    func add(_ request: PushRequest) { requests.withLock { $0.append(request) } }
+    private let state = Mutex(State())
 
-    func take() -> [PushRequest] {
-        requests.withLock { requests in
-            defer { requests = [] }
-            return requests
+    func add(_ request: PushRequest) { state.withLock { $0.requests.append(request) } }
+
+    /// The backend has this device's request until ``end()``.
+    func begin() { state.withLock { $0.underWay += 1 } }
+
+    func end() {
+        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            state.underWay -= 1
+            guard state.underWay == 0 else { return [] }
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Those whose sender has given up. All others have reached the server by then.
+    func take() async -> [PushRequest] {
+        await withCheckedContinuation { continuation in
+            let isIdle = state.withLock { state in
+                guard state.underWay > 0 else { return true }
+                state.waiters.append(continuation)
+                return false
+            }
+            if isIdle { continuation.resume() }
+        }
+        return state.withLock { state in
+            defer { state.requests = [] }
+            return state.requests
         }
     }
 }
