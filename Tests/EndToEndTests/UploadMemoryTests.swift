@@ -49,17 +49,23 @@ struct UploadMemoryTests {
         return ByteBuffer(string: #"{"to":{"users":[\#(names.joined(separator: ","))]},"content":{"alert":"hello"}}"#)
     }
 
-    /// - Returns: The time from the POST to its 202.
+    /// Posts again as any client does while the answer says that the database cannot serve now: a busy machine may need more than the 30 s
+    /// that a long list's transaction has.
+    /// - Returns: The time from the first POST to the 202.
     private static func post(_ url: String, _ key: String, _ body: ByteBuffer) async throws -> Duration {
         var request = HTTPClientRequest(url: "\(url)/v1/apps/\(Client.app)/notifications/upload")
         request.method = .POST
         request.headers = ["authorization": "Bearer \(key)", "content-type": "application/json"]
         request.body = .bytes(body)
         let began = ContinuousClock.now
-        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(5))
-        let answer = try await response.body.collect(upTo: 1 << 20)
-        #expect(response.status == .accepted, "\(String(buffer: answer))")
-        return ContinuousClock.now - began
+        while true {
+            let response = try await HTTPClient.shared.execute(request, timeout: .minutes(5))
+            let answer = try await response.body.collect(upTo: 1 << 20)
+            let text = String(buffer: answer)
+            if response.status == .serviceUnavailable, text.contains(#""code":"database_unavailable""#) { continue }
+            #expect(response.status == .accepted, "\(text)")
+            return ContinuousClock.now - began
+        }
     }
 
     private static func memory(_ name: String, of process: PlatformProcess) throws -> Int {
