@@ -64,9 +64,7 @@ package struct Dispatcher: Sendable {
             consumers[lane] = try Consumer(
                 name: "jobs-\(lane.rawValue)", configuration: ownNode, topology: topology,
                 subscriptions: [Subscription(queue: topology.jobQueue(lane), prefetch: UInt16(clamping: settings.prefetch[lane] ?? 1))],
-                // They stop one after another.
-                drainTimeout: settings.shutdownDeadline * 0.05 / settings.lanes.count, logger: logger,
-                onMessages: { inbox.post(.jobsReceived($0)) },
+                drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
                 onConnectionChange: { inbox.post(.jobsConnection(lane, isUp: $0)) })
         }
         let jobs = consumers
@@ -82,7 +80,7 @@ package struct Dispatcher: Sendable {
             ], drainTimeout: .zero, logger: logger,
             onMessages: { inbox.post(.controlReceived($0)) }, onConnectionChange: { inbox.post(.controlConnection(isUp: $0)) })
 
-        let late = (settings.lanes.compactMap { jobs[$0] } + [commands]).map(LateConsumerService.init)
+        let late = LateConsumers(settings.lanes.compactMap { jobs[$0] } + [commands])
 
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/\(settings.instance)")
         rules.retries.maximumAttempts = settings.maximumAttempts
@@ -97,7 +95,7 @@ package struct Dispatcher: Sendable {
             inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(
                 pools: pools, publisher: publisher, markers: markers, jobs: jobs, commands: commands, control: control,
-                startTaking: { for consumer in late { consumer.begin() } }),
+                startTaking: { late.begin() }),
             deadlines: CoreLoop.Deadlines(
                 pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2,
                 all: settings.shutdownDeadline * 0.85),
@@ -122,8 +120,7 @@ package struct Dispatcher: Sendable {
                             ])
                         onListening(port)
                     }),
-                publisher, markers, control,
-            ] + late + [
+                publisher, markers, control, late,
                 ChannelCommandService(
                     messages: commandMessages, consumer: commands, requests: requests, pools: pools, credentials: credentials,
                     publisher: publisher, topology: topology, source: rules.source, isStopping: { loop.status.isStopping },

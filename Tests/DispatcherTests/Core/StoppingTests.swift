@@ -59,6 +59,18 @@ struct StoppingTests {
         #expect(bench.core.isDrained)
     }
 
+    @Test("A stop waits for no heartbeat that the broker has not answered")
+    func leavesHeartbeats() throws {
+        let bench = try CoreBench { $0.heartbeatInterval = 200 }
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext(200)
+        bench.confirmNext()
+        bench.tick(after: 300)
+        bench.handle(.stop)
+        #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.heartbeatQueue]])
+        #expect(bench.core.isDrained)
+    }
+
     @Test("For a job that the broker delivers again, the dispatcher reports sent deliveries and retries nothing")
     func leavesRetriesToTheOtherCopy() throws {
         let bench = try CoreBench()

@@ -39,14 +39,14 @@ struct DispatchService: Service {
     }
 }
 
-/// A consumer that begins only when the control stream has been read (docs/promises.md, 3).
-struct LateConsumerService: Service {
-    private let consumer: Consumer
+/// Consumers that begin only when the control stream has been read (docs/promises.md, 3). They stop at the same time.
+struct LateConsumers: Service {
+    private let consumers: [Consumer]
     private let starts: AsyncStream<Void>
     private let start: AsyncStream<Void>.Continuation
 
-    init(_ consumer: Consumer) {
-        self.consumer = consumer
+    init(_ consumers: [Consumer]) {
+        self.consumers = consumers
         (starts, start) = AsyncStream.makeStream()
     }
 
@@ -57,7 +57,10 @@ struct LateConsumerService: Service {
 
     func run() async throws {
         for await _ in starts.cancelOnGracefulShutdown() {
-            return try await consumer.run()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for consumer in consumers { group.addTask { try await consumer.run() } }
+                try await group.waitForAll()
+            }
         }
     }
 }

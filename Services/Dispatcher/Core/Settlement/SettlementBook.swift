@@ -41,8 +41,11 @@ struct SettlementBook {
         for lane in Lane.allCases { withdrawals[lane] = Withdrawal() }
     }
 
-    /// Whether every job is decided, confirmed and acknowledged.
-    var isEmpty: Bool { publications.isEmpty && refused.isEmpty && outbox.isEmpty && gathered.count == 0 && ledger.isEmpty }
+    /// Whether every job is decided, confirmed and acknowledged. Heartbeats and probes may be unanswered.
+    var isEmpty: Bool {
+        ledger.isEmpty && gathered.count == 0 && refused.isEmpty && outbox.allSatisfy(\.covers.isEmpty)
+            && publications.values.allSatisfy { $0.unanswered.allSatisfy(\.covers.isEmpty) }
+    }
     /// Messages wait for ``CoreRules/gatheringPause`` to pass.
     var isHolding: Bool { gathered.count > 0 || !outbox.isEmpty }
     /// There are enough for one event.
