@@ -115,8 +115,26 @@ struct PublisherFaultTests {
                     OutgoingMessage(exchange: "", routingKey: topology.controlStream, messageID: .random(), contentType: "x", body: [])
                 }
                 #expect(await publisher.publish([entry()], deadline: nil) == [.confirmed])
-                proxy.set(LinkConditions(toClient: .delayed(by: .milliseconds(300))))
+                proxy.set(LinkConditions(toClient: .delayed(by: .milliseconds(375))))
                 #expect(await publisher.publish([entry()], deadline: .seconds(120)) == [.confirmed])
+            }
+        }
+    }
+
+    @Test("A message that is taken back before it is written is not published") func withdrawn() async throws {
+        try await withTestBroker { configuration, topology in
+            let publisher = try makePublisher(configuration, topology)
+            let withdrawal = Withdrawal()
+            var early = OutgoingMessage.job(topology)
+            early.withdrawal = withdrawal
+            // Messages wait until the publisher runs.
+            let answers = Signal<PublishAnswer>()
+            publisher.publish([early, .job(topology)]) { answers.send(contentsOf: $0) }
+            withdrawal.make()
+            try await whileRunning(publisher) {
+                let outcomes = [try await answers.next(), try await answers.next()].sorted { $0.index < $1.index }.map(\.outcome)
+                #expect(outcomes == [.failed(.withdrawn), .confirmed])
+                #expect(try await TestBroker.messageCount(topology.jobQueue(.now), configuration) == 1)
             }
         }
     }
@@ -157,7 +175,7 @@ struct PublisherFaultTests {
     }
 
     @Test("A publisher that keeps the order takes no slow answer for a queue that stands still") func orderedNeverStalls() async throws {
-        try await withProxiedBroker { _, proxied, topology, proxy in
+        try await withProxiedBroker(heartbeat: .seconds(30)) { _, proxied, topology, proxy in
             let stalled = Signal<Void>()
             let publisher = try Publisher(
                 configuration: proxied, topology: topology, confirmLimit: .seconds(20), isOrdered: true,
@@ -167,8 +185,8 @@ struct PublisherFaultTests {
             }
             try await whileRunning(publisher) {
                 #expect(await publisher.publish([entry()], deadline: nil) == [.confirmed])
-                // Longer than a look at what is late.
-                proxy.set(LinkConditions(toClient: .delayed(by: .milliseconds(3500))))
+                // Longer than the nine seconds after which a silent connection's queues count as silent.
+                proxy.set(LinkConditions(toClient: .delayed(by: .milliseconds(9600))))
                 async let first = publisher.publish([entry()], deadline: nil)
                 async let second = publisher.publish([entry()], deadline: nil)
                 #expect(await [first, second] == [[.confirmed], [.confirmed]])

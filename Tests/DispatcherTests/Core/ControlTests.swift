@@ -218,7 +218,7 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
-    @Test("A dispatcher publishes a heartbeat only when it has published nothing else for a while, because that proves as much")
+    @Test("A dispatcher publishes no heartbeat while others of its messages are published and confirmed, because they prove as much")
     func publicationsAreHeartbeats() throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.take(Fixture.job([Fixture.delivery(1)]))

@@ -104,6 +104,26 @@ struct SharingTests {
         #expect(devices.isEmpty)
     }
 
+    @Test("The collapse ids of throttled devices are bounded together: beyond, nothing is taken for superseded")
+    func remembersBounded() {
+        var devices = ThrottledDevices()
+        func device(_ number: Int) -> ThrottledDevices.Device {
+            ThrottledDevices.Device(app: 0, environment: .sandbox, token: Fixture.token(number))
+        }
+        func age(_ moment: Int64) -> ThrottledDevices.Age {
+            ThrottledDevices.Age(acceptedAt: moment, notification: PushID(high: 0, low: 0))
+        }
+        // 64 of each device: 307,200.
+        for number in 0..<4_800 {
+            for id in 0..<64 { devices.throttle(device(number), until: 1_000, collapseID: "\(id)", age: age(2)) }
+        }
+        #expect(devices.judge(device(0), collapseID: "63", age: age(1), now: 0) == .superseded)
+        #expect(devices.judge(device(4_799), collapseID: "63", age: age(1), now: 0) == .wait(until: 1_000))
+        devices.forget(now: 1_000 + 20 * 60_000)
+        devices.throttle(device(4_799), until: 2_000_000, collapseID: "63", age: age(2))
+        #expect(devices.judge(device(4_799), collapseID: "63", age: age(1), now: 1_999_999) == .superseded)
+    }
+
     private func take(_ bench: CoreBench, _ tag: UInt64, _ app: AppSlug = Fixture.shop, _ lane: Lane = .bulk, deliveries: Int = 1) {
         let made = (0..<deliveries).map { Fixture.delivery(Int(tag) * 100 + $0) }
         bench.take(Fixture.job(made, app: app, notification: tag, lane: lane), tag: tag)

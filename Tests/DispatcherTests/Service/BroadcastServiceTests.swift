@@ -252,9 +252,14 @@ struct BroadcastServiceTests {
             // It has begun its work: the time of the command is that of its tries.
             try await bench.publish(command(.list, app: Fixture.unconfigured))
             #expect(try await bench.channelAnswers.next().result == .noCredential)
-            try await bench.publish(command(.create(.none), expiresIn: 5_000))
-            let answer = try await bench.channelAnswers.next()
-            #expect(answer.result == .expired && answer.reason == "not_connected")
+            // More than a dispatcher has at once: another team's command comes behind them.
+            for _ in 0..<20 { try await bench.publish(command(.create(.none), expiresIn: 10_000)) }
+            try await bench.publish(command(.list, app: Fixture.unconfigured))
+            #expect(try await bench.channelAnswers.next().result == .noCredential)
+            for _ in 0..<20 {
+                let answer = try await bench.channelAnswers.next()
+                #expect(answer.result == .expired && answer.reason == "not_connected")
+            }
             let waits = lines.all.filter { $0.message == "A command for a broadcast channel waits" }
             #expect(!waits.isEmpty && waits.allSatisfy { $0.metadata["reason"] == "not_connected" && $0.metadata["app"] == "shop" })
             try await dispatcher.stop()
@@ -310,7 +315,8 @@ struct BroadcastServiceTests {
             try await bench.publish(command(.list))
             try await dispatcher.untilMetrics { $0.contains(done + "2") }
             try await dispatcher.stop()
-            #expect(try await leftCommands(bench) == 1)
+            // The broker puts it back into its queue in its own time.
+            while try await leftCommands(bench) == 0 { try await Task.sleep(for: .milliseconds(50)) }
         }
     }
 
