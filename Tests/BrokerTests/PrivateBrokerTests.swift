@@ -108,8 +108,16 @@ struct PrivateBrokerTests {
             let deadline = ContinuousClock.now + .seconds(60)
             while publisher.state == .ready, .now < deadline { try await Task.sleep(for: .milliseconds(20)) }
             #expect(publisher.state == .connecting && publisher.peer == nil)
+            // Nothing else is published. The queue counts as silent until it answers, over each next connection.
+            for isConnected in [false, true, false, true] {
+                while (publisher.state == .ready) != isConnected, .now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+                #expect(publisher.stalledQueues == 1)
+            }
             try await broker.control("eval", "sys:resume('%2F_\(topology.jobQueue(.now))').")
             #expect(await outcome == [.confirmed])
+            #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
+            while publisher.stalledQueues > 0, .now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+            #expect(publisher.stalledQueues == 0)
         }
     }
 

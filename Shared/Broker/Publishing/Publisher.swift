@@ -53,6 +53,9 @@ package final class Publisher: Service, Sendable {
     /// Messages that were taken and have no outcome yet.
     package var pending: Int { core.status.withLock { $0.pending } }
 
+    /// Destinations whose queues owe a confirmation for too long (`push_broker_stalled_queues`).
+    package var stalledQueues: Int { core.status.withLock { $0.stalledLines } }
+
     /// Hands messages over; never blocks. Before ``run()`` and without a connection they wait.
     /// - Parameter onAnswers: called with each message's outcome once, with those that came together, so that no message waits for another
     ///   one's. From the publisher's thread, which it must not hold up; or, when nothing was taken (all `.full` or all `.stopped`), before

@@ -26,6 +26,7 @@ final class PublisherCore: Sendable {
         /// Of the connection.
         var peer: String?
         var pending = 0
+        var stalledLines = 0
         var pendingBytes = 0
         /// Set once a stop was requested.
         var stopAt: ContinuousClock.Instant?

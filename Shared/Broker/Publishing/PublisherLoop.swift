@@ -105,6 +105,8 @@ final class PublisherLoop {
     /// Messages that were taken and have no outcome.
     private var open = 0
     private var stalledLines = 0
+    /// The last connection was given up because a queue alone did not answer it, and nothing was answered since.
+    private var isSilent = false
     /// When this connection last had an answer.
     private var lastAnswer = ContinuousClock.now
     /// The first answer after a silence of ``answerTime``.
@@ -237,8 +239,14 @@ final class PublisherLoop {
     /// Lines that owe something.
     private func countStalled() {
         let count = busy.count { $0.isStalled && (!$0.backlog.isEmpty || $0.hasUnanswered) }
-        if count != stalledLines { core.metrics.stalled.record(count) }
+        setStalled(isSilent && !busy.isEmpty ? max(count, 1) : count)
+    }
+
+    private func setStalled(_ count: Int) {
+        guard count != stalledLines else { return }
         stalledLines = count
+        core.status.withLock { $0.stalledLines = count }
+        core.metrics.stalled.record(count)
     }
 
     private func recovered(_ line: Line) {
@@ -272,6 +280,8 @@ final class PublisherLoop {
     }
 
     private func lost(_ error: RabbitMQError) {
+        // Without a connection nothing is known of queues.
+        if link.connection == nil { isSilent = false }
         link.leave()
         setState(.connecting)
         var unanswered = 0
@@ -287,9 +297,7 @@ final class PublisherLoop {
         // They belong to this connection: a `blocked` among them would stop the next one.
         events.removeAll()
         core.metrics.republished.increment(by: unanswered)
-        // Without a connection nothing is known of queues.
-        stalledLines = 0
-        core.metrics.stalled.record(0)
+        setStalled(isSilent ? 1 : 0)
         link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
     }
 
@@ -338,7 +346,7 @@ final class PublisherLoop {
             }
             while let pending = line.backlog.popFirst() { answer(pending, .failed(.stopped)) }
         }
-        core.metrics.stalled.record(0)
+        setStalled(0)
         report()
     }
 
@@ -393,6 +401,7 @@ final class PublisherLoop {
             line.fruitless += 1
             let isAlone = lastAnswer.duration(to: now) > core.settings.confirmLimit - Self.answerTime
             guard !core.settings.isOrdered, !isAlone else {
+                isSilent = !core.settings.isOrdered
                 throw RabbitMQError(
                     .timedOut, "basic.publish", "\(line.name) owes a confirmation, and nothing else was confirmed meanwhile")
             }
@@ -513,6 +522,7 @@ final class PublisherLoop {
         let now = ContinuousClock.now
         if lastAnswer.duration(to: now) > Self.answerTime { answeringSince = now }
         lastAnswer = now
+        isSilent = false
         let isCurrent = channel === line.channel
         if isRefusal, isCurrent { line.renewal?.refused() }
         // Such a refusal says nothing about the queue: a channel that waited a minute for it in vain refuses the message by itself.

@@ -347,7 +347,7 @@ SERVERS = Dashboard(
                   is_stacked=True, has_threshold=False),
             alert_panel("Not confirmed", "Messages that RabbitMQ refused within five minutes.", "none", "PushMessagesNotConfirmed",
                         "{{client}} {{outcome}}"),
-            alert_panel("Silent queues", "Destinations whose queues have owed a confirmation for more than a second.", "none",
+            alert_panel("Silent queues", "Destinations whose queues have owed a confirmation for too long.", "none",
                         "PushQueueSilent", "{{client}}"),
             Panel("Unconfirmed and repeated", "Messages without a confirmation yet, and messages published again after a lost connection.",
                   "none", [("sum by (client) (push_broker_publish_pending)", "{{client}}: unconfirmed"),
