@@ -1,12 +1,14 @@
 import APNs
 import APNsSimulator
-import Broker
-import Dispatcher
 import PushModel
+import RabbitMQ
 import SystemIO
 import TestBroker
 import TestSupport
 import Testing
+
+@testable import Broker
+@testable import Dispatcher
 
 /// Promise 11 (docs/promises.md), and promise 2 if the time is too short.
 @Suite("A graceful stop between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
@@ -122,5 +124,16 @@ struct StopServiceTests {
             #expect(Dictionary(grouping: journal, by: \.apnsID).values.allSatisfy { $0.count <= 2 })
             #expect(try await bench.waitingJobs() == 0)
         }
+    }
+
+    @Test("If one of the consumers ends with an error, all of them end, and so does the program", .timeLimit(.minutes(1)))
+    func consumerFails() async throws {
+        let consumer = try Consumer(
+            configuration: RabbitMQConfiguration(uri: "amqp://127.0.0.1:\(FreePorts.closed)", connectionName: "test"), topology: Topology(),
+            subscriptions: [], logger: .silent, onMessages: { _ in })
+        // It runs once.
+        let consumers = LateConsumers([consumer, consumer])
+        consumers.begin()
+        await #expect(throws: AlreadyRun.self) { try await consumers.run() }
     }
 }

@@ -59,7 +59,8 @@ struct LateConsumers: Service {
         for await _ in starts.cancelOnGracefulShutdown() {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for consumer in consumers { group.addTask { try await consumer.run() } }
-                try await group.waitForAll()
+                // The first error ends the others.
+                for try await _ in group {}
             }
         }
     }
