@@ -105,8 +105,8 @@ final class PublisherLoop {
     /// Messages that were taken and have no outcome.
     private var open = 0
     private var stalledLines = 0
-    /// The last connection was given up because a queue alone did not answer it, and nothing was answered since.
-    private var isSilent = false
+    /// The last connection was given up because of this one, which has not answered since.
+    private var silentLine: Line?
     /// When this connection last had an answer.
     private var lastAnswer = ContinuousClock.now
     /// The first answer after a silence of ``answerTime``.
@@ -238,8 +238,7 @@ final class PublisherLoop {
 
     /// Lines that owe something.
     private func countStalled() {
-        let count = busy.count { $0.isStalled && (!$0.backlog.isEmpty || $0.hasUnanswered) }
-        setStalled(isSilent && !busy.isEmpty ? max(count, 1) : count)
+        setStalled(busy.count { ($0.isStalled || $0 === silentLine) && (!$0.backlog.isEmpty || $0.hasUnanswered) })
     }
 
     private func setStalled(_ count: Int) {
@@ -252,8 +251,9 @@ final class PublisherLoop {
     private func recovered(_ line: Line) {
         line.fruitless = 0
         if !line.givenUp.isEmpty, line.recoveredAt == nil { line.recoveredAt = .now }
-        guard line.isStalled else { return }
+        guard line.isStalled || line === silentLine else { return }
         line.isStalled = false
+        if line === silentLine { silentLine = nil }
         core.logger.notice(
             "A queue answers again", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
     }
@@ -281,7 +281,8 @@ final class PublisherLoop {
 
     private func lost(_ error: RabbitMQError) {
         // Without a connection nothing is known of queues.
-        if link.connection == nil { isSilent = false }
+        if link.connection == nil { silentLine = nil }
+        setStalled(silentLine == nil ? 0 : 1)
         link.leave()
         setState(.connecting)
         var unanswered = 0
@@ -297,7 +298,6 @@ final class PublisherLoop {
         // They belong to this connection: a `blocked` among them would stop the next one.
         events.removeAll()
         core.metrics.republished.increment(by: unanswered)
-        setStalled(isSilent ? 1 : 0)
         link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
     }
 
@@ -401,7 +401,7 @@ final class PublisherLoop {
             line.fruitless += 1
             let isAlone = lastAnswer.duration(to: now) > core.settings.confirmLimit - Self.answerTime
             guard !core.settings.isOrdered, !isAlone else {
-                isSilent = !core.settings.isOrdered
+                if !core.settings.isOrdered { silentLine = line }
                 throw RabbitMQError(
                     .timedOut, "basic.publish", "\(line.name) owes a confirmation, and nothing else was confirmed meanwhile")
             }
@@ -522,7 +522,6 @@ final class PublisherLoop {
         let now = ContinuousClock.now
         if lastAnswer.duration(to: now) > Self.answerTime { answeringSince = now }
         lastAnswer = now
-        isSilent = false
         let isCurrent = channel === line.channel
         if isRefusal, isCurrent { line.renewal?.refused() }
         // Such a refusal says nothing about the queue: a channel that waited a minute for it in vain refuses the message by itself.
