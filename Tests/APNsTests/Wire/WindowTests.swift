@@ -199,7 +199,7 @@ struct WindowTests {
     @Test("A stop gives nothing back that leaves all the same", arguments: 0..<24) func cleanCutOff(round: Int) async throws {
         // Bytes that nobody reads would turn the client's end into a reset, which drops what the sockets hold.
         try await withLink(window: 1 << 24, streamWindow: 1000, onRequest: { if $0.tag == 1 { $1.accept($0) } }) { bench, server, _ in
-            bench.submit(.make(1_000, tag: 2, bytes: 4096))
+            bench.submit(.make(3_000, tag: 2, bytes: 4096))
             await submitted(10, by: bench)
             await bench.pool.shutdown(deadline: .milliseconds(round * 4))
             let batch = try #require(try await bench.next()[2])
