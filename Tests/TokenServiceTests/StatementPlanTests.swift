@@ -111,10 +111,11 @@ struct StatementPlanTests {
     /// Where there are no statistics, PostgreSQL 17 takes a list of keys to be cheap behind any column of an index.
     private static let ofUnknown17: Set = ["installations_in_order(app_id, id)", "tokens_by_installation(app_id)"]
 
-    /// All open fences, all unpublished cancellations, the oldest events and the newest ones: each by an index that holds no others, or up to a
+    /// All open fences, all cancellations that are unpublished or have jobs to hasten, the oldest events and the newest ones: each by an index that holds no others, or up to a
     /// limit.
     private static let wholeIndexes: Set = [
-        "CancellationStore.leftOver", "ErasureStore.historyEnd", "EventStore.horizon", "InstallationStore.openFences",
+        "CancellationStore.hasten", "CancellationStore.leftOver", "ErasureStore.historyEnd", "EventStore.horizon",
+        "InstallationStore.openFences",
         "OutboxStore.leftOverFences", "Sweep.notificationEvents",
     ]
 

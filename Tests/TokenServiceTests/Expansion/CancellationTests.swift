@@ -153,6 +153,57 @@ struct CancellationTests {
         }
     }
 
+    @Test("Jobs of a cancelled campaign become due in pieces, whatever their number") func manyLaterJobs() async throws {
+        try await RunningService.run(.init(settings: ["RELAY_INTERVAL_MS": "60000"])) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            for _ in 1...2 {
+                let sent = try await shop.send(#"{"user":"ada"}"#)
+                let id = try #require(sent.json.text("id").flatMap { PushID($0) })
+                try await running.execute(
+                    """
+                    INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from)
+                    SELECT notification, n, lane, locale, now() + interval '1 hour', members, now() + interval '1 hour'
+                    FROM jobs, generate_series(1, 5) AS n WHERE notification = \(id) AND number = 0
+                    """)
+                try await running.execute("UPDATE notifications SET state = 'cancelled' WHERE id = \(id)")
+                try await running.execute("INSERT INTO cancellations (notification, at, reason) VALUES (\(id), now(), 'cancelled')")
+            }
+            var steps: [Int] = []
+            while steps.last ?? 4 == 4 {
+                steps.append(try await running.pool.transaction { try CancellationStore(session: $0).hasten(limit: 4) })
+            }
+            #expect(steps == [4, 4, 2])
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE number > 0 AND free_from <= now()") == 10)
+            #expect(try await running.count("SELECT count(*) FROM cancellations WHERE hastened_at IS NULL") == 0)
+        }
+    }
+
+    @Test("A job that is put aside while its notification is cancelled gets its outcome all the same") func heldMeanwhile() async throws {
+        try await RunningService.run(.init(settings: ["RELAY_INTERVAL_MS": "60000"])) { running in
+            let (shop, chief) = try await running.operate()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await chief.setHold(#"{"all":true,"reason":"r"}"#)
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            async let cancelled = running.pool.transaction { session in
+                let jobs = try Lane.allCases.flatMap { try JobStore(session: session).claim(10, of: $0, leaseSeconds: 30) }
+                let store = HoldStore(session: session)
+                try store.lockInForce()
+                #expect(try store.putAside(jobs: jobs.map(\.id)).count == 1)
+                let answer = Task { try await shop.delete("/v1/apps/shop/notifications/\(id)") }
+                // The cancellation waits for this transaction.
+                while try session.execute("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").isEmpty {}
+                return answer
+            }
+            #expect(try await cancelled.value.json.text("state") == "cancelled")
+            let status = try await eventually {
+                let status = try await shop.status(id)
+                return status.text("completed_at") == nil ? nil : status
+            }
+            #expect(status["counts"]?.number("cancelled") == 1)
+        }
+    }
+
     @Test("A newer notification with the same key stops the older one") func newerNotification() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -35,6 +35,9 @@ extension HoldStore {
     /// The same for jobs. A job that has expired, or whose notification was cancelled, is not put aside: it has only to be published.
     package func putAside(jobs: [JobID]) throws -> Set<JobID> {
         guard !jobs.isEmpty else { return [] }
+        // A caller may be cancelling one of them: either it is cancelled here already, or its jobs are hastened after they are held.
+        try session.execute(
+            "SELECT id FROM notifications WHERE id = ANY (\(Set(jobs.map(\.notification)).sorted())::uuid[]) ORDER BY id FOR SHARE")
         return Set(
             try session.execute(
                 """

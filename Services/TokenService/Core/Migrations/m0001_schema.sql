@@ -639,9 +639,13 @@ CREATE TABLE cancellations (
     at timestamptz NOT NULL,
     reason text NOT NULL CHECK (reason IN ('cancelled', 'superseded')),
     -- When the control stream got it.
-    published_at timestamptz
+    published_at timestamptz,
+    -- Its jobs up to this number have become due, and since this moment all of them, so that they get their outcome.
+    hastened_through integer NOT NULL DEFAULT -1,
+    hastened_at timestamptz
 ) PARTITION BY RANGE (notification);
 CREATE INDEX cancellations_unpublished ON cancellations (at) WHERE published_at IS NULL;
+CREATE INDEX cancellations_unhastened ON cancellations (at) WHERE hastened_at IS NULL;
 
 -- A notification as a reader sees it. expanded_at: its jobs are made, or no more will be.
 CREATE VIEW notification_records AS

@@ -173,10 +173,7 @@ extension NotificationStore {
             FROM moment
             """
         ]
-        if let supersession = supersession(of: item) {
-            queries.append(CancellationStore.supersede(supersession, with: id))
-            queries.append(CancellationStore.hastenSuperseded(supersession))
-        }
+        if let supersession = supersession(of: item) { queries.append(CancellationStore.supersede(supersession, with: id)) }
         let variants = request.content.variants
         if !variants.isEmpty {
             queries.append(

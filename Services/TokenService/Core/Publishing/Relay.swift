@@ -93,6 +93,7 @@ package final class Relay: Service {
             if publisher.state == .ready {
                 await publishFences()
                 _ = try await cancellation.publishLeftOver()
+                try await cancellation.hastenJobs()
                 try await holds.publishAndRelease(held)
                 for lane in Lane.allCases { try await publish(lane, &group) }
             }

@@ -32,12 +32,6 @@ package struct CancellationStore {
             )
             INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'cancelled' FROM stopped
             """,
-            // A job that is due later or held becomes due now, to get its outcome. IS TRUE keeps the planner from the index on the
-            // unpublished jobs of all notifications.
-            """
-            UPDATE jobs SET free_from = now()
-            WHERE notification = \(id) AND (published_at IS NULL) IS TRUE AND (due_at > now() OR held_by IS NOT NULL)
-            """,
             """
             SELECT n.state, n.pending, c.at AS cancelled_at, c.published_at IS NOT NULL AS is_published,
                 c.notification IS NOT NULL AND f.notification IS NOT NULL AND f.ended_at IS NULL AS is_cut_short
@@ -45,7 +39,7 @@ package struct CancellationStore {
             WHERE n.app_id = \(app.id) AND n.id = \(id)
             """,
         ])
-        guard let row = answers[2].first else { return nil }
+        guard let row = answers[1].first else { return nil }
         let pending: Int32 = try row["pending"]
         return Stopped(
             id: id, state: try row["state"], pending: Int(pending), cancelledAt: try row.milliseconds("cancelled_at"),
@@ -81,6 +75,37 @@ package struct CancellationStore {
             )
             UPDATE cancellations c SET published_at = now() FROM locked l WHERE c.notification = l.notification
             """)
+    }
+
+    /// Jobs of stopped notifications that are due later or held become due, to get their outcome. No fan-out and no hold adds another one.
+    /// - Returns: how many; less than `limit` when no more are left.
+    package func hasten(limit: Int) throws -> Int {
+        // IS TRUE keeps the planner from the index on the unpublished jobs of all notifications.
+        let rows = try session.execute(
+            """
+            WITH open AS (
+                SELECT notification, at, hastened_through FROM cancellations WHERE hastened_at IS NULL
+                ORDER BY at LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED
+            ), late AS (
+                SELECT o.notification, j.number FROM open o CROSS JOIN LATERAL (
+                    SELECT number FROM jobs
+                    WHERE notification = o.notification AND number > o.hastened_through AND (published_at IS NULL) IS TRUE
+                        AND (due_at > now() OR held_by IS NOT NULL)
+                    ORDER BY number LIMIT \(limit) FOR NO KEY UPDATE
+                ) AS j LIMIT \(limit)
+            ), hastened AS (
+                UPDATE jobs j SET free_from = now() FROM late l WHERE j.notification = l.notification AND j.number = l.number
+            ), count AS (
+                SELECT count(*) AS all_of_them FROM late
+            ), moved AS (
+                UPDATE cancellations c SET hastened_at = CASE WHEN count.all_of_them < \(limit) THEN now() END,
+                    hastened_through = greatest(c.hastened_through, (SELECT max(number) FROM late l WHERE l.notification = o.notification))
+                FROM open o, count WHERE c.notification = o.notification
+            )
+            SELECT all_of_them FROM count
+            """)
+        let count: Int64 = try rows.first.map { try $0["all_of_them"] } ?? 0
+        return Int(count)
     }
 
     /// In the transaction of the newer notification, so that the older ones end with the commit that accepts it.
@@ -120,16 +145,5 @@ package struct CancellationStore {
             SELECT id, now(), 'superseded', CASE WHEN jobs = 0 THEN now() END FROM stopped
             """
         ]
-    }
-
-    /// A statement of its own, so that it sees the jobs of a fan-out that the statement before had to wait for.
-    static func hastenSuperseded(_ older: NotificationStore.Supersession) -> PostgresQuery {
-        """
-        UPDATE jobs j SET free_from = now() FROM notifications n
-        WHERE n.app_id = \(older.app) AND n.supersede_key = \(older.key)
-            AND coalesce(n.target_user, n.target_installation::text) = \(older.target)
-            AND n.completed_at IS NULL AND n.state = 'cancelled'
-            AND j.notification = n.id AND (j.published_at IS NULL) IS TRUE AND (j.due_at > now() OR j.held_by IS NOT NULL)
-        """
     }
 }
