@@ -29,6 +29,7 @@ package final class Relay: Service {
     private let fanOut: FanOut
     private let watch: FanOutWatch
     private let fanOuts = Mutex<[PushID: Lane]>([:])
+    private let shares = RelayShares()
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -78,50 +79,59 @@ package final class Relay: Service {
         }
     }
 
+    /// Each step has its own end: one that fails, because a row is locked or a statement takes too long, keeps no other from its work.
+    /// - Returns: whether all of them succeeded.
     private func round(_ group: inout DiscardingTaskGroup) async -> Bool {
-        do {
-            let limit = backlog.limit + 1
-            let moment = backlog.beginMeasuring()
-            let leaseSeconds = timing.lease / .seconds(1)
-            let (waiting, oldest) = try await pool.session { session in
-                let store = OutboxStore(session: session)
-                return (try store.backlog(limit: limit, leaseSeconds: leaseSeconds), try store.oldestFanOut(leaseSeconds: leaseSeconds))
+        var failures = 0
+        func step(_ failure: Logger.Message, _ body: () async throws -> Void) async {
+            do { try await body() } catch {
+                failures += 1
+                logger.failed(failure, error)
             }
-            backlog.measured(waiting, since: moment)
-            watch.measured(oldestDue: oldest)
-            let held = try await holds.refresh()
-            if publisher.state == .ready {
-                await publishFences()
-                _ = try await cancellation.publishLeftOver()
-                try await cancellation.hastenJobs()
-                try await holds.publishAndRelease(held)
-                for lane in Lane.allCases { try await publish(lane, &group) }
-            }
-            return true
-        } catch {
-            logger.failed("The relay could not do its round", error)
-            return false
         }
+        await step("The backlog could not be measured") { try await measure() }
+        var held: HoldStore.Unfinished?
+        await step("Holds could not be read") { held = try await holds.refresh() }
+        guard publisher.state == .ready else { return failures == 0 }
+        await step("Fences that are left over could not be published") { try await publishFences() }
+        await step("Cancellations that are left over could not be published") { _ = try await cancellation.publishLeftOver() }
+        await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
+        // Without them, held work would go out.
+        guard let held else { return false }
+        await step("Holds could not be published or released") { try await holds.publishAndRelease(held) }
+        for lane in Lane.allCases {
+            await step("Jobs or fan-outs of the lane \(lane.rawValue) could not be taken over") { try await publish(lane, &group) }
+        }
+        return failures == 0
     }
 
-    private func publishFences() async {
-        let published: Int
-        do { published = try await fences.publishLeftOver(in: pool) } catch {
-            // Everything else of the round goes on: a single row may be locked.
-            return logger.failed("Fences that are left over could not be published", error)
+    private func measure() async throws {
+        let limit = backlog.limit + 1
+        let moment = backlog.beginMeasuring()
+        let leaseSeconds = timing.lease / .seconds(1)
+        let (waiting, oldest) = try await pool.session { session in
+            let store = OutboxStore(session: session)
+            return (try store.backlog(limit: limit, leaseSeconds: leaseSeconds), try store.oldestFanOut(leaseSeconds: leaseSeconds))
         }
+        backlog.measured(waiting, since: moment)
+        watch.measured(oldestDue: oldest)
+    }
+
+    private func publishFences() async throws {
+        let published = try await fences.publishLeftOver(in: pool)
         if published > 0 {
             logger.info("Fences that were left over are on the control stream", metadata: [LogKey.count: "\(published)"])
         }
     }
 
-    /// Publishes a lane: jobs that are due or left over, and fan-outs.
+    /// Publishes some of a lane's jobs that are due or left over, and begins fan-outs. If more wait, the next round follows at once, in which
+    /// fences, cancellations and the other lanes have their turn.
     private func publish(_ lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
-        while publisher.state == .ready {
-            let isOpen = window.isOpen(lane)
-            let (room, fanOutRoom) = (room(in: lane), fanOutRoom(in: lane))
-            let cache = holds.cache
+        let isOpen = window.isOpen(lane)
+        let (room, fanOutRoom) = (min(room(in: lane), shares.size(of: lane)), fanOutRoom(in: lane))
+        let cache = holds.cache
+        do {
             let (claimed, isFull) = try await pool.transaction { session in
                 var claimed = Claimed(
                     jobs: try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds),
@@ -133,9 +143,13 @@ package final class Relay: Service {
             }
             holds.putAside(claimed.putAside)
             try await publish(claimed.jobs, isNews: isOpen, &group)
+            shares.succeeded(lane)
             try await begin(claimed.fanOuts, in: lane, &group)
             // Held rows took the places of free ones: claim again.
-            guard isOpen && isFull || claimed.putAside > 0 else { return }
+            if isOpen && isFull || claimed.putAside > 0 { wakeUp.signal() }
+        } catch {
+            shares.failed(lane, at: room)
+            throw error
         }
     }
 
@@ -190,6 +204,23 @@ package final class Relay: Service {
             self.wakeUp.signal()
         }
     }
+}
+
+/// How many jobs of a lane are taken over at once: half as many after each failure, because a statement may have taken too long, and twice as
+/// many after each success.
+private final class RelayShares: Sendable {
+    private let sizes = Mutex<[Lane: Int]>([:])
+
+    func size(of lane: Lane) -> Int { sizes.withLock { $0[lane] ?? .max } }
+
+    func succeeded(_ lane: Lane) {
+        sizes.withLock { sizes in
+            guard let size = sizes[lane] else { return }
+            sizes[lane] = size >= RelayWindow.maximum ? nil : size * 2
+        }
+    }
+
+    func failed(_ lane: Lane, at size: Int) { sizes.withLock { $0[lane] = max(1, size / 2) } }
 }
 
 /// The rows that a round took over of a lane.
