@@ -259,8 +259,8 @@ package struct JobStore {
                             ORDER BY o.id DESC LIMIT 1
                         ) AS h ORDER BY h.id DESC LIMIT 1)
                 ) AS named
-                WHERE n.id = m.notification LIMIT 1
-            ) AS addressee ON NOT m.is_meant
+                WHERE n.id = m.notification AND NOT m.is_meant LIMIT 1
+            ) AS addressee ON true
             """)
         var members: [Int64: Member] = [:]
         for row in rows { members[try row["id"]] = try Member(row) }
