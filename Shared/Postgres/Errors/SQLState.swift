@@ -9,6 +9,8 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible {
     package var classCode: String { String(code.prefix(2)) }
 
     package static let featureNotSupported = SQLState("0A000")
+    /// Also a time zone that the server does not know.
+    package static let invalidParameterValue = SQLState("22023")
     package static let invalidTextRepresentation = SQLState("22P02")
     package static let notNullViolation = SQLState("23502")
     package static let foreignKeyViolation = SQLState("23503")

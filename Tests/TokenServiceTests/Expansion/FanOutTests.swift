@@ -245,6 +245,44 @@ struct FanOutTests {
         }
     }
 
+    /// After a restore, a promotion or an update of its tzdata.
+    @Test("A time zone that the server has forgotten stops no fan-out") func forgottenZone() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in ["ada", "grace"].enumerated() {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            for statement: PostgresQuery in [
+                "INSERT INTO time_zones VALUES ('Mars/Olympus')",
+                "UPDATE installations SET time_zone = 'Mars/Olympus' WHERE owner = 'ada'",
+                """
+                INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' + interval '2 hours')::time,
+                    (now() AT TIME ZONE 'UTC' + interval '3 hours')::time, now() FROM apps
+                """,
+            ] {
+                try await running.execute(statement)
+            }
+            let job = try await running.jobs(.soon) { jobs in
+                let sent = try await shop.send(#"{"users":["ada","grace"]}"#)
+                #expect(sent.status == 202)
+                return try PushJob(decoding: try await jobs.next().body)
+            }
+            #expect(job.deliveries.count == 2)
+        }
+    }
+
+    @Test("The time zones are those of the server that runs") func zonesOfTheServer() async throws {
+        try await RunningService.run { running in
+            try await running.execute("DELETE FROM time_zones WHERE name = 'Europe/Berlin'")
+            try await running.execute("INSERT INTO time_zones VALUES ('Mars/Olympus')")
+            #expect(try await running.pool.session { try TimeZones.refresh(in: $0) } == 2)
+            let names: PostgresQuery = "SELECT count(*) FROM time_zones WHERE name = 'Europe/Berlin' OR name LIKE 'Mars/%'"
+            #expect(try await running.count(names) == 1)
+            #expect(try await running.pool.session { try TimeZones.refresh(in: $0) } == 0)
+        }
+    }
+
     /// A zone that the database does not know counts as UTC.
     @Test("A local time comes to each zone at its own moment") func zoneMoments() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in

@@ -48,6 +48,10 @@ package struct FanOut: Sendable {
             logger.info("A fan-out was taken over or stopped", metadata: .traced(traceparent, [LogKey.notification: "\(notification)"]))
         } catch {
             logger.failed("A fan-out was interrupted", error, .traced(traceparent, [LogKey.notification: "\(notification)"]))
+            if (error as? PostgresError)?.sqlState == .invalidParameterValue {
+                // The server has forgotten a time zone, or is another one. If that fails too, so does the next attempt.
+                _ = try? await pool.session { session in try TimeZones.refresh(in: session) }
+            }
             await release(notification, traceparent)
         }
     }

@@ -50,10 +50,22 @@ package final class Housekeeper: Service {
         await cancelWhenGracefulShutdown {
             // A process that starts alone after a long time may find no partition for new rows.
             await self.makePartitions()
+            // This server may be another one than yesterday's.
+            await self.refreshTimeZones()
             while await Pause.of(pause * Double.random(in: 0.5...1)) {
                 await self.lookAtPartitions()
                 await self.round()
             }
+        }
+    }
+
+    /// Any process may do so at any time.
+    private func refreshTimeZones() async {
+        do {
+            let changed = try await pool.session { session in try TimeZones.refresh(in: session) }
+            if changed > 0 { logger.notice("The database knows other time zones than before", metadata: [LogKey.count: "\(changed)"]) }
+        } catch {
+            logger.failed("The time zones could not be read", error)
         }
     }
 
@@ -62,6 +74,7 @@ package final class Housekeeper: Service {
             guard try await pool.session({ [lease] session in try lease.take(in: session) }) else { return }
             try await pool.session { session in try ClocksDiffer.check(in: session) }
             await makePartitions()
+            await refreshTimeZones()
             try await dropPartitions()
             try await handleStaleInstallations()
             try await removeExpired()
