@@ -35,9 +35,16 @@ extension HoldStore {
     /// The same for jobs. A job that has expired, or whose notification was cancelled, is not put aside: it has only to be published.
     package func putAside(jobs: [JobID]) throws -> Set<JobID> {
         guard !jobs.isEmpty else { return [] }
-        // A caller may be cancelling one of them: either it is cancelled here already, or its jobs are hastened after they are held.
+        // A caller may be cancelling a held one: either it is cancelled here already, or its jobs are hastened after they are held.
         try session.execute(
-            "SELECT id FROM notifications WHERE id = ANY (\(Set(jobs.map(\.notification)).sorted())::uuid[]) ORDER BY id FOR SHARE")
+            """
+            SELECT n.id FROM notifications n
+            WHERE n.id = ANY (\(Set(jobs.map(\.notification)).sorted())::uuid[]) AND EXISTS (
+                SELECT FROM holds h
+                WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = n.app_id)
+                    AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification = n.id))
+            ORDER BY n.id FOR SHARE OF n
+            """)
         return Set(
             try session.execute(
                 """

@@ -15,7 +15,7 @@ package struct JobStore {
         package var settled: Set<Int>
     }
 
-    /// Takes over jobs of a lane on which no process has a lease.
+    /// Takes over jobs of a lane on which no process has a lease. A hold that kept one is over, or puts it aside again.
     package func claim(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [Claimed] {
         guard count > 0 else { return [] }
         return try session.execute(
@@ -24,7 +24,7 @@ package struct JobStore {
                 SELECT notification, number FROM jobs WHERE published_at IS NULL AND lane = \(lane) AND free_from <= now()
                 ORDER BY free_from LIMIT \(count) FOR NO KEY UPDATE SKIP LOCKED
             )
-            UPDATE jobs j SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM free
+            UPDATE jobs j SET free_from = now() + make_interval(secs => \(leaseSeconds)), held_by = NULL FROM free
             WHERE j.notification = free.notification AND j.number = free.number
             RETURNING j.notification, j.number, j.locale, j.due_at, j.members, j.settled::text AS settled
             """

@@ -13,6 +13,8 @@ package final class Relay: Service {
     static let maximumUnderWay = 500
     /// Fan-outs under way at once. See ``freePlaces(for:beside:)``.
     private static let maximumFanOuts = 4
+    /// Jobs of cancelled notifications become due while no more wait.
+    private static let hastenedBacklog = 5_000
 
     private let pool: PostgresPool
     private let publisher: Publisher
@@ -29,6 +31,8 @@ package final class Relay: Service {
     private let fanOut: FanOut
     private let watch: FanOutWatch
     private let fanOuts = Mutex<[PushID: Lane]>([:])
+    /// Until when a step rests that failed.
+    private let rests = Mutex<[String: ContinuousClock.Instant]>([:])
     private let shares = RelayShares()
 
     package struct Timing: Sendable {
@@ -68,9 +72,7 @@ package final class Relay: Service {
             await withDiscardingTaskGroup { group in
                 group.addTask { while await Pause.of(self.timing.interval) { self.wakeUp.signal() } }
                 for await _ in wakeUp.signals {
-                    let succeeded = await round(&group)
-                    // After a failure the settlements go first: the relay must not claim jobs that they still have to record.
-                    if !succeeded { _ = await Pause.of(timing.interval) }
+                    await round(&group)
                 }
                 group.cancelAll()
             }
@@ -79,30 +81,33 @@ package final class Relay: Service {
         }
     }
 
-    /// Each step has its own end: one that fails, because a row is locked or a statement takes too long, keeps no other from its work.
-    /// - Returns: whether all of them succeeded.
-    private func round(_ group: inout DiscardingTaskGroup) async -> Bool {
-        var failures = 0
-        func step(_ failure: Logger.Message, _ body: () async throws -> Void) async {
+    /// Each step has its own end: one that fails, because a row is locked or a statement takes too long, rests for an interval, and keeps no
+    /// other from its work. Settlements go before it: the relay must not claim jobs that they still have to record.
+    private func round(_ group: inout DiscardingTaskGroup) async {
+        func step(_ failure: String, _ body: () async throws -> Void) async {
+            guard rests.withLock({ $0[failure] ?? .now <= .now }) else { return }
             do { try await body() } catch {
-                failures += 1
-                logger.failed(failure, error)
+                rests.withLock { $0[failure] = .now + timing.interval }
+                logger.failed("\(failure)", error)
             }
         }
         await step("The backlog could not be measured") { try await measure() }
         var held: HoldStore.Unfinished?
         await step("Holds could not be read") { held = try await holds.refresh() }
-        guard publisher.state == .ready else { return failures == 0 }
+        guard publisher.state == .ready else { return }
         await step("Fences that are left over could not be published") { try await publishFences() }
         await step("Cancellations that are left over could not be published") { _ = try await cancellation.publishLeftOver() }
-        await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
+        // They wait in the backlog with all others, which must not fill because of them.
+        if backlog.count <= min(Self.hastenedBacklog, backlog.limit / 2) {
+            await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
+        }
         // Without them, held work would go out.
-        guard let held else { return false }
+        guard let held else { return }
         await step("Holds could not be published or released") { try await holds.publishAndRelease(held) }
         for lane in Lane.allCases {
-            await step("Jobs or fan-outs of the lane \(lane.rawValue) could not be taken over") { try await publish(lane, &group) }
+            await step("Jobs of the lane \(lane.rawValue) could not be taken over") { try await publishJobs(of: lane, &group) }
+            await step("Fan-outs of the lane \(lane.rawValue) could not be taken over") { try await beginFanOuts(of: lane, &group) }
         }
-        return failures == 0
     }
 
     private func measure() async throws {
@@ -124,33 +129,52 @@ package final class Relay: Service {
         }
     }
 
-    /// Publishes some of a lane's jobs that are due or left over, and begins fan-outs. If more wait, the next round follows at once, in which
-    /// fences, cancellations and the other lanes have their turn.
-    private func publish(_ lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
+    /// Publishes some of a lane's jobs that are due or left over. If more wait, the next round follows at once, in which fences,
+    /// cancellations and the other lanes have their turn.
+    private func publishJobs(of lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         let isOpen = window.isOpen(lane)
-        let (room, fanOutRoom) = (min(room(in: lane), shares.size(of: lane)), fanOutRoom(in: lane))
+        let room = min(room(in: lane), shares.size(of: lane))
+        guard room > 0 else { return }
         let cache = holds.cache
         do {
-            let (claimed, isFull) = try await pool.transaction { session in
-                var claimed = Claimed(
-                    jobs: try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds),
-                    fanOuts: try OutboxStore(session: session).claimFanOuts(fanOutRoom, of: lane, leaseSeconds: leaseSeconds))
-                let isFull = room > 0 && claimed.jobs.count == room
+            let (jobs, held) = try await pool.transaction { session in
+                let claimed = try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds)
                 // Read after the claim: by now the cache has every hold that was set before these became due.
-                if !cache.isEmpty { try claimed.putHeldAside(in: session) }
-                return (claimed, isFull)
+                guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
+                let store = HoldStore(session: session)
+                try store.lockInForce()
+                let held = try store.putAside(jobs: claimed.map(\.id))
+                return (claimed.filter { !held.contains($0.id) }, held.count)
             }
-            holds.putAside(claimed.putAside)
-            try await publish(claimed.jobs, isNews: isOpen, &group)
+            holds.putAside(held)
+            try await publish(jobs, isNews: isOpen, &group)
             shares.succeeded(lane)
-            try await begin(claimed.fanOuts, in: lane, &group)
-            // Held rows took the places of free ones: claim again.
-            if isOpen && isFull || claimed.putAside > 0 { wakeUp.signal() }
+            // Held rows took the places of free ones.
+            if isOpen && jobs.count + held == room || held > 0 { wakeUp.signal() }
         } catch {
-            shares.failed(lane, at: room)
+            if (error as? PostgresError)?.isOfSize == true { shares.failed(lane, at: room) }
             throw error
         }
+    }
+
+    /// In a transaction of its own: a cancellation locks a notification before its fan-out, and the jobs are locked before their notification.
+    private func beginFanOuts(of lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
+        let leaseSeconds = timing.lease / .seconds(1)
+        let room = fanOutRoom(in: lane)
+        guard room > 0 else { return }
+        let cache = holds.cache
+        let (free, held) = try await pool.transaction { session in
+            let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, leaseSeconds: leaseSeconds)
+            guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
+            let store = HoldStore(session: session)
+            try store.lockInForce()
+            let held = try store.putAside(fanOuts: claimed)
+            return (claimed.filter { !held.contains($0) }, held.count)
+        }
+        holds.putAside(held)
+        try await begin(free, in: lane, &group)
+        if held > 0 { wakeUp.signal() }
     }
 
     private func room(in lane: Lane) -> Int {
@@ -221,24 +245,4 @@ private final class RelayShares: Sendable {
     }
 
     func failed(_ lane: Lane, at size: Int) { sizes.withLock { $0[lane] = max(1, size / 2) } }
-}
-
-/// The rows that a round took over of a lane.
-private struct Claimed: Sendable {
-    var jobs: [JobStore.Claimed]
-    var fanOuts: [PushID]
-    /// How many of them a hold keeps.
-    var putAside = 0
-
-    /// In the transaction that took it over.
-    mutating func putHeldAside(in session: PostgresSession) throws {
-        guard !jobs.isEmpty || !fanOuts.isEmpty else { return }
-        let store = HoldStore(session: session)
-        try store.lockInForce()
-        let heldFanOuts = try store.putAside(fanOuts: fanOuts)
-        let heldJobs = try store.putAside(jobs: jobs.map(\.id))
-        fanOuts.removeAll { heldFanOuts.contains($0) }
-        jobs.removeAll { heldJobs.contains($0.id) }
-        putAside = heldFanOuts.count + heldJobs.count
-    }
 }

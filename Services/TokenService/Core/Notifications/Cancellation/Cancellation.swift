@@ -4,8 +4,8 @@ package import PushModel
 /// `DELETE /v1/apps/{app}/notifications/{id}`: the row first, then the control stream (`docs/promises.md`, 6).
 package struct Cancellation: Sendable {
     private static let maximumLeftOver = 500
-    /// Jobs that become due in one step: an app's campaign may have hundreds of thousands.
-    private static let hastenedAtOnce = 1_000
+    /// Jobs of a notification that become due in one step: a campaign may have hundreds of thousands.
+    private static let hastenedAtOnce = 200
 
     private let pool: PostgresPool
     private let control: ControlPublisher
@@ -43,11 +43,10 @@ package struct Cancellation: Sendable {
 
     /// Jobs that are due later or held get their outcome.
     package func hastenJobs() async throws {
-        let count = try await pool.transaction { session in
+        let areLeft = try await pool.transaction { session in
             try CancellationStore(session: session).hasten(limit: Self.hastenedAtOnce)
         }
-        // More are left; the relay publishes these first.
-        if count == Self.hastenedAtOnce { relay.signal() }
+        if areLeft { relay.signal() }
     }
 
     private func publish(_ cancelled: [CancellationStore.Unpublished]) async throws -> Bool {
