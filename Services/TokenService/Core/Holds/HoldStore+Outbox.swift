@@ -3,16 +3,17 @@ package import PushModel
 
 /// A held job or fan-out stays where it is when it is due, and waits for the end of its hold.
 extension HoldStore {
-    /// Keeps the holds that are in force from being lifted before the transaction ends. Call it before ``putAside(fanOuts:)`` and
-    /// ``putAside(jobs:)``, in their transaction.
-    package func lockInForce() throws {
-        try session.execute("SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE")
+    /// Keeps the holds that are in force from being lifted before the transaction ends.
+    /// - Returns: those, for ``putAside(fanOuts:under:)`` and ``putAside(jobs:under:)`` in the same transaction. One that is set meanwhile
+    ///   concerns the next claim.
+    package func lockInForce() throws -> [PushID] {
+        try session.execute("SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE").column("id")
     }
 
     /// Of the fan-outs that this transaction has claimed, puts the held ones aside: until the hold ends, or the notification expires.
     /// - Returns: those.
-    package func putAside(fanOuts: [PushID]) throws -> Set<PushID> {
-        guard !fanOuts.isEmpty else { return [] }
+    package func putAside(fanOuts: [PushID], under holds: [PushID]) throws -> Set<PushID> {
+        guard !fanOuts.isEmpty, !holds.isEmpty else { return [] }
         let held: [PushID] = try session.execute(
             """
             UPDATE fan_outs f SET held_by = h.id, free_from = least(h.expires_at, h.ends_at)
@@ -20,7 +21,7 @@ extension HoldStore {
                 SELECT m.id AS notification, m.expires_at, o.id, o.ends_at
                 FROM unnest(\(fanOuts)::uuid[]) AS e (id) JOIN notifications m ON m.id = e.id CROSS JOIN LATERAL (
                     SELECT h.id, h.ends_at FROM holds h
-                    WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = m.app_id)
+                    WHERE h.id = ANY (\(holds)) AND (h.app_id IS NULL OR h.app_id = m.app_id)
                         AND (h.lane IS NULL OR h.lane = m.lane) AND (h.notification IS NULL OR h.notification = m.id)
                     ORDER BY h.ends_at DESC, h.id LIMIT 1
                 ) AS o
@@ -33,15 +34,15 @@ extension HoldStore {
     }
 
     /// The same for jobs. A job that has expired, or whose notification was cancelled, is not put aside: it has only to be published.
-    package func putAside(jobs: [JobID]) throws -> Set<JobID> {
-        guard !jobs.isEmpty else { return [] }
+    package func putAside(jobs: [JobID], under holds: [PushID]) throws -> Set<JobID> {
+        guard !jobs.isEmpty, !holds.isEmpty else { return [] }
         // A caller may be cancelling a held one: either it is cancelled here already, or its jobs are hastened after they are held.
         try session.execute(
             """
             SELECT n.id FROM notifications n
             WHERE n.id = ANY (\(Set(jobs.map(\.notification)).sorted())::uuid[]) AND EXISTS (
                 SELECT FROM holds h
-                WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = n.app_id)
+                WHERE h.id = ANY (\(holds)) AND (h.app_id IS NULL OR h.app_id = n.app_id)
                     AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification = n.id))
             ORDER BY n.id FOR SHARE OF n
             """)
@@ -59,7 +60,7 @@ extension HoldStore {
                         WHERE n.state <> 'cancelled'
                     ) AS d CROSS JOIN LATERAL (
                         SELECT h.id, h.ends_at FROM holds h
-                        WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = d.app_id)
+                        WHERE h.id = ANY (\(holds)) AND (h.app_id IS NULL OR h.app_id = d.app_id)
                             AND (h.lane IS NULL OR h.lane = d.lane) AND (h.notification IS NULL OR h.notification = d.notification)
                         ORDER BY h.ends_at DESC, h.id LIMIT 1
                     ) AS o

@@ -143,8 +143,7 @@ package final class Relay: Service {
                 // Read after the claim: by now the cache has every hold that was set before these became due.
                 guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
                 let store = HoldStore(session: session)
-                try store.lockInForce()
-                let held = try store.putAside(jobs: claimed.map(\.id))
+                let held = try store.putAside(jobs: claimed.map(\.id), under: try store.lockInForce())
                 return (claimed.filter { !held.contains($0.id) }, held.count)
             }
             holds.putAside(held)
@@ -168,8 +167,7 @@ package final class Relay: Service {
             let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, leaseSeconds: leaseSeconds)
             guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
             let store = HoldStore(session: session)
-            try store.lockInForce()
-            let held = try store.putAside(fanOuts: claimed)
+            let held = try store.putAside(fanOuts: claimed, under: try store.lockInForce())
             return (claimed.filter { !held.contains($0) }, held.count)
         }
         holds.putAside(held)
