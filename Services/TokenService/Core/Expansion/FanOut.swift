@@ -49,7 +49,7 @@ package struct FanOut: Sendable {
         } catch {
             logger.failed("A fan-out was interrupted", error, .traced(traceparent, [LogKey.notification: "\(notification)"]))
             if (error as? PostgresError)?.sqlState == .invalidParameterValue {
-                // The server has forgotten a time zone, or is another one. If that fails too, so does the next attempt.
+                // The server does not know one of the time zones. If this call fails, the next attempt to fan out comes here again.
                 _ = try? await pool.session { session in try TimeZones.refresh(in: session) }
             }
             await release(notification, traceparent)

@@ -81,8 +81,8 @@ package final class Relay: Service {
         }
     }
 
-    /// Each step has its own end: one that fails, because a row is locked or a statement takes too long, rests for an interval, and keeps no
-    /// other from its work. Settlements go before it: the relay must not claim jobs that they still have to record.
+    /// A step that fails, because a row is locked or a statement takes too long, keeps no other step from its work. It rests for an interval:
+    /// after an outage the settlements record what is published before the relay claims it again.
     private func round(_ group: inout DiscardingTaskGroup) async {
         func step(_ failure: String, _ body: () async throws -> Void) async {
             guard rests.withLock({ $0[failure] ?? .now <= .now }) else { return }
@@ -97,7 +97,7 @@ package final class Relay: Service {
         guard publisher.state == .ready else { return }
         await step("Fences that are left over could not be published") { try await publishFences() }
         await step("Cancellations that are left over could not be published") { _ = try await cancellation.publishLeftOver() }
-        // They wait in the backlog with all others, which must not fill because of them.
+        // Jobs that become due count as backlog, and a full backlog refuses new notifications.
         if backlog.count <= min(Self.hastenedBacklog, backlog.limit / 2) {
             await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
         }
@@ -149,7 +149,7 @@ package final class Relay: Service {
             holds.putAside(held)
             try await publish(jobs, isNews: isOpen, &group)
             shares.succeeded(lane)
-            // Held rows took the places of free ones.
+            // Held jobs took the places of free ones.
             if isOpen && jobs.count + held == room || held > 0 { wakeUp.signal() }
         } catch {
             if (error as? PostgresError)?.isOfSize == true { shares.failed(lane, at: room) }
@@ -157,7 +157,8 @@ package final class Relay: Service {
         }
     }
 
-    /// In a transaction of its own: a cancellation locks a notification before its fan-out, and the jobs are locked before their notification.
+    /// Not in the transaction that claims jobs. That one locks jobs and then notifications, and a cancellation locks a notification and then
+    /// its fan-out: with both in one, the two could wait for each other.
     private func beginFanOuts(of lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         let room = fanOutRoom(in: lane)
@@ -228,8 +229,7 @@ package final class Relay: Service {
     }
 }
 
-/// How many jobs of a lane are taken over at once: half as many after each failure, because a statement may have taken too long, and twice as
-/// many after each success.
+/// How many jobs of a lane are taken over at once: half as many after a statement that took too long, and twice as many after each success.
 private final class RelayShares: Sendable {
     private let sizes = Mutex<[Lane: Int]>([:])
 
