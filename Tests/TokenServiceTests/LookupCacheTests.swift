@@ -24,9 +24,10 @@ struct LookupCacheTests {
         func advance(by duration: Duration) { clock.withLock { $0 += duration } }
 
         func cache(lifetime: @escaping @Sendable (Int) -> Duration? = { _ in nil }) -> LookupCache<String, Int> {
-            LookupCache(memory: Self.memory, lifetime: lifetime, now: { self.clock.withLock { $0 } }) { key in
-                self.begun.send(key)
-                return try await self.answers.next().get()
+            LookupCache(memory: Self.memory, lifetime: lifetime, now: { self.clock.withLock { $0 } }) { keys in
+                self.begun.send(contentsOf: keys)
+                guard let value = try await self.answers.next().get() else { return [:] }
+                return keys.reduce(into: [:]) { $0[$1] = value }
             }
         }
 
@@ -53,6 +54,27 @@ struct LookupCacheTests {
         // Another key is another matter.
         #expect(try await cache.value("b") == 7)
         #expect(lookups.begun.waiting == ["b"])
+    }
+
+    @Test("The cache asks about all keys that wait together, and asks once at a time") func manyKeys() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache()
+        let first = Task { try await cache.value("a") }
+        #expect(try await lookups.begun.next() == "a")
+        // Each runs until it waits.
+        let others = (0..<300).map { number in Task.immediate { try await cache.value("unknown \(number % 200)") } }
+        #expect(lookups.begun.waiting.isEmpty)
+        lookups.answers.send(.success(1))
+        #expect(try await first.value == 1)
+        _ = try await lookups.begun.next(200)
+        // One answer for all of them.
+        lookups.answers.send(.success(nil))
+        for other in others { #expect(try await other.value == nil) }
+        // A missing value is not remembered: the key may have been made just now.
+        async let made = cache.value("unknown 7")
+        #expect(try await lookups.begun.next() == "unknown 7")
+        lookups.answers.send(.success(2))
+        #expect(try await made == 2)
     }
 
     @Test("No caller waits while the cache looks a value up anew before its time is over") func earlyRefresh() async throws {
@@ -92,8 +114,8 @@ struct LookupCacheTests {
         _ = try await lookups.begun.next()
         cache.forget("a")
         async let late = cache.value("a")
-        _ = try await lookups.begun.next()
         lookups.answers.send(contentsOf: [.success(1), .success(1)])
+        _ = try await lookups.begun.next()
         _ = try await (early, late)
         cache.forget("a")
         try await lookups.answer(2, cache)

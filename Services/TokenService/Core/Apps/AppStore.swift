@@ -11,16 +11,19 @@ package final class AppStore: Sendable {
 
     package init(pool: PostgresPool) {
         self.pool = pool
-        known = LookupCache(memory: Self.memory) { slug in try await Self.read(slug, pool) }
+        known = LookupCache(memory: Self.memory) { slugs in
+            let apps = try await pool.session { session in
+                try session.execute("SELECT * FROM apps WHERE slug = ANY (\(slugs.map(\.text)))").map { row in try App(row) }
+            }
+            return apps.reduce(into: [:]) { $0[$1.slug] = $1 }
+        }
     }
 
     /// - Returns: nil where there is no such app.
     package func app(_ slug: AppSlug) async throws -> App? { try await known.value(slug) }
 
     /// The same past the memory.
-    package func read(_ slug: AppSlug) async throws -> App? { try await Self.read(slug, pool) }
-
-    private static func read(_ slug: AppSlug, _ pool: PostgresPool) async throws -> App? {
+    package func read(_ slug: AppSlug) async throws -> App? {
         try await pool.session { session in
             try session.execute("SELECT * FROM apps WHERE slug = \(slug)").first.map { row in try App(row) }
         }

@@ -26,11 +26,11 @@ package final class Authenticator: Sendable {
     package init(store: KeyStore, uses: KeyUses, hasStarted: @escaping @Sendable () -> Bool) {
         self.uses = uses
         // Never for longer than the key lives.
-        keys = LookupCache(memory: Self.memory, lifetime: { $0.key.remaining }) { id in
+        keys = LookupCache(memory: Self.memory, lifetime: { $0.key.remaining }) { ids in
             let knowsAll = hasStarted()
-            let key = try await store.liveKey(id)
-            guard key != nil || knowsAll else { throw StillStarting() }
-            return key.map(Remembered.init)
+            let keys = try await store.liveKeys(ids)
+            guard keys.count == ids.count || knowsAll else { throw StillStarting() }
+            return keys.mapValues(Remembered.init)
         }
     }
 
@@ -39,7 +39,7 @@ package final class Authenticator: Sendable {
     package func caller(_ key: APIKeyText) async throws -> Caller? {
         let presented = KeyStore.digest(key)
         let found = try await keys.value(key.id)
-        // An unknown id costs one comparison as well, so that answers take equally long.
+        // An unknown id costs one comparison as well.
         let isGood = constantTimeEquals(found?.key.digest ?? Self.nobodysDigest, presented)
         guard let found, isGood else { return nil }
         if found.isFirstUse() { uses.note(key.id) }

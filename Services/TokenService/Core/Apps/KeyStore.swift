@@ -101,22 +101,25 @@ package struct KeyStore: Sendable {
         package let remaining: Duration?
     }
 
-    /// Nil where there is no such key or it is over.
-    package func liveKey(_ id: String) async throws -> LiveKey? {
+    /// Those of the keys that exist and are not over, by id.
+    package func liveKeys(_ ids: [String]) async throws -> [String: LiveKey] {
         try await pool.session { session in
             let rows = try session.execute(
                 """
-                SELECT k.secret_sha256, a.slug AS app, k.scopes, k.requests_per_second,
+                SELECT k.id, k.secret_sha256, a.slug AS app, k.scopes, k.requests_per_second,
                     (extract(epoch FROM k.expires_at - now()) * 1000)::bigint AS remaining_ms
                 FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id
-                WHERE k.id = \(id) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+                WHERE k.id = ANY (\(ids)) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
                 """)
-            guard let row = rows.first else { return nil }
-            let caller = Caller(
-                keyID: id, app: try row["app"], scopes: Self.scopes(try row["scopes"]), requestsPerSecond: try row["requests_per_second"])
-            return LiveKey(
-                digest: try row["secret_sha256"], caller: caller,
-                remaining: try (row["remaining_ms"] as Int64?).map { .milliseconds($0) })
+            return try rows.reduce(into: [:]) { keys, row in
+                let id: String = try row["id"]
+                let caller = Caller(
+                    keyID: id, app: try row["app"], scopes: Self.scopes(try row["scopes"]),
+                    requestsPerSecond: try row["requests_per_second"])
+                keys[id] = LiveKey(
+                    digest: try row["secret_sha256"], caller: caller,
+                    remaining: try (row["remaining_ms"] as Int64?).map { .milliseconds($0) })
+            }
         }
     }
 
