@@ -145,7 +145,7 @@ def too_many_requests(world):
 
 
 def overload(world):
-    """HTTP_MAX_CONCURRENT_STREAMS is 1: while one import waits for its next line, there is no room for another one."""
+    """HTTP_MAX_CONCURRENT_STREAMS is 1: while one import waits for its next line, there is no room for one of another key."""
     path, kind = "/v1/apps/shop/import", "application/x-ndjson"
     first = http.client.HTTPConnection(world.shop.address, timeout=30)
     first.putrequest("POST", path)
@@ -153,7 +153,7 @@ def overload(world):
         first.putheader(name, value)
     first.endheaders()
     until("an import does not begin", lambda: b"push_token_service_http_streams_in_progress 1\n" in world.shop.request("GET", "/metrics")[1])
-    status, _ = world.shop.request("POST", path, headers={"Content-Type": kind})
+    status, _ = world.service("shop").request("POST", path, headers={"Content-Type": kind})
     if status != 503:
         raise RuntimeError(f"a second import is answered {status}, expected 503")
     first.send(b"0\r\n\r\n")

@@ -79,28 +79,133 @@ struct LimitTests {
     @Test("The service refuses requests beyond its limit at once, but not the operator's") func concurrentRequests() async throws {
         try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_CONCURRENT_REQUESTS": "1"])) { running in
             let shop = try await running.client.makeApp()
-            let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))"}]}"#
-            let key = try #require(shop.key)
-            try await RawConnection.open(running.client.port) { slow in
-                await slow.send(
-                    """
-                    PUT /v1/apps/shop/installations/\(installation(1)) HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(key)\r
-                    Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n
-                    """)
-                _ = try await eventually {
-                    running.metrics.render().contains("push_token_service_http_requests_in_progress 1") ? true : nil
-                }
+            let other = try await running.client.makeKey(app: "shop", scopes: ["read"])
+            let slow = try await running.holding("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE") {
+                let slow = Task { try await shop.get(Self.path) }
+                try await running.counted("http_requests_in_progress", 1)
                 for _ in 0..<3 {
-                    let refused = try await shop.get(Self.path)
+                    let refused = try await other.get(Self.path)
                     #expect(refused.status == 503 && refused.code == "overloaded" && refused.header("Retry-After") == "1")
                     #expect(refused.json["retryable"]?.boolValue == true)
                 }
-                for path in ["/healthz", "/readyz", "/metrics"] { #expect(try await shop.get(path).status == 200) }
-                await slow.send(body)
-                #expect(await slow.readToEnd().hasPrefix("HTTP/1.1 201 "))
+                for path in ["/healthz", "/readyz", "/metrics"] { #expect(try await other.get(path).status == 200) }
+                return slow
+            }
+            #expect(try await slow.value.status == 200)
+            #expect(try await other.get(Self.path).status == 200)
+            #expect(running.metrics.render().contains(#"push_token_service_http_requests_shed_total{reason="requests"} 3"#))
+        }
+    }
+
+    /// Requests whose bodies begin and do not go on.
+    ///
+    /// - Parameters:
+    ///   - count: How many; the service refuses `refused` of them.
+    ///   - path: To which they put.
+    ///   - body: Runs while the others wait for the rest of their bodies.
+    private static func withSlowBodies(
+        _ count: Int, refused: Int, _ client: APITestClient, _ path: String, _ running: RunningService,
+        _ body: @escaping @Sendable () async throws -> Void
+    ) async throws {
+        let key = try #require(client.key)
+        try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<count {
+                group.addTask {
+                    try await RawConnection.open(running.client.port) { connection in
+                        await connection.send(
+                            "PUT \(path) HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer \(key)\r\nContent-Length: 60000\r\n\r\n{")
+                        return await connection.read(until: "}")
+                    }
+                }
+            }
+            for _ in 0..<refused {
+                let answer = try await group.next() ?? ""
+                #expect(answer.hasPrefix("HTTP/1.1 429 ") && answer.contains("concurrency_limited") && answer.contains("Retry-After: 1"))
+            }
+            try await running.counted("http_requests_reading", count - refused)
+            try await body()
+            group.cancelAll()
+            for try await _ in group {}
+        }
+        try await running.counted("http_requests_reading", 0)
+    }
+
+    @Test("However many slow bodies one key sends, the other keys get their answers") func slowBodies() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let other = try await running.client.makeKey(app: "shop", scopes: ["devices", "read"])
+            let path = "/v1/apps/shop/installations/"
+            try await Self.withSlowBodies(520, refused: 395, shop, path + "\(installation(1))", running) {
+                let refused = try await shop.get(Self.path)
+                #expect(refused.status == 429 && refused.code == "concurrency_limited" && refused.header("Retry-After") == "1")
+                #expect(refused.json["retryable"]?.boolValue == true)
+                #expect(running.counter(#"http_requests_rate_limited_total{limit="requests"}"#) == 396)
+                try await running.counted("http_requests_in_progress", 0)
+                #expect(try await other.get(Self.path).status == 200)
+                let body = #"{"user":"ada","tokens":[{"token":"\#(token(2))"}]}"#
+                #expect(try await other.put(path + "\(installation(2))", body).status == 201)
             }
             #expect(try await shop.get(Self.path).status == 200)
-            #expect(running.metrics.render().contains(#"push_token_service_http_requests_shed_total{reason="requests"} 3"#))
+        }
+    }
+
+    @Test("A device has three requests at once, whatever other devices have") func slowDevice() async throws {
+        try await RunningService.withDevices { running, shop in
+            let path = "/v1/apps/shop/installations/"
+            let (slow, other) = (try await shop.device(user: "ada"), try await shop.device(user: "eve", id: installation(2)))
+            try await Self.withSlowBodies(5, refused: 2, slow, path + "\(installation(1))", running) {
+                let refused = try await slow.post(path + "\(installation(1))/logout")
+                #expect(refused.status == 429 && refused.code == "concurrency_limited")
+                let served = try await other.put(path + "\(installation(2))", #"{"user":"eve","tokens":[]}"#)
+                #expect(served.status == 201)
+            }
+        }
+    }
+
+    @Test("Large bodies share a number of bytes, of which one key has half; small ones need none of it") func largeBodies() async throws {
+        try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_BODY_MIB": "8"])) { running in
+            let shop = try await running.client.makeApp()
+            let (second, third) = (
+                try await running.client.makeKey(app: "shop", scopes: ["send"]),
+                try await running.client.makeKey(app: "shop", scopes: ["send"])
+            )
+            let path = "/v1/apps/shop/notifications/batch"
+            let large = String(repeating: " ", count: 65_536) + "{}"
+            let keys = try [shop, second].map { try #require($0.key) }
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for key in keys {
+                    group.addTask {
+                        try await RawConnection.open(running.client.port) { connection in
+                            await connection.send(
+                                "POST \(path) HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer \(key)\r\nContent-Length: 4194304\r\n\r\n{")
+                            return await connection.read(until: "}").count
+                        }
+                    }
+                }
+                try await running.counted("http_requests_reading", 2)
+                let refused = try await third.post(path, large)
+                #expect(refused.status == 503 && refused.code == "overloaded")
+                #expect(try await shop.post(path, large).code == "concurrency_limited")
+                // A body that is refused for its contents has been read.
+                #expect(try await third.post(path, "{}").status == 400)
+                #expect(running.counter(#"http_requests_shed_total{reason="bodies"}"#) == 1)
+                #expect(running.counter(#"http_requests_rate_limited_total{limit="bodies"}"#) == 1)
+                group.cancelAll()
+                for try await _ in group {}
+            }
+            _ = try await eventually { try await third.post(path, large).status == 400 ? true : nil }
+        }
+    }
+
+    @Test("The service refuses a body of more values than one in sixteen bytes of its route's limit") func manyValues() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            func zeros(_ count: Int) -> String { #"{"notifications":[\#(String(repeating: "0,", count: count - 1))0]}"# }
+            let path = "/v1/apps/shop/notifications/batch"
+            #expect(try await shop.post(path, zeros(262_142)).code == "invalid_request")
+            #expect(try await shop.post(path, zeros(262_143)).code == "malformed_json")
+            #expect(try await shop.post("/v1/apps/shop/notifications", zeros(65_535)).code == "malformed_json")
+            #expect(try await running.client.call("PATCH", "/v1/admin/apps/shop", zeros(4095)).code == "malformed_json")
         }
     }
 

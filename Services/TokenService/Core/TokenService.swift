@@ -138,16 +138,24 @@ package struct TokenService: Sendable {
         logger: Logger, onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
         let limits = configuration.limits
-        let shedding = LoadShedding(limits: limits, pool: pool)
+        func half(of maximum: Int, _ reason: LoadShedding.Reason) -> SharedLimit {
+            SharedLimit(maximum, share: RequestLimits.share(of: maximum), reason: reason, metrics: metrics)
+        }
+        let shedding = LoadShedding(limits: limits, pool: pool, metrics: metrics)
         metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
-        let streams = StreamLimit(limits.concurrentStreams, reason: .streams, metrics: metrics)
-        metrics.gauge(.streamsInProgress) { Double(streams.streamsInProgress) }
+        metrics.gauge(.requestsReading) { Double(shedding.requestsReading) }
+        let streams = half(of: limits.concurrentStreams, .streams)
+        metrics.gauge(.streamsInProgress) { Double(streams.used) }
         let errors = InternalErrors(metrics: metrics, logger: logger)
         let router = APIRouter(
             admission: AdmissionMiddleware(
                 authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
-                rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
-                shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors)))
+                limits: AdmissionLimits(
+                    rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
+                    // All callers together have the connections.
+                    callers: SharedLimit(.max, share: limits.concurrentRequestsPerKey, reason: .requests, metrics: metrics),
+                    shedding: shedding, bodies: half(of: limits.bodyBytes, .bodies)),
+                metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors)))
         if configuration.operations == nil { router.mount(operations) }
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
         metrics.gauge(.changesWaiting) { Double(registration.waitingCount) }
@@ -166,7 +174,7 @@ package struct TokenService: Sendable {
                 intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache,
                     traces: traces, metrics: metrics),
-                cancellation: outbox.cancellation, uploads: StreamLimit(limits.concurrentUploads, reason: .uploads, metrics: metrics),
+                cancellation: outbox.cancellation, uploads: half(of: limits.concurrentUploads, .uploads),
                 metrics: metrics, errors: errors),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),

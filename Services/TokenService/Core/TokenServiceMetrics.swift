@@ -35,6 +35,7 @@ package struct TokenServiceMetrics: Sendable {
             for value in Value.allCases { _ = counter(name, [(label, value.rawValue)]) }
         }
         begin(.requestsShed, "reason", LoadShedding.Reason.self)
+        begin(.requestsRateLimited, "limit", CallerLimit.self)
         begin(.outcomes, "class", OutcomeClass.self)
         begin(.commitsRepeated, "reason", InstallationRegistration.RepeatReason.self)
         begin(.housekeepingRounds, "result", Housekeeper.RoundResult.self)
@@ -85,7 +86,22 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     func internalError() { count(.internalErrors) }
-    func rateLimited() { count(.requestsRateLimited) }
+    /// A caller has used up what is its own.
+    enum CallerLimit: String, CaseIterable {
+        case rate, requests, streams, uploads, bodies
+
+        init(_ reason: LoadShedding.Reason) {
+            self =
+                switch reason {
+                case .requests, .database: .requests
+                case .streams: .streams
+                case .uploads: .uploads
+                case .bodies: .bodies
+                }
+        }
+    }
+
+    func limited(_ limit: CallerLimit) { count(.requestsRateLimited, [("limit", limit.rawValue)]) }
     func shed(_ reason: LoadShedding.Reason) { count(.requestsShed, [("reason", reason.rawValue)]) }
 
     package func observe(_ fanOuts: FanOutWatch) {

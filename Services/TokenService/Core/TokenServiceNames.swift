@@ -39,6 +39,7 @@ package enum MetricName: String, CaseIterable {
     case requests = "push_token_service_http_requests_total"
     case requestTime = "push_token_service_http_request_duration_seconds"
     case requestsInProgress = "push_token_service_http_requests_in_progress"
+    case requestsReading = "push_token_service_http_requests_reading"
     case streamsInProgress = "push_token_service_http_streams_in_progress"
     case internalErrors = "push_token_service_internal_errors_total"
     case requestsRateLimited = "push_token_service_http_requests_rate_limited_total"

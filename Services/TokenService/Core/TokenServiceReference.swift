@@ -24,13 +24,22 @@ package enum TokenServiceReference {
             "1 to 100000; keep the hard limit of open files (`ulimit -Hn`) 100 above it"),
         DocumentedSetting(
             "http.max.concurrent.requests", "500",
-            "worked on at once before 503, 1 to 100000"),
+            "worked on at once before 503, 1 to 100000; a request counts once its body is there"),
+        DocumentedSetting(
+            "http.max.concurrent.requests.per.key", "125",
+            "of one key, those included whose body is still to come, before 429 for that key alone, 1 to 100000; by itself a quarter of "
+                + "`HTTP_MAX_CONCURRENT_REQUESTS`; a device has three"),
         DocumentedSetting(
             "http.max.concurrent.streams", "16",
-            "imports and exports under way before 503, 1 to 10000; each holds up to two chunks (1 MiB each) or a page in memory"),
+            "imports and exports under way before 503, 1 to 10000, half of them by one key; each holds up to two chunks (1 MiB each) or a page in memory"
+        ),
         DocumentedSetting(
             "http.max.concurrent.uploads", "4",
-            "long lists under way before 503, 1 to 1000; each of the longest names takes about 140 MiB of memory"),
+            "long lists under way before 503, 1 to 1000, half of them by one key; each of the longest names takes about 140 MiB of memory"),
+        DocumentedSetting(
+            "http.max.body.mib", "32",
+            "MiB of bodies above 64 KiB, uploads aside, in memory at once before 503, 8 to 65536, half of them by one key; they take several "
+                + "times that while they are parsed"),
         DocumentedSetting(
             "http.requests.per.second.per.key", "20000",
             "in each process, 0 to 1000000, 0 for no limit; high, so that it stops only what has run away: give keys a lower one of "
@@ -152,7 +161,10 @@ package enum TokenServiceReference {
             "Time to answer."),
         DocumentedMetric(
             MetricName.requestsInProgress.rawValue, .gauge,
-            "Requests that are being worked on."),
+            "Requests that are being worked on. Their bodies are there."),
+        DocumentedMetric(
+            MetricName.requestsReading.rawValue, .gauge,
+            "Requests whose body is still to come."),
         DocumentedMetric(
             MetricName.streamsInProgress.rawValue, .gauge,
             "Imports and exports that are under way."),
@@ -160,11 +172,11 @@ package enum TokenServiceReference {
             MetricName.internalErrors.rawValue, .counter,
             "Requests, and items of requests, that failed through the service's own fault; the log says why."),
         DocumentedMetric(
-            MetricName.requestsRateLimited.rawValue, .counter,
-            "Answers 429: a key makes too many requests."),
+            MetricName.requestsRateLimited.rawValue, .counter, ["limit"],
+            "Answers 429: one caller has used up what is its own. Limit: rate, or its share of requests, streams, uploads, bodies."),
         DocumentedMetric(
             MetricName.requestsShed.rawValue, .counter, ["reason"],
-            "Answers 503 `overloaded`; start more instances when it grows. Reason: requests, database, streams, uploads."),
+            "Answers 503 `overloaded`; start more instances when it grows. Reason: requests, database, streams, uploads, bodies."),
         DocumentedMetric(
             MetricName.registrations.rawValue, .counter, ["result"],
             "Registrations. Result: created, updated."),

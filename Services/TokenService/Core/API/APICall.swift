@@ -10,14 +10,14 @@ struct APICall: Sendable {
     let caller: Caller
     /// Nil for the administrative routes alone.
     private let admittedApp: App?
-    private let rates: RequestRates
+    private let limits: AdmissionLimits
 
-    init(request: Request, parameters: Parameters, caller: Caller, app: App?, rates: RequestRates) {
+    init(request: Request, parameters: Parameters, caller: Caller, app: App?, limits: AdmissionLimits) {
         self.request = request
         self.parameters = parameters
         self.caller = caller
         admittedApp = app
-        self.rates = rates
+        self.limits = limits
     }
 
     func app() throws -> App {
@@ -55,9 +55,19 @@ struct APICall: Sendable {
 
     /// Counts this request as that many more against the key's rate. Later requests of the key wait at most a minute for it; the next
     /// answer's `RateLimit-Remaining` shows it.
-    @Sendable func charge(_ requests: Int) { rates.charge(requests, to: caller) }
+    @Sendable func charge(_ requests: Int) { limits.rates.charge(requests, to: caller) }
 
-    func body(maximumBytes: Int = RequestBody.maximumBytes) async throws -> RequestBody {
-        try await RequestBody(of: request, maximumBytes: maximumBytes)
+    /// Reads the body. While the client sends it, this request is not in progress.
+    /// - Parameters:
+    ///   - maximumBytes: This route's limit.
+    ///   - isBudgeted: Whether a large body needs room among those of the other requests.
+    /// - Throws: ``APIError`` 429 if the caller has its share of large bodies in memory, 503 if there is no room for this body, or for the
+    ///   request when the body is there.
+    func body(maximumBytes: Int = RequestBody.maximumBytes, isBudgeted: Bool = true) async throws -> RequestBody {
+        try await limits.shedding.whileReading {
+            try await RequestBody(of: request, maximumBytes: maximumBytes) { size in
+                try isBudgeted ? limits.bodies.enter(caller, taking: size) : nil
+            }
+        }
     }
 }

@@ -76,6 +76,19 @@ extension APIError {
         return error
     }
 
+    /// - Parameter reason: What the caller has its share of.
+    static func concurrencyLimited(_ reason: LoadShedding.Reason) -> APIError {
+        var error = APIError(
+            .tooManyRequests, "concurrency_limited", "Too many requests at once",
+            "this key or device has as many \(reason.plural) as one may have in each instance of the service")
+        error.isRetryable = true
+        error.retryAfterSeconds = 1
+        return error
+    }
+
+    /// The caller has used up what is its own; others are still served.
+    var isOfCaller: Bool { status == .tooManyRequests }
+
     static let overloaded = unavailable("overloaded", "more requests are being worked on than can be answered soon", retryAfterSeconds: 1)
 
     static func forbidden(_ scopes: [Scope]) -> APIError {
@@ -195,4 +208,16 @@ extension JSONProblem {
 
 extension ResponseSchema where Value == Bool {
     static var retryable: ResponseSchema { ResponseSchema(schema: .boolean.example(false)) { $1.value($0) } }
+}
+
+extension LoadShedding.Reason {
+    /// What a caller has too many of.
+    fileprivate var plural: String {
+        switch self {
+        case .requests, .database: "requests in progress"
+        case .streams: "imports and exports under way"
+        case .uploads: "uploads under way"
+        case .bodies: "bytes of large bodies in memory"
+        }
+    }
 }

@@ -2,43 +2,55 @@ import HTTPTypes
 import Hummingbird
 import PushModel
 
-/// Runs before the handler of every route that needs a key. The cheapest check comes first: room, then the caller, then its rate, then its
-/// rights.
+/// The limits that a request meets at its admission, and again when its body is read.
+struct AdmissionLimits: Sendable {
+    let rates: RequestRates
+    /// Requests of each caller, from their admission to their answer.
+    let callers: SharedLimit
+    let shedding: LoadShedding
+    /// Bytes of large bodies.
+    let bodies: SharedLimit
+}
+
+/// Runs before the handler of every route that needs a key. The order of the checks: the caller, then its rate and its share, which other
+/// callers never use up, then the room that all share, then its rights.
 struct AdmissionMiddleware: Sendable {
     let authenticator: Authenticator
     /// Nil: no device credential is good.
     let deviceKeys: DeviceCredentialKeys?
     let apps: AppStore
-    let rates: RequestRates
-    let shedding: LoadShedding
+    let limits: AdmissionLimits
     let metrics: TokenServiceMetrics
     let observation: RequestObservation
 
     func answer(
         _ request: Request, _ context: APIRequestContext, _ route: APIRoute, _ handler: APIRouter.Handler
     ) async throws -> Response {
-        if let reason = shedding.begin() {
-            metrics.shed(reason)
-            throw APIError.overloaded
-        }
-        defer { shedding.end() }
         guard let caller = try await caller(of: request) else { throw APIError.unauthenticated }
-        guard let quota = rates.take(caller) else {
-            return try await handler(authorized(request, context, caller, route))
-        }
+        guard let quota = limits.rates.take(caller) else { return try await handle(request, context, caller, route, handler) }
         var response: Response
         do {
             guard quota.isWithin else {
-                metrics.rateLimited()
+                metrics.limited(.rate)
                 throw APIError.rateLimited(quota)
             }
-            response = try await handler(authorized(request, context, caller, route))
+            response = try await handle(request, context, caller, route, handler)
         } catch {
             // The answer is made here so that a refusal also carries the key's remaining rate.
             response = observation.refusal(error, context)
         }
         quota.write(to: &response.headers)
         return response
+    }
+
+    private func handle(
+        _ request: Request, _ context: APIRequestContext, _ caller: Caller, _ route: APIRoute, _ handler: APIRouter.Handler
+    ) async throws -> Response {
+        let place = try limits.callers.enter(caller)
+        defer { place.end() }
+        try limits.shedding.begin()
+        defer { limits.shedding.end() }
+        return try await handler(authorized(request, context, caller, route))
     }
 
     /// - Throws: ``APIError`` 403 without the scope, 404 for an app that is unknown or not this key's.
@@ -59,7 +71,7 @@ struct AdmissionMiddleware: Sendable {
             app = try await apps.app(slug)
             guard app != nil else { throw APIError.notFound }
         }
-        return APICall(request: request, parameters: context.parameters, caller: caller, app: app, rates: rates)
+        return APICall(request: request, parameters: context.parameters, caller: caller, app: app, limits: limits)
     }
 
     private func caller(of request: Request) async throws -> Caller? {

@@ -13,10 +13,10 @@ struct BulkController: Sendable {
     private let registration: BulkRegistration
     private let importing: InstallationImport
     private let exporting: InstallationExport
-    private let streams: StreamLimit
+    private let streams: SharedLimit
 
     init(
-        pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics,
+        pool: PostgresPool, registration: InstallationRegistration, streams: SharedLimit, metrics: TokenServiceMetrics,
         errors: InternalErrors
     ) {
         let register: InstallationImport.Register = { registrations, app in
@@ -64,7 +64,7 @@ struct BulkController: Sendable {
         }
         try RequestBody.expectPlain(call.request)
         let body = call.request.body
-        return try stream { [importing] writer in
+        return try stream(for: call.caller) { [importing] writer in
             var answers = importing.begin(body, app: app, firstLine: firstLine, onChunk: call.charge)
             do {
                 while let answer = await answers.next() { try await writer.write(answer) }
@@ -80,7 +80,7 @@ struct BulkController: Sendable {
     @Sendable private func exportLines(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let after = try Self.id(call.query("after"))
-        return try stream { [exporting] writer in
+        return try stream(for: call.caller) { [exporting] writer in
             var answers = exporting.begin(app: app, after: after)
             while let answer = await answers.next() { try await writer.write(answer) }
             try await writer.finish(nil)
@@ -88,9 +88,9 @@ struct BulkController: Sendable {
     }
 
     private func stream(
-        _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
+        for caller: Caller, _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
     ) throws -> Response {
-        let (place, trace) = (try streams.enter(), TraceContext.current)
+        let (place, trace) = (try streams.enter(caller), TraceContext.current)
         return Response(
             status: .ok, headers: [.contentType: Self.lineDelimited, .cacheControl: "no-store"],
             body: ResponseBody { writer in

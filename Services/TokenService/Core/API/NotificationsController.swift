@@ -10,7 +10,7 @@ struct NotificationsController: Sendable {
     let pool: PostgresPool
     let intake: NotificationIntake
     let cancellation: Cancellation
-    let uploads: StreamLimit
+    let uploads: SharedLimit
     let metrics: TokenServiceMetrics
     let errors: InternalErrors
 
@@ -40,10 +40,10 @@ struct NotificationsController: Sendable {
     /// The same with a long list.
     @Sendable private func upload(_ call: APICall) async throws -> Response {
         let app = try call.app()
-        let place = try uploads.enter()
+        let place = try uploads.enter(call.caller)
         defer { place.end() }
         return try await offItsLoop {
-            let body = try await call.body(maximumBytes: NotificationRequest.maximumUploadBytes)
+            let body = try await call.body(maximumBytes: NotificationRequest.maximumUploadBytes, isBudgeted: false)
             return try await send(body, of: call, app: app, to: .upload)
         }
     }
@@ -122,7 +122,7 @@ struct NotificationsController: Sendable {
         of call: APICall, _ body: RequestBody, now: Int64, _ addressing: NotificationRequest.Addressing = .stated
     ) throws -> NotificationRequest {
         let isUpload = if case .upload = addressing { true } else { false }
-        let request = try body.object(maximumValues: isUpload ? NotificationRequest.maximumUploadValues : .max) {
+        let request = try body.object(maximumValues: isUpload ? NotificationRequest.maximumUploadValues : nil) {
             NotificationRequest(&$0, source: body.bytes, now: now, addressing)
         }
         try request.checkLane(of: call.caller)

@@ -9,7 +9,7 @@ import StrictJSON
 struct PrivacyController: Sendable {
     let erasure: Erasure
     let export: UserExport
-    let streams: StreamLimit
+    let streams: SharedLimit
     let metrics: TokenServiceMetrics
     let logger: Logger
 
@@ -42,7 +42,7 @@ struct PrivacyController: Sendable {
             body.finish()
             return ()
         }
-        let place = try streams.enter()
+        let place = try streams.enter(call.caller)
         // The first page is read before the status is sent, so that an unavailable database can still be answered with a status.
         let first = try await export.firstPage(user: user, app: app)
         return Response(

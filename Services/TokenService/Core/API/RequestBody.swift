@@ -6,23 +6,32 @@ import StrictJSON
 /// A request's body: bounded, JSON, and kept as it came, because payloads are passed on verbatim.
 struct RequestBody: Sendable {
     static let maximumBytes = 65_536
+    /// A body has at most one value in so many bytes of its route's limit: each takes 40 bytes of memory, also a single digit.
+    static let bytesOfValue = 16
 
     let bytes: [UInt8]
     private let limit: Int
+    /// Its bytes among those of all large bodies.
+    private let place: SharedLimit.Place?
 
     /// Refuses by the stated length before reading, and while reading where none was stated.
-    /// - Parameter maximumBytes: This route's limit.
-    init(of request: Request, maximumBytes: Int = maximumBytes) async throws {
+    /// - Parameters:
+    ///   - maximumBytes: This route's limit.
+    ///   - reserve: Takes room for a body that may have so many bytes, more than ``maximumBytes``.
+    init(of request: Request, maximumBytes: Int, reserve: (Int) throws -> SharedLimit.Place?) async throws {
         limit = maximumBytes
         try Self.expectPlain(request)
-        if let length = request.headers.text(.contentLength).flatMap({ Int($0) }), length > maximumBytes {
-            throw APIError.bodyTooLarge(maximumBytes)
+        let length = request.headers.text(.contentLength).flatMap { Int($0) }
+        if let length, length > maximumBytes { throw APIError.bodyTooLarge(maximumBytes) }
+        let size = length ?? maximumBytes
+        place = try size > Self.maximumBytes ? reserve(size) : nil
+        var bytes: [UInt8] = []
+        if let length, length > 0 { bytes.reserveCapacity(length) }
+        for try await part in request.body {
+            guard part.readableBytes <= maximumBytes - bytes.count else { throw APIError.bodyTooLarge(maximumBytes) }
+            bytes.append(contentsOf: part.readableBytesView)
         }
-        do {
-            bytes = Array((try await request.body.collect(upTo: maximumBytes)).readableBytesView)
-        } catch is NIOTooManyBytesError {
-            throw APIError.bodyTooLarge(maximumBytes)
-        }
+        self.bytes = bytes
         if !bytes.isEmpty, let given = request.headers.text(.contentType), !given.hasPrefix("application/json"),
             case let type = given.lowercased(), !type.hasPrefix("application/json"),
             request.method != .patch || !type.hasPrefix("application/merge-patch+json")
@@ -43,17 +52,18 @@ struct RequestBody: Sendable {
     /// - Parameters:
     ///   - allowsEmpty: Take no body for an empty object.
     ///   - maximumDepth: How deep arrays and objects may nest.
-    ///   - maximumValues: The greatest number of values: they bound the memory that the body takes beside its bytes.
+    ///   - maximumValues: The greatest number of values, which bounds the memory that the body takes beside its bytes; by itself, of its
+    ///     route's limit (``bytesOfValue``).
     /// - Throws: ``APIError`` with every problem that was found.
     func object<Content>(
-        allowsEmpty: Bool = false, maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumValues: Int = .max,
+        allowsEmpty: Bool = false, maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumValues: Int? = nil,
         _ read: (inout JSONObjectReader) -> Content?
     ) throws -> Content {
         let value: JSONValue
         do {
             value = try JSONValue.parse(
                 bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumDepth: maximumDepth, maximumBytes: limit,
-                maximumValues: maximumValues)
+                maximumValues: maximumValues ?? limit / Self.bytesOfValue)
         } catch {
             throw APIError(.badRequest, "malformed_json", "The body is not JSON", error.description)
         }

@@ -3,35 +3,57 @@ import Synchronization
 
 /// Refuses requests at once when more are in progress, or wait for the database, than can be answered soon. Admitted requests stay fast,
 /// and callers learn early that they should come back.
+///
+/// A request is in progress once its body is there: a client that sends its body slowly keeps no other client out.
 final class LoadShedding: Sendable {
     enum Reason: String, Sendable, CaseIterable {
-        case requests, database, streams, uploads
+        case requests, database, streams, uploads, bodies
     }
 
     private let limits: RequestLimits
     private let pool: PostgresPool
-    private let count = Atomic<Int>(0)
+    private let metrics: TokenServiceMetrics
+    private let inProgress = Atomic<Int>(0)
+    private let reading = Atomic<Int>(0)
 
-    init(limits: RequestLimits, pool: PostgresPool) {
+    init(limits: RequestLimits, pool: PostgresPool, metrics: TokenServiceMetrics) {
         self.limits = limits
         self.pool = pool
+        self.metrics = metrics
     }
 
-    /// Requests in progress.
-    var requestsInProgress: Int { count.load(ordering: .relaxed) }
+    var requestsInProgress: Int { inProgress.load(ordering: .relaxed) }
+    /// Requests whose body is still to come.
+    var requestsReading: Int { reading.load(ordering: .relaxed) }
 
     /// Counts a request in; ``end()`` must follow.
-    /// - Returns: Why it is refused; it is not counted then.
-    func begin() -> Reason? {
-        let others = count.add(1, ordering: .relaxed).oldValue
-        if let reason = reason(others) {
-            end()
-            return reason
-        }
-        return nil
+    /// - Throws: ``APIError`` 503 `overloaded`; it is not counted then.
+    func begin() throws {
+        let others = inProgress.add(1, ordering: .relaxed).oldValue
+        guard let reason = reason(others) else { return }
+        end()
+        metrics.shed(reason)
+        throw APIError.overloaded
     }
 
-    func end() { count.subtract(1, ordering: .relaxed) }
+    func end() { inProgress.subtract(1, ordering: .relaxed) }
+
+    /// Reads the body of a request that was counted in. It is not in progress until the body is there, and again afterwards.
+    /// - Throws: ``APIError`` 503 `overloaded` if there is no room for it any more.
+    func whileReading<Body>(_ read: () async throws -> Body) async throws -> Body {
+        end()
+        reading.add(1, ordering: .relaxed)
+        let body: Result<Body, any Error>
+        do { body = .success(try await read()) } catch { body = .failure(error) }
+        reading.subtract(1, ordering: .relaxed)
+        let others = inProgress.add(1, ordering: .relaxed).oldValue
+        let found = try body.get()
+        if let reason = reason(others) {
+            metrics.shed(reason)
+            throw APIError.overloaded
+        }
+        return found
+    }
 
     /// Asks the pool only when there are more requests than connections: with fewer, no request waits.
     private func reason(_ others: Int) -> Reason? {

@@ -7,10 +7,14 @@ package struct RequestLimits: Equatable, Sendable {
     package var requestsPerSecondPerKey: Int
     /// Requests in progress, the operations routes aside.
     package var concurrentRequests: Int
+    /// Of one key, whether they are in progress or their body is still to come.
+    package var concurrentRequestsPerKey: Int
     /// Not part of ``concurrentRequests``: answers that are written while they are worked on.
     package var concurrentStreams: Int
     /// Part of ``concurrentRequests``: bodies of up to 32 MiB, each in memory as a whole.
     package var concurrentUploads: Int
+    /// Bodies of more than 64 KiB, uploads aside, that are in memory at once.
+    package var bodyBytes: Int
     /// Callers that may wait for a database connection before requests are refused.
     package var waitingForDatabase: Int
     package var connections: Int
@@ -22,13 +26,19 @@ package struct RequestLimits: Equatable, Sendable {
     package init(_ config: ConfigReader) throws {
         requestsPerSecondPerKey = try config.integer("http.requestsPerSecondPerKey", default: 20_000, in: 0...1_000_000)
         concurrentRequests = try config.integer("http.maxConcurrentRequests", default: 500, in: 1...100_000)
+        concurrentRequestsPerKey = try config.integer(
+            "http.maxConcurrentRequestsPerKey", default: max(1, concurrentRequests / 4), in: 1...100_000)
         concurrentStreams = try config.integer("http.maxConcurrentStreams", default: 16, in: 1...10_000)
         concurrentUploads = try config.integer("http.maxConcurrentUploads", default: 4, in: 1...1000)
+        bodyBytes = try config.integer("http.maxBodyMib", default: 32, in: 8...65_536) << 20
         waitingForDatabase = try config.integer("postgres.maxWaiting", default: 200, in: 1...100_000)
         connections = try config.integer("http.maxConnections", default: 1000, in: 1...100_000)
         bodyTimeout = try config.seconds("http.bodyTimeoutSeconds", default: 30, in: 1...3600)
         idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
     }
+
+    /// One key's share of the streams, of the uploads, and of the bytes of bodies, of which the largest batch fits.
+    static func share(of amount: Int) -> Int { max(1, amount / 2) }
 
     // The limits of a request's head: bytes of a field, bytes of all fields, and the number of fields. Beyond them, 431 and the connection
     // is closed. Room for every header that this API reads.

@@ -50,6 +50,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case idempotencyInProgress = "idempotency_in_progress"
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
+    case concurrencyLimited = "concurrency_limited"
     case headersTooLarge = "headers_too_large"
     case internalError = "internal_error"
     case backlogFull = "backlog_full"
@@ -60,8 +61,8 @@ package enum ProblemCode: String, CaseIterable, Sendable {
 
     /// Every route behind ``AdmissionMiddleware`` can answer these.
     static let admission: [ProblemCode] = [
-        .httpError, .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
-        .shuttingDown, .unknownParameter, .repeatedParameter, .invalidEncoding,
+        .httpError, .unauthenticated, .forbidden, .rateLimited, .concurrencyLimited, .headersTooLarge, .internalError, .databaseUnavailable,
+        .overloaded, .shuttingDown, .unknownParameter, .repeatedParameter, .invalidEncoding,
     ]
     /// Of a list.
     static let cursor: [ProblemCode] = [.outOfRange, .invalidCursor, .cursorOfAnotherList]
@@ -152,6 +153,11 @@ extension ProblemCode {
         case .rateLimited:
             ProblemKind(
                 429, "Too many requests", "The key's requests per second are used up; `RateLimit-Reset` and `Retry-After` say when.",
+                isRetryable: true)
+        case .concurrencyLimited:
+            ProblemKind(
+                429, "Too many requests at once",
+                "The key or the device has its share of all that is worked on; other callers are served. Wait for an answer, then repeat.",
                 isRetryable: true)
         case .headersTooLarge:
             ProblemKind(431, "Header fields too large", "The header fields are too many or too long; the connection is closed.")

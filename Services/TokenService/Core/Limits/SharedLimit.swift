@@ -1,0 +1,84 @@
+import Synchronization
+
+/// A fixed amount that requests share: requests of all callers, streams, uploads, or bytes of large bodies. One caller never holds more
+/// than its share of it, so that the excess of one caller is refused to that caller alone.
+///
+/// Streams are long answers that are written while they are worked on: import, export, a user's export. They outlive their handler, and
+/// each holds a chunk in memory and uses the database again and again.
+final class SharedLimit: Sendable {
+    /// A device registers, or reports what it showed. More at a time is a fault of the app.
+    static let shareOfDevice = 3
+
+    private struct State {
+        var used = 0
+        /// Only callers that hold something.
+        var byCaller: [String: Int] = [:]
+    }
+
+    private let maximum: Int
+    private let share: Int
+    private let reason: LoadShedding.Reason
+    private let metrics: TokenServiceMetrics
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - maximum: For all callers together.
+    ///   - share: For one key. A device has at most ``shareOfDevice``.
+    ///   - reason: The label of its refusals.
+    init(_ maximum: Int, share: Int, reason: LoadShedding.Reason, metrics: TokenServiceMetrics) {
+        self.maximum = maximum
+        self.share = share
+        self.reason = reason
+        self.metrics = metrics
+    }
+
+    /// Of all callers together.
+    var used: Int { state.withLock { $0.used } }
+
+    /// - Parameter amount: One, or bytes; not more than the share.
+    /// - Throws: ``APIError`` 429 `concurrency_limited` if the caller would hold more than its share, 503 `overloaded` if there is no room.
+    func enter(_ caller: Caller, taking amount: Int = 1) throws -> Place {
+        let share = caller.device == nil ? share : min(share, Self.shareOfDevice)
+        let refusal = state.withLock { state -> APIError? in
+            let held = state.byCaller[caller.keyID] ?? 0
+            guard held + amount <= share else { return .concurrencyLimited(reason) }
+            guard state.used + amount <= maximum else { return .overloaded }
+            state.byCaller[caller.keyID] = held + amount
+            state.used += amount
+            return nil
+        }
+        if let refusal {
+            if refusal.isOfCaller { metrics.limited(.init(reason)) } else { metrics.shed(reason) }
+            throw refusal
+        }
+        return Place(self, caller.keyID, amount)
+    }
+
+    private func leave(_ key: String, _ amount: Int) {
+        state.withLock { state in
+            state.used -= amount
+            let held = (state.byCaller[key] ?? 0) - amount
+            state.byCaller[key] = held > 0 ? held : nil
+        }
+    }
+
+    /// What one request holds. It is given back when the request ends in any way, or the body of its answer does.
+    final class Place: Sendable {
+        private let limit: SharedLimit
+        private let key: String
+        private let amount: Int
+        private let isOver = Atomic<Bool>(false)
+
+        fileprivate init(_ limit: SharedLimit, _ key: String, _ amount: Int) {
+            self.limit = limit
+            self.key = key
+            self.amount = amount
+        }
+
+        func end() {
+            if !isOver.exchange(true, ordering: .relaxed) { limit.leave(key, amount) }
+        }
+
+        deinit { end() }
+    }
+}
