@@ -130,8 +130,8 @@ struct FanOutPrivacyTests {
             let batch = ReceiptRemoval.batch
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from)
-                SELECT \(id), number, 'bulk', '', now(), '\\x0000000000000001', now() FROM generate_series(0, \(batch)) AS number
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+                SELECT \(id), number, 1, 'bulk', '', now(), '\\x0000000000000001', now() FROM generate_series(0, \(batch)) AS number
                 """)
             try await running.execute("UPDATE notifications SET total = \(batch) + 1, pending = \(batch) + 1 WHERE id = \(id)")
             try await running.execute("INSERT INTO notification_variants VALUES (\(id), 'de', '{}')")

@@ -44,7 +44,7 @@ struct OpenFenceTests {
             let store = OutboxStore(session: session)
             _ = try store.leftOverFences(limit: 5)
             let before = try session.rowsRead(of: "fences")
-            #expect(try store.leftOverFences(limit: 5).count == 5)
+            #expect(try store.leftOverFences(limit: 5).fences.count == 5)
             #expect(try session.rowsRead(of: "fences") - before < 100)
         }
     }

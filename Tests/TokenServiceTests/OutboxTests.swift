@@ -25,7 +25,7 @@ struct OutboxTests {
     /// The jobs that a relay takes over now.
     private static func claim(_ running: RunningService) async throws -> [JobStore.Claimed] {
         try await running.pool.transaction { session in
-            try JobStore(session: session).claim(100, of: .now, leaseSeconds: 60)
+            try JobStore(session: session).claimFree(100, of: .now, leaseSeconds: 60)
         }
     }
 
@@ -64,7 +64,7 @@ struct OutboxTests {
             func resolve() async throws -> PublishableJob {
                 try await running.pool.transaction { session in
                     let store = JobStore(session: session)
-                    let claimed = try store.claim(1, of: .now, leaseSeconds: 0)
+                    let claimed = try store.claimFree(1, of: .now, leaseSeconds: 0)
                     return try #require(try store.resolve(claimed, now: UnixTime.milliseconds()).first)
                 }
             }
@@ -205,30 +205,37 @@ struct OutboxTests {
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            func backlog(limit: Int = 100) async throws -> Int {
-                try await running.pool.session { session in try OutboxStore(session: session).backlog(limit: limit, leaseSeconds: 3600) }
+            func backlog(limit: Int = 100) async throws -> [Lane: Int] {
+                let sizes = try await running.pool.session { session in
+                    try OutboxStore(session: session).backlogOfAll(limit: limit, leaseSeconds: 3600)
+                }
+                return Dictionary(uniqueKeysWithValues: sizes.map { ($0.key.lane, $0.value) })
             }
-            #expect(try await backlog() == 0)
+            #expect(try await backlog().isEmpty)
             for _ in 1...3 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
             for _ in 1...2 { #expect(try await shop.send(#"{"all":true}"#).status == 202) }
             let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
             #expect(try await shop.send(#"{"all":true}"#, more: #","not_before":"\#(later)""#).status == 202)
-            #expect(try await backlog() == 5)
+            #expect(try await backlog() == [.now: 3, .bulk: 2])
             // Of each kind counted no further than that.
-            #expect(try await backlog(limit: 2) == 4)
+            #expect(try await backlog(limit: 2) == [.now: 2, .bulk: 2])
             try await running.execute("UPDATE jobs SET free_from = now() + interval '30 seconds'")
-            #expect(try await backlog() == 5)
+            #expect(try await backlog() == [.now: 3, .bulk: 2])
+            // A fan-out's jobs are one notification.
+            try await running.execute("UPDATE jobs SET number = 7 WHERE notification = (SELECT notification FROM jobs LIMIT 1)")
+            #expect(try await backlog() == [.now: 2, .bulk: 2])
             try await running.execute("UPDATE jobs SET due_at = now() + interval '1 hour', free_from = now() + interval '1 hour'")
-            #expect(try await backlog() == 2)
+            #expect(try await backlog() == [.bulk: 2])
         }
     }
 
     @Test("A look for free jobs reads none that is leased, due later or published") func lookReadsFreeJobs() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
-                SELECT '00000000-0000-7000-8000-000000000001', n, 'now', '', now(), int8send(n),
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
+                SELECT '00000000-0000-7000-8000-000000000001', n, \(try await running.app().id), 'now', '', now(), int8send(n),
                     CASE n % 3 WHEN 0 THEN now() + interval '1 hour' ELSE now() - interval '1 minute' END,
                     CASE WHEN n % 3 > 0 AND n > 6 THEN now() END
                 FROM generate_series(1, 3000) AS n
@@ -236,7 +243,7 @@ struct OutboxTests {
             let (found, read) = try await running.service.pool.session { session in
                 let before = try session.entriesRead(of: "jobs")
                 let found = try session.transaction { session in
-                    try JobStore(session: session).claim(100, of: .now, leaseSeconds: 60)
+                    try JobStore(session: session).claimFree(100, of: .now, leaseSeconds: 60)
                 }
                 return (found.map(\.id.number), try session.entriesRead(of: "jobs") - before)
             }

@@ -324,7 +324,7 @@ struct PartitionTests {
             let (read, finished) = try await running.service.pool.session { session in
                 try session.endOthers()
                 let store = JobStore(session: session)
-                let claimed = try session.transaction { _ in try store.claim(20, of: .now, leaseSeconds: 60) }
+                let claimed = try session.transaction { _ in try store.claimFree(20, of: .now, leaseSeconds: 60) }
                 try #require(claimed.count == 20)
                 let before = try Self.otherScans(session)
                 #expect(try store.resolve(claimed, now: UnixTime.milliseconds()).allSatisfy { $0.deliveries.count == 3 })

@@ -173,8 +173,8 @@ private struct Violation: Sendable {
         Violation(
             name: "a job twice", constraint: "jobs_pkey",
             statement: """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from)
-                SELECT notification, number, lane, locale, due_at, members, free_from FROM jobs
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+                SELECT notification, number, app_id, lane, locale, due_at, members, free_from FROM jobs
                 """),
         Violation(
             name: "a job without members", constraint: "jobs_members_check", statement: "UPDATE jobs SET members = ''"),

@@ -52,8 +52,8 @@ struct RelayStepTests {
             }
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from)
-                SELECT notification, n, lane, locale, now(), members, now()
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+                SELECT notification, n, app_id, lane, locale, now(), members, now()
                 FROM jobs, generate_series(1, 150) AS n WHERE notification = \(id) AND number = 0
                 """)
             _ = try await eventually {

@@ -69,7 +69,7 @@ struct SettlementTests {
                 configuration: running.broker, topology: running.topology, logger: Logger(label: "test", factory: { _ in LogLines() }))
             let fences = FencePublisher(
                 control: ControlPublisher(stream: publisher, copies: publisher, topology: running.topology, patience: .seconds(60)),
-                settlements: settlements)
+                settlements: settlements, marks: OutboxMarks())
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await publisher.run() }
                 defer { group.cancelAll() }

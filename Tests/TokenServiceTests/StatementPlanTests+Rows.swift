@@ -68,8 +68,8 @@ extension StatementPlanTests {
             FROM generate_series(\(first)::bigint, \(last)::bigint, 2) AS n
             """,
             """
-            INSERT INTO fan_outs (notification, lane, target, entries, due_at, free_from, ended_at)
-            SELECT id, lane, CASE lane WHEN 'bulk' THEN 'all' ELSE 'users' END, CASE WHEN lane <> 'bulk' THEN 2 END, now(),
+            INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, free_from, ended_at)
+            SELECT id, app_id, lane, CASE lane WHEN 'bulk' THEN 'all' ELSE 'users' END, CASE WHEN lane <> 'bulk' THEN 2 END, now(),
                 CASE WHEN state = 'sending' THEN now() END, CASE WHEN state <> 'sending' THEN now() END
             FROM notifications WHERE accepted_at = now() AND num_nonnulls(target_user, target_installation) = 0
             """,
@@ -83,8 +83,8 @@ extension StatementPlanTests {
             SELECT id, now(), 'superseded', now() FROM notifications WHERE accepted_at = now() AND supersede_key IS NOT NULL
             """,
             """
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
-            SELECT id, 0, lane, '', now(), int8send(row_number() OVER ()), set_bit(B'0'::bit(100), 0, (state <> 'sending')::int), now(),
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+            SELECT id, 0, app_id, lane, '', now(), int8send(row_number() OVER ()), set_bit(B'0'::bit(100), 0, (state <> 'sending')::int), now(),
                 CASE WHEN state <> 'sending' THEN now() END
             FROM notifications WHERE accepted_at = now()
             """,

@@ -75,9 +75,12 @@ struct StatementPlanTests {
         ],
         "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
         // Publishing.
-        "OutboxStore.claimFanOuts": ["fan_outs_free(lane, free_from)", "fan_outs_pkey(notification)"],
+        "OutboxStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],
         "OutboxStore.markPublished": ["fences_pkey(id)"],
-        "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, free_from)"],
+        "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, app_id, free_from)"],
+        "OutboxStore.waiting 2": ["jobs_unpublished(lane, app_id, free_from)", "fan_outs_free(lane, app_id, free_from)"],
+        "OutboxStore.backlog": ["jobs_unpublished(lane, app_id, free_from)", "fan_outs_free(lane, app_id, free_from)"],
+        "OutboxStore.leftOverFences 2": ["fences_left_over(created_at)"],
         "JobStore.workedOn": ["jobs_pkey(notification, number)", "receipts_pkey(notification, number)"],
         "JobStore.publishedWithinADay": ["jobs_pkey(notification)", "notifications_pkey(id)"],
         "JobStore.terms": ["notifications_pkey(id)", "fan_outs_pkey(notification)"],
@@ -116,7 +119,7 @@ struct StatementPlanTests {
     private static let wholeIndexes: Set = [
         "CancellationStore.hasten", "CancellationStore.leftOver", "ErasureStore.historyEnd", "EventStore.horizon",
         "InstallationStore.openFences",
-        "OutboxStore.leftOverFences", "Sweep.notificationEvents",
+        "Sweep.notificationEvents",
     ]
 
     /// - Parameter isAnalyzed: Then `scans_of` passes over small tables, and may find nothing.

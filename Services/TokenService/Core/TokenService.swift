@@ -68,7 +68,7 @@ package struct TokenService: Sendable {
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         self.startup = startup
-        let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup, backlog: outbox.backlog)
+        let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup)
         let console = try ConsoleController()
         var routes: [String] = []
         let uses = KeyUses(store: keys, logger: logger)

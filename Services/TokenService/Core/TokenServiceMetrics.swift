@@ -58,7 +58,7 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     package func observe(pool: PostgresPool, backlog: PublishBacklog) {
-        gauge(.backlog) { Double(backlog.count) }
+        for lane in Lane.allCases { gauge(.backlog, [("lane", lane.rawValue)]) { Double(backlog.count(of: lane)) } }
         let states: [(String, @Sendable (PostgresPool.Gauges) -> Int)] = [
             ("idle", \.idle), ("busy", \.busy), ("waiting", \.waiting),
         ]

@@ -88,7 +88,7 @@ package enum TokenServiceReference {
                 + "start; the same for all token services. Without it none are made"),
         DocumentedSetting(
             "backlog.limit", "100000",
-            "accepted notifications that may wait for the broker before 503"),
+            "accepted notifications of an app that may wait in a lane for the broker; the next one gets 503"),
         DocumentedSetting(
             "fence.timeout.ms", "1000",
             "how long a logout waits for the broker's confirm, 1 to 10000"),
@@ -196,8 +196,8 @@ package enum TokenServiceReference {
             MetricName.putAside.rawValue, .counter,
             "Fan-outs and jobs that were due and put aside because of a hold, each time that they were."),
         DocumentedMetric(
-            MetricName.backlog.rawValue, .gauge,
-            "Committed and not published yet; alert when it grows."),
+            MetricName.backlog.rawValue, .gauge, ["lane"],
+            "Notifications that are committed and not published yet; alert when it grows."),
         DocumentedMetric(
             MetricName.publishRefused.rawValue, .gauge, ["lane"],
             "1 while the broker takes none of the lane's jobs: its queue is full or gone; alert on any."),

@@ -59,8 +59,8 @@ struct JobEncodingTests {
             try await pool.session { session in
                 try session.execute(
                     """
-                    INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from)
-                    VALUES (\(PushID.lowest), 0, 'now', '', now(), \(Job.bytes(of: members)), \(mask)::text::bit(100), now())
+                    INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from)
+                    VALUES (\(PushID.lowest), 0, 1, 'now', '', now(), \(Job.bytes(of: members)), \(mask)::text::bit(100), now())
                     """)
                 let rows = try session.execute("SELECT m.* FROM jobs j CROSS JOIN LATERAL members_of(j) AS m")
                 let (positions, tokens): ([Int32], [Int64]) = (try rows.column("position"), try rows.column("token_id"))

@@ -68,7 +68,7 @@ struct LargeReceiptsTests {
                     SELECT j.notification, j.number, m.position, m.token_id, gen_random_uuid(), 1, 'production', 'accepted', now()
                     FROM jobs j CROSS JOIN LATERAL members_of(j) AS m WHERE m.is_settled
                     """)
-                let claimed = try JobStore(session: session).claim(1, of: .bulk, leaseSeconds: 60)
+                let claimed = try JobStore(session: session).claimFree(1, of: .bulk, leaseSeconds: 60)
                 #expect(claimed.map(\.job.members.count) == [PushJob.maximumDeliveries])
                 let (before, tokens) = (try Self.read(session), try session.rowsRead(of: "tokens"))
                 let left = try JobStore(session: session).resolve(claimed, now: now).map(\.deliveries.count)
@@ -143,8 +143,8 @@ struct LargeReceiptsTests {
                 SELECT place, coalesce(t.id, -1 - place) AS id FROM generate_series(0, 99999) AS place
                 LEFT JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM tokens) AS t USING (place)
             )
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
-            SELECT \(notification), place / 100, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY place),
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+            SELECT \(notification), place / 100, 1, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY place),
                 CASE WHEN place / 100 < 5 THEN B'0'::bit(100) ELSE ~B'0'::bit(100) END, now(), now()
             FROM members GROUP BY place / 100
             """)
@@ -165,9 +165,9 @@ struct LargeReceiptsTests {
     private static func analyzeSingles(_ running: RunningService) async throws {
         try await running.execute(
             """
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
             SELECT overlay(first_id_at(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
-                0, 'now', '', now(), int8send(-n), ~B'0'::bit(100), now(), now()
+                0, 1, 'now', '', now(), int8send(-n), ~B'0'::bit(100), now(), now()
             FROM generate_series(1, 100) AS n
             """)
         try await running.execute(

@@ -110,8 +110,8 @@ struct MovedTokenTests {
             // The members hold its bytes across their border.
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
-                VALUES (\(id), 99, 'bulk', '', now(), int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
+                VALUES (\(id), 99, 1, 'bulk', '', now(), int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
                 """)
             #expect(try await rest(id, running).contains(token(1)))
         }

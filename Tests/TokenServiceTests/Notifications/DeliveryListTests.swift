@@ -124,8 +124,8 @@ struct DeliveryListTests {
             // 20 jobs with 100 members each: the first 10 are over, and of each of the others so is the first member.
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, settled)
-                SELECT \(id)::text::uuid, n, 'bulk', '', now(), (SELECT string_agg(int8send(id), ''::bytea ORDER BY id) FROM (
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, settled)
+                SELECT \(id)::text::uuid, n, 1, 'bulk', '', now(), (SELECT string_agg(int8send(id), ''::bytea ORDER BY id) FROM (
                         SELECT id FROM tokens ORDER BY id OFFSET n % 2 * 100 LIMIT 100) AS t), now(),
                     CASE WHEN n < 10 THEN ~B'0'::bit(100) ELSE B'1'::bit(100) END
                 FROM generate_series(0, 19) AS n

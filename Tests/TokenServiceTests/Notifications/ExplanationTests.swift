@@ -85,8 +85,8 @@ struct ExplanationTests {
             let all = try await Self.send(#"{"all":true}"#, shop)
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at, settled)
-                SELECT n.id, 0, 'bulk', '', n.accepted_at, int8send(t.id), now(), now() + interval '1 second', B'1'::bit(100)
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at, settled)
+                SELECT n.id, 0, n.app_id, 'bulk', '', n.accepted_at, int8send(t.id), now(), now() + interval '1 second', B'1'::bit(100)
                 FROM notifications n, tokens t WHERE n.id = \(all)::text::uuid
                 """)
             try await running.execute(
@@ -331,8 +331,8 @@ struct ExplanationTests {
             #expect(number < 256)
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
-                VALUES (\(id)::text::uuid, 0, 'bulk', '', now(),
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
+                VALUES (\(id)::text::uuid, 0, 1, 'bulk', '', now(),
                     int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
                 """)
             let answer = try await Self.why(id, "ada", shop)

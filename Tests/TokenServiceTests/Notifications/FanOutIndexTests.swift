@@ -69,7 +69,9 @@ struct FanOutIndexTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             func oldest() async throws -> Int64? {
-                try await running.pool.session { session in try OutboxStore(session: session).oldestFanOut(leaseSeconds: 30) }
+                try await running.pool.session { session in
+                    try OutboxStore(session: session).waiting(leaseSeconds: 30).found.compactMap(\.oldestDue).min()
+                }
             }
             #expect(try await oldest() == nil)
             let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)

@@ -41,8 +41,8 @@ struct NotificationListTests {
             guard user == nil else { return }
             try await running.execute(
                 """
-                INSERT INTO fan_outs (notification, lane, target, entries, due_at, ended_at)
-                VALUES (\(id), 'soon', 'users', cardinality(\(listed)::text[]), now(), now())
+                INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, ended_at)
+                VALUES (\(id), 1, 'soon', 'users', cardinality(\(listed)::text[]), now(), now())
                 """)
             try await running.execute(
                 """
@@ -148,7 +148,10 @@ struct NotificationListTests {
             FROM generate_series(1, \(Int32(count))::int) AS n
             """)
         try await running.execute(
-            "INSERT INTO fan_outs (notification, lane, target, due_at, ended_at) SELECT id, 'bulk', 'all', now(), now() FROM notifications")
+            """
+            INSERT INTO fan_outs (notification, app_id, lane, target, due_at, ended_at)
+            SELECT id, app_id, 'bulk', 'all', now(), now() FROM notifications
+            """)
     }
 
     @Test("The status of a notification shows what the list shows of it") func statusOfListed() async throws {

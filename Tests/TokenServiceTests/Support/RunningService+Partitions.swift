@@ -64,8 +64,8 @@ extension RunningService {
                 FROM apps a, (SELECT count(*)::int AS count FROM tokens) AS t
                 """,
                 """
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
-                SELECT \(id), 0, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY id), now(), now() FROM tokens
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
+                SELECT \(id), 0, 1, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY id), now(), now() FROM tokens
                 """,
                 """
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, updated_at)
@@ -77,7 +77,10 @@ extension RunningService {
                 VALUES (\(id), 0, 0, 'shown', 1, '00000000-0000-4000-8000-000000000001', 1, now())
                 """,
                 "INSERT INTO notification_variants (notification, locale, payload) VALUES (\(id), 'de', '{}')",
-                "INSERT INTO fan_outs (notification, lane, target, entries, due_at, ended_at) VALUES (\(id), 'now', 'user', 1, now(), now())",
+                """
+                INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, ended_at)
+                VALUES (\(id), 1, 'now', 'user', 1, now(), now())
+                """,
                 "INSERT INTO targets (notification, place, app_id, owner) VALUES (\(id), 1, 1, 'grace')",
                 """
                 INSERT INTO cancellations (notification, at, reason)

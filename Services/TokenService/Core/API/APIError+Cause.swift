@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOHTTP1
 import Postgres
+import PushModel
 import RabbitMQ
 import StrictJSON
 
@@ -41,9 +42,11 @@ extension APIError {
             self = APIError(.requestTimeout, "body_timeout", "The body did not arrive", "the request's body did not arrive in time")
             isRetryable = true
         case is HTTPParserError: self = .malformedHTTP
-        case is BacklogFull:
+        case let full as BacklogFull:
             self = .unavailable(
-                "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)
+                "backlog_full",
+                "as many of this app's notifications wait for the message broker in the lane `\(full.lane.rawValue)` as may",
+                retryAfterSeconds: 5)
         case is TooManyHolds:
             self = APIError(
                 .conflict, "too_many_holds", "Too many holds", "\(HoldStore.maximumInForce) holds are in force; lift one first")

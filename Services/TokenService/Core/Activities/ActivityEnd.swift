@@ -34,8 +34,8 @@ enum ActivityEnd {
                 -- IS TRUE: by the installation, not by the index on the update tokens of all.
                 WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
             ), jobs_made AS (
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from)
-                SELECT id, 0, 'now', '', now(), int8send(token),
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
+                SELECT id, 0, app_id, 'now', '', now(), int8send(token),
                     CASE environment WHEN 'sandbox' THEN set_bit(B'0'::bit(100), 0, 1) ELSE B'0'::bit(100) END, now()
                 FROM over
             ), without_device AS (

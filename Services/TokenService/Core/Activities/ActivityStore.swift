@@ -135,8 +135,8 @@ package struct ActivityStore {
                 INSERT INTO notification_variants (notification, locale, payload)
                 SELECT item.copy, v.locale, v.payload FROM item JOIN notification_variants v ON v.notification = item.id
             ), left_to_fan_out AS (
-                INSERT INTO fan_outs (notification, lane, target, entries, due_at, free_from)
-                SELECT copy, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, now(), now() FROM item
+                INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, free_from)
+                SELECT copy, app_id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, now(), now() FROM item
             )
             INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
                 collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, state, total,

@@ -89,8 +89,8 @@ extension DeadLetterStore {
             WHERE a.app_id = n.app_id AND a.id = substr(n.purpose, 10) AND a.newest = n.id AND n.purpose LIKE 'activity:%'
             """,
             """
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from, published_at)
-            SELECT n.id, e.number, n.lane, min(e.locale), now(), string_agg(int8send(e.token), '' ORDER BY e.position),
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from, published_at)
+            SELECT n.id, e.number, n.app_id, n.lane, min(e.locale), now(), string_agg(int8send(e.token), '' ORDER BY e.position),
                 coalesce(bit_or(set_bit(B'0'::bit(100), e.position::int, 1)) FILTER (WHERE e.environment = 'sandbox'), B'0'::bit(100)),
                 now(), now()
             FROM unnest(\(notifications(new))::uuid[], \(numbers(new))::bigint[], \(positions(new))::bigint[],

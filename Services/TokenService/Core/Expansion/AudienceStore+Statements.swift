@@ -230,9 +230,9 @@ extension AudienceStore {
     static func insertJobs(_ jobs: [Job], of audience: Audience, leaseSeconds: Double, now: Int64) -> PostgresQuery {
         let expiresAt = audience.template.expiresAt
         return """
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from)
-            SELECT \(audience.template.notification), number, \(audience.template.lane), locale, due, members, sandbox::bit(100),
-                CASE WHEN due > \(milliseconds: now) THEN least(due, \(milliseconds: expiresAt))
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
+            SELECT \(audience.template.notification), number, \(audience.app), \(audience.template.lane), locale, due, members, sandbox::bit(100),
+                CASE WHEN due > \(milliseconds: now) THEN greatest(now(), least(due, \(milliseconds: expiresAt)))
                     ELSE now() + make_interval(secs => \(leaseSeconds)) END
             FROM unnest(\(jobs.map(\.number))::bigint[], \(jobs.map(\.locale))::text[], \(milliseconds: jobs.map(\.dueAt))::timestamptz[],
                     \(jobs.map { Job.bytes(of: $0.members) })::bytea[], \(jobs.map { Job.mask(of: $0.sandbox) })::text[])

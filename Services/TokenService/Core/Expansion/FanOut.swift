@@ -15,18 +15,21 @@ package struct FanOut: Sendable {
     private let jobs: JobPublisher
     private let holds: HoldCache
     private let installationsOfPage: Int
+    private let turns: FanOutTurns
     private let lease: Duration
     private let watch: FanOutWatch
     private let logger: Logger
 
     package init(
-        pool: PostgresPool, jobs: JobPublisher, holds: HoldCache, page: Int, lease: Duration, watch: FanOutWatch, logger: Logger
+        pool: PostgresPool, jobs: JobPublisher, holds: HoldCache, page: Int, lease: Duration, turns: FanOutTurns, watch: FanOutWatch,
+        logger: Logger
     ) {
         self.pool = pool
         self.jobs = jobs
         self.holds = holds
         installationsOfPage = page
         self.lease = lease
+        self.turns = turns
         self.watch = watch
         self.logger = logger
     }
@@ -78,8 +81,8 @@ package struct FanOut: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             var (underWay, hasPage) = (0, false)
             var reading = try await read(audience, names)
-            while jobs.isReady, !hasPage || jobs.isOpen(audience.template.lane), !isHeld(audience), !Task.isCancelled,
-                !Task.isShuttingDownGracefully
+            while jobs.isReady, !hasPage || jobs.isOpen(audience.template.lane), !isHeld(audience),
+                !hasPage || !turns.isOver(for: audience.template.appLane), !Task.isCancelled, !Task.isShuttingDownGracefully
             {
                 let (current, from) = (reading, audience)
                 // The database reads the next page while this one is put together, written and waits for its turn.
@@ -93,7 +96,7 @@ package struct FanOut: Sendable {
                 let due = publishable(page, of: from, at: current.at)
                 group.addTask { await jobs.publishAndWait(due) }
                 switch try await following {
-                case .nothing: return jobs.fannedOut()
+                case .nothing: return jobs.fannedOut(audience.template)
                 case .reading(let next): reading = next
                 case .afterThis: reading = try await read(audience, after: page, names)
                 }

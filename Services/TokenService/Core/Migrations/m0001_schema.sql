@@ -150,9 +150,10 @@ CREATE TABLE fences (
 );
 CREATE INDEX fences_by_installation ON fences (app_id, installation, id);
 CREATE INDEX fences_by_publishing ON fences (published_at) WHERE published_at IS NOT NULL;
--- Every registration and logout reads its installations' open fences. It is the only index on open fences: beside a second one, the planner
--- may take the one without the installation.
+-- Every registration and logout reads its installations' open fences.
 CREATE INDEX fences_open ON fences (app_id, installation) WHERE published_at IS NULL;
+-- The relay reads the oldest ones. IS TRUE: a statement that knows the installation is never planned with this one.
+CREATE INDEX fences_left_over ON fences (created_at) WHERE (published_at IS NULL) IS TRUE;
 
 CREATE VIEW open_fences AS
 SELECT f.id, f.app_id, a.slug AS app, f.installation, f.epochs_below, f.created_at
@@ -578,6 +579,7 @@ CREATE INDEX notifications_lasting ON notifications (expires_at) WHERE expires_a
 -- the checkpoint.
 CREATE TABLE fan_outs (
     notification uuid PRIMARY KEY,
+    app_id bigint NOT NULL,
     lane text NOT NULL,
     target text NOT NULL CHECK (target IN ('user', 'users', 'installation', 'installations', 'tokens', 'tags', 'all', 'channel',
         'channel_and_activities')),
@@ -595,7 +597,8 @@ CREATE TABLE fan_outs (
     due_at timestamptz NOT NULL,
     -- Of a list: the last place that was read. Of an app's installations, or of a channel's activities: the last ordinal.
     checkpoint bigint NOT NULL DEFAULT 0,
-    -- From then on any process may go on with it. NULL if all jobs are made, or the notification was stopped.
+    -- From then on any process may go on with it; never before the begin of the transaction that sets it. NULL if all jobs are made, or the
+    -- notification was stopped.
     free_from timestamptz,
     held_by uuid,
     -- When all jobs were made. NULL for ever if the notification was stopped before.
@@ -604,7 +607,7 @@ CREATE TABLE fan_outs (
     CHECK ((target IN ('tags', 'all', 'channel', 'channel_and_activities')) = (entries IS NULL) AND (target = 'tags') = (query IS NOT NULL)),
     CHECK (num_nonnulls(free_from, ended_at) <= 1)
 ) PARTITION BY RANGE (notification);
-CREATE INDEX fan_outs_free ON fan_outs (lane, free_from) WHERE free_from IS NOT NULL;
+CREATE INDEX fan_outs_free ON fan_outs (lane, app_id, free_from) WHERE free_from IS NOT NULL;
 CREATE INDEX fan_outs_held ON fan_outs (held_by, notification) WHERE held_by IS NOT NULL;
 
 -- The entries of a list: one row for each user, installation, or token with the installation that had it at acceptance. A token without an
@@ -684,6 +687,7 @@ CREATE TABLE jobs (
     notification uuid NOT NULL,
     -- From 0.
     number integer NOT NULL,
+    app_id bigint NOT NULL,
     lane text NOT NULL,
     -- Of the variant; '' is the default.
     locale text NOT NULL,
@@ -695,13 +699,14 @@ CREATE TABLE jobs (
     sandbox bit(100) NOT NULL DEFAULT B'0'::bit(100),
     -- One bit for each member that has its final outcome, and for each that a replay reopened.
     settled bit(100) NOT NULL DEFAULT B'0'::bit(100),
-    -- From then on any process may publish it: when it is due, or when the lease of the process that publishes it ends.
+    -- From then on any process may publish it: when it is due, or when the lease of the process that publishes it ends. Never before the
+    -- begin of the transaction that sets it: see `low_water`.
     free_from timestamptz NOT NULL,
     published_at timestamptz,
     held_by uuid,
     PRIMARY KEY (notification, number)
 ) PARTITION BY RANGE (notification);
-CREATE INDEX jobs_unpublished ON jobs (lane, free_from) WHERE published_at IS NULL;
+CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from) WHERE published_at IS NULL;
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
 
 -- The outcome of one delivery: written when it is applied, and before that when an attempt failed and another follows. Its key is its
@@ -1043,9 +1048,14 @@ RETURN CASE of_family WHEN 'notifications' THEN first_id_at(moment)::text ELSE m
 CREATE FUNCTION new_partition(of_table text, name text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE statement text;
 BEGIN
-    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES) WITH (fillfactor = %s)', name, of_table,
+    -- Every row of these gets a new version or two soon after it is written, so the dead ones do not become more with the table. A vacuum costs
+    -- a pass over the partition's indexes: at 10,000 notifications a second one begins every half a minute while a partition is small, and
+    -- every five minutes when it has 100 million rows.
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES)
+        WITH (fillfactor = %s, autovacuum_vacuum_scale_factor = %s, autovacuum_vacuum_threshold = 200000)', name, of_table,
         -- Room in every page for the versions that follow: published, then its outcomes.
-        CASE of_table WHEN 'notifications' THEN 50 WHEN 'jobs' THEN 70 WHEN 'fan_outs' THEN 70 ELSE 100 END);
+        CASE of_table WHEN 'notifications' THEN 50 WHEN 'jobs' THEN 70 WHEN 'fan_outs' THEN 70 ELSE 100 END,
+        CASE WHEN of_table IN ('notifications', 'jobs', 'fan_outs', 'cancellations') THEN '0.03' ELSE '0.2' END);
     FOR statement IN
         SELECT format('GRANT %s ON %I TO %I', acl.privilege_type, name, r.rolname)
         FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS acl JOIN pg_roles r ON r.oid = acl.grantee
@@ -1240,3 +1250,9 @@ CREATE TABLE leases (
     free_from timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO leases (name) SELECT 'events_' || log || '_' || sink FROM event_feeds UNION ALL VALUES ('housekeeping'), ('channels');
+
+-- Below these moments no row of a kind waits, so a process that starts does not read the dead entries that an open snapshot keeps.
+CREATE TABLE low_water (
+    kind text PRIMARY KEY,
+    at timestamptz NOT NULL
+);

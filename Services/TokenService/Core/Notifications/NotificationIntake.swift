@@ -55,7 +55,7 @@ package struct NotificationIntake: Sendable {
     package func accept(
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, trace: TraceContext, now: Int64
     ) async throws -> Acceptance {
-        try backlog.admit()
+        try backlog.admit(AppLane(app: app.slug, lane: request.lane))
         let submission = submission(request, app: app, idempotency: idempotency, trace: trace, now: now)
         let began = traces.isOn && trace.isSampled ? WallClock.nanoseconds() : nil
         let insertion: Result<NotificationStore.Insertion, any Error>
@@ -90,7 +90,7 @@ package struct NotificationIntake: Sendable {
             var submissions: [(index: Int, submission: Submission)] = []
             for (index, request) in requests.enumerated() where areFirst[index] == wave {
                 do {
-                    try backlog.admit()
+                    try backlog.admit(AppLane(app: app.slug, lane: request.request.lane))
                     // Thousands of spans in one trace could not be read: each notification has a trace of its own, linked to the batch's.
                     let submission = submission(
                         request.request, app: app, idempotency: request.idempotency, trace: began == nil ? trace : .random(), now: now)
@@ -117,7 +117,7 @@ package struct NotificationIntake: Sendable {
     fileprivate struct Submission {
         let item: NotificationStore.Item
         let trace: TraceContext
-        /// The relay puts held jobs aside. They do not count as backlog: that would keep other notifications from being accepted.
+        /// The relay puts held jobs aside. They do not count as backlog: that would keep notifications from being accepted that are not held.
         let isHeld: Bool
     }
 
@@ -140,8 +140,8 @@ package struct NotificationIntake: Sendable {
         _ submission: Submission, _ insertion: Result<NotificationStore.Insertion, any Error>
     ) -> Result<Acceptance, any Error> {
         var waits = false
-        defer { backlog.settle(waits: waits) }
         let notification = submission.item.notification
+        defer { backlog.settle(AppLane(app: notification.app, lane: notification.request.lane), waits: waits) }
         switch insertion {
         case .failure(let error): return .failure(error)
         case .success(.replay(let receipt)): return .success(Acceptance(receipt: receipt, isReplay: true))

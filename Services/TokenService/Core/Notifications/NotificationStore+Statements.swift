@@ -82,7 +82,7 @@ extension NotificationStore {
                     on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent,
                     device_receipts)
             ), found AS (
-                SELECT item.id AS notification, item.lane, item.may_try, item.accepted_at, item.lease, f.*,
+                SELECT item.id AS notification, item.app_id, item.lane, item.may_try, item.accepted_at, item.lease, f.*,
                     row_number() OVER (PARTITION BY item.id ORDER BY f.id) - 1 AS place,
                     count(*) OVER own AS total, count(*) OVER own > \(Self.maximumResolved) OR bool_or(f.may_be_quiet) OVER own AS is_fanned_out,
                     min(f.owner_epoch) OVER own AS epoch
@@ -121,17 +121,17 @@ extension NotificationStore {
                     (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
                 FROM item LEFT JOIN counted ON counted.notification = item.id
             ), left_to_fan_out AS (
-                INSERT INTO fan_outs (notification, lane, target, entries, due_at, free_from)
-                SELECT item.id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, least(accepted_at, now()), now()
+                INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, free_from)
+                SELECT item.id, item.app_id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, least(accepted_at, now()), now()
                 FROM item JOIN counted ON counted.notification = item.id WHERE is_fanned_out
             ), jobs_made AS (
-                INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from)
-                SELECT notification, number, lane, '', accepted_at, string_agg(int8send(id), ''::bytea ORDER BY place),
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
+                SELECT notification, number, app_id, lane, '', accepted_at, string_agg(int8send(id), ''::bytea ORDER BY place),
                     coalesce(bit_or(set_bit(B'0'::bit(100), (place % \(PushJob.maximumDeliveries))::int, 1))
                         FILTER (WHERE environment = 'sandbox'), B'0'::bit(100)),
                     now() + make_interval(secs => lease)
                 FROM (SELECT *, place / \(PushJob.maximumDeliveries) AS number FROM found WHERE NOT is_fanned_out) AS placed
-                GROUP BY notification, number, lane, accepted_at, lease
+                GROUP BY notification, number, app_id, lane, accepted_at, lease
             )
             SELECT notification, place, token, environment, installation, owner_epoch, unproven AND may_try AS may_try, is_fanned_out
             FROM found ORDER BY notification, place
@@ -154,10 +154,11 @@ extension NotificationStore {
                         \(milliseconds: notBefore)::timestamptz AS not_before, \(localTime)::text::timestamp AS local_time
                 ) AS asked
             ), left_to_fan_out AS (
-                INSERT INTO fan_outs (notification, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at, free_from)
-                SELECT \(id), \(request.lane), \(target.kind), \(target.count)::bigint, \(target.tags?.description),
+                INSERT INTO fan_outs (notification, app_id, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at, free_from)
+                SELECT \(id), \(app), \(request.lane), \(target.kind), \(target.count)::bigint, \(target.tags?.description),
                     \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime),
-                    coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at), coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at)
+                    coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at),
+                    greatest(now(), coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at))
                 FROM moment
             )
             INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,

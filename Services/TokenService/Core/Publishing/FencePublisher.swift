@@ -7,8 +7,10 @@ package struct FencePublisher: Sendable {
 
     private let control: ControlPublisher
     private let settlements: PublishSettlements
+    private let marks: OutboxMarks
 
-    package init(control: ControlPublisher, settlements: PublishSettlements) {
+    package init(control: ControlPublisher, settlements: PublishSettlements, marks: OutboxMarks) {
+        self.marks = marks
         self.control = control
         self.settlements = settlements
     }
@@ -27,7 +29,11 @@ package struct FencePublisher: Sendable {
     func publishLeftOver(in pool: PostgresPool) async throws -> Int {
         var count = 0
         while true {
-            let left = try await pool.session { session in try OutboxStore(session: session).leftOverFences(limit: Self.maximumLeftOver) }
+            let from = marks.fences.marks.lowest
+            let (now, left) = try await pool.session { session in
+                try OutboxStore(session: session).leftOverFences(limit: Self.maximumLeftOver, from: from)
+            }
+            marks.fences.found(left.first.map { [.any: $0.at] } ?? [:], at: now)
             guard !left.isEmpty else { return count }
             let published = await confirmed(left)
             count += published.count

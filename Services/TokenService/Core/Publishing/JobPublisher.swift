@@ -72,7 +72,7 @@ package final class JobPublisher: Sendable {
             ends.append(messages.count)
         }
         let sent = zip(jobs, ends).map { Sent($0, end: $1) }
-        settlements.began(sent.map { ($0.id, $0.lane) })
+        settlements.began(sent.map { ($0.id, $0.key) })
         let open = OpenPublication(sent, written: written)
         // All of its deliveries were settled meanwhile.
         let done = open.withoutMessages.map { PublishedJob(id: $0.id, isPublished: true, isFirst: $0.isFirst) }
@@ -85,9 +85,9 @@ package final class JobPublisher: Sendable {
             let settled = finished.map { job, outcomes in
                 let isPublished = outcomes.allSatisfy(\.isConfirmed)
                 if job.hasDeliveries {
-                    seen[job.lane, default: RelayWindow.Answers()].count(outcomes[outcomes.startIndex])
+                    seen[job.key.lane, default: RelayWindow.Answers()].count(outcomes[outcomes.startIndex])
                     if isPublished, !job.hasStopped {
-                        waiting[job.lane] = (job.id, min(waiting[job.lane]?.expiresAt ?? .max, job.expiresAt))
+                        waiting[job.key.lane] = (job.id, min(waiting[job.key.lane]?.expiresAt ?? .max, job.expiresAt))
                     }
                 }
                 return PublishedJob(id: job.id, isPublished: isPublished, isFirst: job.isFirst)
@@ -171,7 +171,7 @@ package final class JobPublisher: Sendable {
     /// A job as the broker's answer needs it: without its payload and its deliveries.
     private struct Sent {
         let id: JobID
-        let lane: Lane
+        let key: AppLane
         let expiresAt: Int64
         let hasDeliveries: Bool
         let hasStopped: Bool
@@ -181,7 +181,7 @@ package final class JobPublisher: Sendable {
 
         init(_ job: PublishableJob, end: Int) {
             id = job.id
-            lane = job.template.lane
+            key = job.template.appLane
             expiresAt = job.template.expiresAt
             hasDeliveries = !job.deliveries.isEmpty
             hasStopped = !job.stopped.isEmpty
@@ -190,7 +190,7 @@ package final class JobPublisher: Sendable {
         }
     }
 
-    func fannedOut() { settlements.fannedOut() }
+    func fannedOut(_ template: JobTemplate) { settlements.fannedOut(template.appLane) }
 
     /// Publishes deliveries that a replay opened, and the outcomes of those that it stopped, and waits for the broker's answer. Only the
     /// dead letters remember them, so the letters stay until the broker has confirmed all of them.

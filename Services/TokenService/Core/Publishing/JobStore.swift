@@ -4,7 +4,7 @@ package import PushModel
 /// The SQL of jobs on their way to the broker: a process claims jobs that are due or that another process left, finds their devices anew,
 /// and records the result of publishing. An acceptance or a fan-out writes jobs with a lease of its own, so that it publishes them first.
 package struct JobStore {
-    private let session: PostgresSession
+    let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
@@ -15,14 +15,20 @@ package struct JobStore {
         package var settled: Set<Int>
     }
 
-    /// Takes over jobs of a lane on which no process has a lease. A hold that kept one is over, or puts it aside again.
-    package func claim(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [Claimed] {
-        guard count > 0 else { return [] }
+    /// Takes over jobs of a lane on which no process has a lease: of each app no more than its share. A hold that kept one is over, or puts it
+    /// aside again.
+    package func claim(_ count: Int, of lane: Lane, among shares: [OutboxStore.Share], leaseSeconds: Double) throws -> [Claimed] {
+        guard count > 0, !shares.isEmpty else { return [] }
         return try session.execute(
             """
             WITH free AS (
-                SELECT notification, number FROM jobs WHERE published_at IS NULL AND lane = \(lane) AND free_from <= now()
-                ORDER BY free_from LIMIT \(count) FOR NO KEY UPDATE SKIP LOCKED
+                SELECT j.notification, j.number
+                FROM unnest(\(shares.map(\.app))::bigint[], \(milliseconds: shares.map(\.from))::timestamptz[]) AS w (app, since)
+                CROSS JOIN LATERAL (
+                    SELECT notification, number FROM jobs
+                    WHERE published_at IS NULL AND lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
+                    ORDER BY free_from LIMIT \(OutboxStore.Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
+                ) AS j LIMIT \(count)
             )
             UPDATE jobs j SET free_from = now() + make_interval(secs => \(leaseSeconds)), held_by = NULL FROM free
             WHERE j.notification = free.notification AND j.number = free.number

@@ -22,6 +22,7 @@ package struct Outbox: Sendable {
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
+        let marks = OutboxMarks()
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
             pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
@@ -35,14 +36,14 @@ package struct Outbox: Sendable {
             waits: waits,
             traces: traces)
         let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: configuration.fenceTimeout)
-        fences = FencePublisher(control: control, settlements: settlements)
-        cancellation = Cancellation(pool: pool, control: control, relay: wakeUp)
+        fences = FencePublisher(control: control, settlements: settlements, marks: marks)
+        cancellation = Cancellation(pool: pool, control: control, relay: wakeUp, marks: marks)
         let fanOuts = FanOutWatch(metrics: metrics)
         metrics.observe(fanOuts)
         holds = HoldService(pool: pool, control: control, relay: wakeUp, metrics: metrics, logger: logger)
         relay = Relay(
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
-            settlements: settlements, window: window, backlog: backlog, wakeUp: wakeUp,
+            settlements: settlements, window: window, backlog: backlog, marks: marks, wakeUp: wakeUp,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
             fanOutPage: configuration.fanOutPage,
             watch: fanOuts, logger: logger)

@@ -1,28 +1,164 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of waiting rows beside jobs: fan-outs with `free_from`, and fences without `published_at`; and of the number of all waiting
-/// rows. Rows are locked in ascending order of their keys, as everywhere.
+/// The SQL of what waits: which apps have work in which lanes and how much, and fan-outs and fences themselves. Rows are locked in ascending
+/// order of their keys, as everywhere, or passed over if they are locked.
 package struct OutboxStore {
-    private let session: PostgresSession
+    let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
+    // MARK: What waits
+
+    /// Work of an app in one lane that no process has a lease on. Times are UNIX milliseconds.
+    package struct Waiting: Sendable {
+        package var app: App.ID
+        package var key: AppLane
+        /// From when on its oldest job has been free.
+        package var job: Int64?
+        package var fanOut: Int64?
+        /// The moment at which its oldest unfinished fan-out became due. One that is under way is free within the lease.
+        package var oldestDue: Int64?
+    }
+
+    /// - Parameter leaseSeconds: Of a process that goes on with a fan-out.
+    /// - Returns: the database's clock before the search, and all apps and lanes that have work.
+    package func waiting(
+        jobs: LowWater<AppLane>.Marks = .init(), fanOuts: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0
+    ) throws -> (now: Int64, found: [Waiting]) {
+        let exceptions = Array(Set(jobs.exceptions.keys).union(fanOuts.exceptions.keys))
+        let answers = try session.pipeline([
+            "SELECT clock_timestamp() AS now",
+            """
+            SELECT a.id, a.slug, l.lane, j.free_from AS job, f.free_from AS fan_out, f.due
+            FROM apps a CROSS JOIN unnest(\(Lane.allCases.map(\.rawValue))::text[]) AS l (lane)
+            LEFT JOIN unnest(\(exceptions.map(\.app.text))::text[], \(exceptions.map(\.lane.rawValue))::text[],
+                    \(milliseconds: exceptions.map { jobs[$0] })::timestamptz[], \(milliseconds: exceptions.map { fanOuts[$0] })::timestamptz[])
+                AS x (app, lane, jobs, fan_outs) ON x.app = a.slug AND x.lane = l.lane
+            LEFT JOIN LATERAL (
+                SELECT free_from FROM jobs
+                WHERE published_at IS NULL AND lane = l.lane AND app_id = a.id AND free_from <= now()
+                    AND free_from >= coalesce(x.jobs, \(milliseconds: jobs.floor))
+                ORDER BY free_from LIMIT 1
+            ) AS j ON true
+            LEFT JOIN LATERAL (
+                SELECT min(free_from) FILTER (WHERE free_from <= now()) AS free_from, min(due_at) FILTER (WHERE due_at <= now()) AS due
+                FROM (
+                    SELECT free_from, due_at FROM fan_outs
+                    WHERE lane = l.lane AND app_id = a.id AND free_from <= now() + make_interval(secs => \(leaseSeconds))
+                        AND free_from >= coalesce(x.fan_outs, \(milliseconds: fanOuts.floor))
+                    ORDER BY free_from LIMIT 1000
+                ) AS unfinished
+            ) AS f ON true
+            WHERE num_nonnulls(j.free_from, f.free_from, f.due) > 0
+            """,
+        ])
+        let found = try answers[1].map { row in
+            Waiting(
+                app: try row["id"], key: AppLane(app: try row["slug"], lane: try row["lane"]), job: try row.milliseconds("job"),
+                fanOut: try row.milliseconds("fan_out"), oldestDue: try row.milliseconds("due"))
+        }
+        return (try answers[0].only().milliseconds("now"), found)
+    }
+
+    /// How many notifications wait now to be published or fanned out, those under way included; of each kind counted no further than
+    /// `limit`. One that is due later does not wait, and a fan-out's jobs count as one.
+    /// - Parameter leaseSeconds: The lease of a process that publishes a job or goes on with a fan-out.
+    /// - Returns: those that are not zero.
+    package func backlog(
+        of keys: [AppLane], jobs: LowWater<AppLane>.Marks = .init(), fanOuts: LowWater<AppLane>.Marks = .init(), limit: Int,
+        leaseSeconds: Double
+    ) throws -> [AppLane: Int] {
+        guard !keys.isEmpty else { return [:] }
+        let rows = try session.execute(
+            """
+            SELECT a.slug, w.lane, j.count + f.count AS waiting
+            FROM unnest(\(keys.map(\.app.text))::text[], \(keys.map(\.lane.rawValue))::text[], \(milliseconds: keys.map { jobs[$0] })::timestamptz[],
+                \(milliseconds: keys.map { fanOuts[$0] })::timestamptz[]) AS w (app, lane, jobs, fan_outs)
+            JOIN apps a ON a.slug = w.app
+            CROSS JOIN LATERAL (
+                SELECT count(*) FROM (
+                    SELECT number FROM jobs
+                    WHERE published_at IS NULL AND lane = w.lane AND app_id = a.id AND free_from >= w.jobs
+                        AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now() + interval '1 second'
+                    LIMIT \(limit)
+                ) AS found WHERE number = 0
+            ) AS j
+            CROSS JOIN LATERAL (
+                SELECT count(*) FROM (
+                    SELECT FROM fan_outs
+                    WHERE lane = w.lane AND app_id = a.id AND free_from >= w.fan_outs
+                        AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now()
+                    LIMIT \(limit)
+                ) AS found
+            ) AS f
+            WHERE j.count + f.count > 0
+            """)
+        var sizes: [AppLane: Int] = [:]
+        for row in rows {
+            let size: Int = try row["waiting"]
+            sizes[AppLane(app: try row["slug"], lane: try row["lane"])] = size
+        }
+        return sizes
+    }
+
+    /// A share of the free work of one app, for a process that takes some of every app's.
+    package struct Share: Sendable {
+        package var app: App.ID
+        /// No older work is free.
+        package var from: Int64
+
+        package init(app: App.ID, from: Int64) {
+            self.app = app
+            self.from = from
+        }
+
+        /// How many each app may have if all together have `count`.
+        package static func size(_ count: Int, among apps: Int) -> Int { (count + apps - 1) / max(1, apps) }
+    }
+
+    /// What every process that ended has known: see ``LowWater``.
+    package func lowWater() throws -> [String: Int64] {
+        var marks: [String: Int64] = [:]
+        for row in try session.execute("SELECT kind, least(at, now() - interval '1 minute') AS at FROM low_water") {
+            marks[try row["kind"]] = try row.milliseconds("at")
+        }
+        return marks
+    }
+
+    package func record(lowWater marks: [String: Int64]) throws {
+        let marks = marks.sorted { $0.key < $1.key }
+        try session.execute(
+            """
+            INSERT INTO low_water (kind, at)
+            SELECT * FROM unnest(\(marks.map(\.key))::text[], \(milliseconds: marks.map(\.value))::timestamptz[]) AS e (kind, at)
+            ON CONFLICT (kind) DO UPDATE SET at = excluded.at
+            """)
+    }
+
     // MARK: Fan-outs
 
-    /// Takes over fan-outs of a lane on which no process has a lease.
-    package func claimFanOuts(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [PushID] {
-        guard count > 0 else { return [] }
+    /// Takes over fan-outs of a lane on which no process has a lease: of each app no more than its share.
+    /// - Parameter shares: In the order in which apps are served.
+    package func claimFanOuts(_ count: Int, of lane: Lane, among shares: [Share], leaseSeconds: Double) throws
+        -> [(notification: PushID, app: App.ID)]
+    {
+        guard count > 0, !shares.isEmpty else { return [] }
         return try session.execute(
             """
             WITH found AS (
-                SELECT notification FROM fan_outs WHERE lane = \(lane) AND free_from <= now()
-                ORDER BY free_from LIMIT \(count) FOR NO KEY UPDATE SKIP LOCKED
+                SELECT f.notification
+                FROM unnest(\(shares.map(\.app))::bigint[], \(milliseconds: shares.map(\.from))::timestamptz[]) AS w (app, since)
+                CROSS JOIN LATERAL (
+                    SELECT notification FROM fan_outs
+                    WHERE lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
+                    ORDER BY free_from LIMIT \(Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
+                ) AS f LIMIT \(count)
             )
             UPDATE fan_outs o SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM found f
-            WHERE o.notification = f.notification RETURNING o.notification
+            WHERE o.notification = f.notification RETURNING o.notification, o.app_id
             """
-        ).column("notification")
+        ).map { row in (try row["notification"], try row["app_id"]) }
     }
 
     /// Any process may go on with these fan-outs, a moment later.
@@ -49,60 +185,32 @@ package struct OutboxStore {
         return Set(found)
     }
 
-    /// The moment at which the oldest unfinished fan-out became due, in UNIX milliseconds. One that is under way is free within
-    /// `leaseSeconds`.
-    package func oldestFanOut(leaseSeconds: Double) throws -> Int64? {
-        try session.execute(
-            """
-            SELECT min(due) AS oldest FROM (
-                SELECT due_at AS due FROM fan_outs
-                WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now()
-                LIMIT 1000
-            ) AS unfinished
-            """
-        ).only().milliseconds("oldest")
-    }
-
     // MARK: Fences
 
-    /// Fences that are left over: older than any caller waits. In the order of `fences_open`; any order would do.
-    package func leftOverFences(limit: Int) throws -> [Fence] {
-        try session.execute(
+    /// Fences that are left over: older than any caller waits.
+    /// - Parameter from: UNIX milliseconds; see ``LowWater``.
+    /// - Returns: the oldest ones, and the database's clock before the search.
+    package func leftOverFences(limit: Int, from: Int64 = 0) throws -> (now: Int64, fences: [Fence]) {
+        let answers = try session.pipeline([
+            "SELECT clock_timestamp() AS now",
             """
-            SELECT id, app, installation, epochs_below, created_at FROM open_fences
-            WHERE created_at < now() - interval '2 seconds' ORDER BY app_id, installation LIMIT \(limit)
-            """
-        ).map { row in
+            SELECT f.id, a.slug AS app, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id
+            WHERE (f.published_at IS NULL) IS TRUE AND f.created_at >= \(milliseconds: from) AND f.created_at < now() - interval '2 seconds'
+            ORDER BY f.created_at LIMIT \(limit)
+            """,
+        ])
+        let fences = try answers[1].map { row in
             Fence(
                 id: try row["id"], app: try row["app"], installation: try row["installation"], epochsBelow: try row["epochs_below"],
                 at: try row.milliseconds("created_at"))
         }
+        return (try answers[0].only().milliseconds("now"), fences)
     }
 
     package func markPublished(fences: [Int64]) throws {
         guard !fences.isEmpty else { return }
-        // IS TRUE keeps the planner from the index on open fences, each of which would be compared with all of the ids.
-        try session.execute("UPDATE fences SET published_at = now() WHERE id = ANY (\(fences)) AND (published_at IS NULL) IS TRUE")
-    }
-
-    // MARK: Backlog
-
-    /// How many jobs and fan-outs wait now; of each kind counted no further than `limit`. One that is due later does not wait.
-    /// - Parameter leaseSeconds: The lease of a process that publishes a job or goes on with a fan-out.
-    package func backlog(limit: Int, leaseSeconds: Double) throws -> Int {
+        // Not by an index on open fences, each of which would be compared with all of the ids.
         try session.execute(
-            """
-            SELECT (SELECT count(*) FROM (
-                    SELECT FROM fan_outs
-                    WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds))
-                        AND due_at <= now() LIMIT \(limit)) AS waiting)
-                + (SELECT count(*) FROM (
-                    SELECT FROM jobs
-                    WHERE published_at IS NULL AND lane IN ('now', 'soon', 'bulk')
-                        AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now() + interval '1 second'
-                    LIMIT \(limit)) AS waiting)
-                AS waiting
-            """
-        ).only()["waiting"]
+            "UPDATE fences SET published_at = now() WHERE id = ANY (\(fences)) AND coalesce(published_at, 'infinity') = 'infinity'")
     }
 }

@@ -1,78 +1,102 @@
+package import PushModel
 import Synchronization
 
-/// How many accepted notifications wait to be published. Measured in the database now and then; between measurements this process adds its
-/// acceptances and subtracts its publications.
+/// How many accepted notifications of each app and lane wait to be published. Measured in the database now and then; between measurements
+/// this process adds its acceptances and subtracts its publications.
 package final class PublishBacklog: Sendable {
     /// On a service that is always busy, every n-th measurement counts although it may miss notifications that were being accepted
     /// meanwhile.
     private static let maximumDiscarded = 20
 
-    private struct State {
+    private struct Count {
         var size = 0
         var beingAccepted = 0
-        /// Grows with every change of the above.
-        var changes = 0
+        /// The number of the last change.
+        var changedAt = 0
         var discarded = 0
     }
 
+    private struct State {
+        /// Of those that are not zero.
+        var counts: [AppLane: Count] = [:]
+        /// Grows with every change of a size.
+        var changes = 0
+
+        mutating func change(_ key: AppLane, _ body: (inout Count) -> Void) {
+            changes += 1
+            var count = counts[key] ?? Count()
+            body(&count)
+            count.changedAt = changes
+            counts[key] = count.size == 0 && count.beingAccepted == 0 ? nil : count
+        }
+    }
+
+    /// For each app and lane.
     package let limit: Int
     private let state = Mutex(State())
 
     package init(limit: Int) { self.limit = limit }
 
-    package var count: Int { state.withLock { $0.size } }
+    package func count(of lane: Lane) -> Int {
+        state.withLock { state in state.counts.reduce(0) { $1.key.lane == lane ? $0 + $1.value.size : $0 } }
+    }
 
-    /// Follow it with ``settle(waits:)``.
+    /// Those of which something waits.
+    var waiting: Set<AppLane> { state.withLock { Set($0.counts.keys) } }
+
+    /// Follow it with ``settle(_:waits:)``.
     /// - Throws: ``BacklogFull`` at the limit.
-    package func admit() throws {
+    package func admit(_ key: AppLane) throws {
         try state.withLock { state in
-            guard state.size < limit else { throw BacklogFull() }
-            state.size += 1
-            state.beingAccepted += 1
-            state.changes += 1
+            guard state.counts[key]?.size ?? 0 < limit else { throw BacklogFull(lane: key.lane) }
+            state.change(key) { count in
+                count.size += 1
+                count.beingAccepted += 1
+            }
         }
     }
 
     /// An admitted notification is committed, or will not be.
     /// - Parameter waits: Whether it waits to be published now.
-    package func settle(waits: Bool) {
+    package func settle(_ key: AppLane, waits: Bool) {
         state.withLock { state in
-            state.beingAccepted -= 1
-            state.changes += 1
-            if !waits { state.size = max(0, state.size - 1) }
+            state.change(key) { count in
+                count.beingAccepted -= 1
+                if !waits { count.size = max(count.beingAccepted, count.size - 1) }
+            }
         }
     }
 
-    package func shrank(by count: Int) {
-        state.withLock { state in
-            state.size = max(0, state.size - count)
-            state.changes += 1
-        }
+    package func shrank(_ key: AppLane, by number: Int) {
+        guard number > 0 else { return }
+        state.withLock { state in state.change(key) { $0.size = max($0.beingAccepted, $0.size - number) } }
     }
 
     /// The state before a measurement.
-    package struct Moment {
-        fileprivate let changes: Int
-        fileprivate let wasAtRest: Bool
-    }
+    package struct Moment { fileprivate let changes: Int }
 
-    package func beginMeasuring() -> Moment {
-        state.withLock { Moment(changes: $0.changes, wasAtRest: $0.beingAccepted == 0) }
-    }
+    package func beginMeasuring() -> Moment { state.withLock { Moment(changes: $0.changes) } }
 
-    /// - Parameter moment: From before the rows were counted. Without it, a notification accepted during the count would count twice or not
-    ///   at all.
-    package func measured(_ count: Int, since moment: Moment) {
+    /// - Parameters:
+    ///   - sizes: Of those that are not zero.
+    ///   - moment: From before the rows were counted. Without it, a notification accepted during the count would count twice or not at all.
+    package func measured(_ sizes: [AppLane: Int], since moment: Moment) {
         state.withLock { state in
-            guard moment.wasAtRest && moment.changes == state.changes || state.discarded >= Self.maximumDiscarded else {
-                state.discarded += 1
-                return
+            for key in Set(sizes.keys).union(state.counts.keys) {
+                var count = state.counts[key] ?? Count()
+                if count.beingAccepted == 0 && count.changedAt <= moment.changes || count.discarded >= Self.maximumDiscarded {
+                    count.size = (sizes[key] ?? 0) + count.beingAccepted
+                    count.discarded = 0
+                } else {
+                    count.discarded += 1
+                }
+                state.counts[key] = count.size == 0 && count.beingAccepted == 0 ? nil : count
             }
-            state.size = count + state.beingAccepted
-            state.discarded = 0
         }
     }
 }
 
-/// The broker is away, and the backlog is as long as its limit.
-package struct BacklogFull: Error {}
+/// As many of the app's notifications wait in the lane as may.
+package struct BacklogFull: Error {
+    package var lane: Lane
+}

@@ -27,7 +27,7 @@ package final class PublishSettlements: Service {
     private let fences = BatchQueue<Settlement>()
     /// Settlements that failed even alone, because a row is locked: tried again beside the others.
     private let later = BatchQueue<Settlement>()
-    private let underWay = Mutex<[JobID: Lane]>([:])
+    private let underWay = Mutex<[JobID: AppLane]>([:])
     /// Wakes the relay, but only if ``Relay/maximumUnderWay`` jobs were under way. With room left, the relay finds waiting jobs in its own
     /// rounds. A wake-up for each settlement would make it query at once, and each query costs the database as much as publishing hundreds
     /// of deliveries.
@@ -48,10 +48,10 @@ package final class PublishSettlements: Service {
     /// Jobs that were handed to the broker and are not recorded yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    func underWayCount(of lane: Lane) -> Int { underWay.withLock { $0.values.count { $0 == lane } } }
+    func underWayCount(of lane: Lane) -> Int { underWay.withLock { $0.values.count { $0.lane == lane } } }
 
-    func began(_ jobs: [(id: JobID, lane: Lane)]) {
-        underWay.withLock { underWay in for job in jobs { underWay[job.id] = job.lane } }
+    func began(_ jobs: [(id: JobID, key: AppLane)]) {
+        underWay.withLock { underWay in for job in jobs { underWay[job.id] = job.key } }
     }
 
     /// - Parameter reply: Told of each job that is recorded, or cannot be.
@@ -59,8 +59,8 @@ package final class PublishSettlements: Service {
         (reply == nil ? self.jobs : awaited).put(contentsOf: jobs.map { .job($0, reply: reply) })
     }
     /// A fan-out has ended: the notification itself waits no longer.
-    func fannedOut() {
-        backlog.shrank(by: 1)
+    func fannedOut(_ key: AppLane) {
+        backlog.shrank(key, by: 1)
         metrics.published(1)
     }
     func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids.map { .fence($0) }) } }
@@ -182,20 +182,23 @@ package final class PublishSettlements: Service {
 
     /// - Parameter areWritten: False: given up. The lease of such a job ends, and a relay publishes it again.
     private func settled(_ settlements: [Settlement], areWritten: Bool) {
-        var (ended, replies, published): ([JobID], [JobsReply], Int) = ([], [], 0)
+        var (ended, replies): ([PublishedJob], [JobsReply]) = ([], [])
         for case .job(let job, let reply) in settlements {
-            ended.append(job.id)
+            ended.append(job)
             if let reply { replies.append(reply) }
-            if job.isPublished, job.isFirst { published += 1 }
         }
-        let wasFull = underWay.withLock { [ended] underWay in
-            let counts = underWay.values.reduce(into: Lanes(0)) { $0[$1] += 1 }
-            for job in ended { underWay[job] = nil }
-            return Lane.allCases.contains { counts[$0] >= Relay.maximumUnderWay }
+        let (wasFull, published) = underWay.withLock { [ended] underWay in
+            let counts = underWay.values.reduce(into: Lanes(0)) { $0[$1.lane] += 1 }
+            var published: [AppLane: Int] = [:]
+            for job in ended {
+                guard let key = underWay.removeValue(forKey: job.id) else { continue }
+                if job.isPublished, job.isFirst { published[key, default: 0] += 1 }
+            }
+            return (Lane.allCases.contains { counts[$0] >= Relay.maximumUnderWay }, published)
         }
         for reply in replies { reply.settled() }
-        backlog.shrank(by: published)
-        metrics.published(published)
+        for (key, number) in published { backlog.shrank(key, by: number) }
+        metrics.published(published.values.reduce(0, +))
         if wasFull { onSettled() }
     }
 

@@ -13,8 +13,6 @@ package final class Relay: Service {
     static let maximumUnderWay = 500
     /// Fan-outs under way at once. See ``freePlaces(for:beside:)``.
     private static let maximumFanOuts = 4
-    /// Jobs of cancelled notifications become due while no more wait.
-    private static let hastenedBacklog = 5_000
 
     private let pool: PostgresPool
     private let publisher: Publisher
@@ -30,10 +28,15 @@ package final class Relay: Service {
     private let logger: Logger
     private let fanOut: FanOut
     private let watch: FanOutWatch
-    private let fanOuts = Mutex<[PushID: Lane]>([:])
+    private let fanOuts = Mutex<[PushID: AppLane]>([:])
     /// Until when a step rests that failed.
     private let rests = Mutex<[String: ContinuousClock.Instant]>([:])
-    private let shares = RelayShares()
+    private let sizes = RelaySizes()
+    private let marks: OutboxMarks
+    private let turns = FanOutTurns()
+    /// How often other processes are told where waiting rows begin.
+    private static let markInterval = Duration.seconds(60)
+    private let marksRecorded = Mutex<ContinuousClock.Instant?>(nil)
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -47,8 +50,8 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, wakeUp: WakeUp, timing: Timing,
-        fanOutPage: Int, watch: FanOutWatch, logger: Logger
+        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, marks: OutboxMarks,
+        wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -59,12 +62,14 @@ package final class Relay: Service {
         self.settlements = settlements
         self.window = window
         self.backlog = backlog
+        self.marks = marks
         self.wakeUp = wakeUp
         self.timing = timing
         self.logger = logger
         self.watch = watch
         fanOut = FanOut(
-            pool: pool, jobs: jobs, holds: holds.cache, page: fanOutPage, lease: timing.lease, watch: watch, logger: logger)
+            pool: pool, jobs: jobs, holds: holds.cache, page: fanOutPage, lease: timing.lease, turns: turns,
+            watch: watch, logger: logger)
     }
 
     package func run() async throws {
@@ -91,35 +96,67 @@ package final class Relay: Service {
                 logger.failed("\(failure)", error)
             }
         }
-        await step("The backlog could not be measured") { try await measure() }
+        await step("The marks of waiting rows could not be exchanged") { try await exchangeMarks() }
+        var waiting: [OutboxStore.Waiting] = []
+        await step("What waits could not be read") { waiting = try await lookForWork() }
+        await step("The backlog could not be measured") { try await measureBacklog(of: waiting.map(\.key)) }
         var held: HoldStore.Unfinished?
         await step("Holds could not be read") { held = try await holds.refresh() }
         guard publisher.state == .ready else { return }
         await step("Fences that are left over could not be published") { try await publishFences() }
         await step("Cancellations that are left over could not be published") { _ = try await cancellation.publishLeftOver() }
-        // Jobs that become due count as backlog, and a full backlog refuses new notifications.
-        if backlog.count <= min(Self.hastenedBacklog, backlog.limit / 2) {
-            await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
-        }
+        await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
         // Without them, held work would go out.
         guard let held else { return }
         await step("Holds could not be published or released") { try await holds.publishAndRelease(held) }
         for lane in Lane.allCases {
-            await step("Jobs of the lane \(lane.rawValue) could not be taken over") { try await publishJobs(of: lane, &group) }
-            await step("Fan-outs of the lane \(lane.rawValue) could not be taken over") { try await beginFanOuts(of: lane, &group) }
+            let own = waiting.filter { $0.key.lane == lane }
+            await step("Jobs of the lane \(lane.rawValue) could not be taken over") {
+                try await publishJobs(of: lane, own.filter { $0.job != nil }, &group)
+            }
+            await step("Fan-outs of the lane \(lane.rawValue) could not be taken over") {
+                try await beginFanOuts(of: lane, own.filter { $0.fanOut != nil }, &group)
+            }
         }
     }
 
-    private func measure() async throws {
-        let limit = backlog.limit + 1
-        let moment = backlog.beginMeasuring()
-        let leaseSeconds = timing.lease / .seconds(1)
-        let (waiting, oldest) = try await pool.session { session in
-            let store = OutboxStore(session: session)
-            return (try store.backlog(limit: limit, leaseSeconds: leaseSeconds), try store.oldestFanOut(leaseSeconds: leaseSeconds))
+    private func lookForWork() async throws -> [OutboxStore.Waiting] {
+        let (jobs, fanOuts, leaseSeconds) = (marks.jobs.marks, marks.fanOuts.marks, timing.lease / .seconds(1))
+        let (now, found) = try await pool.session { session in
+            try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts, leaseSeconds: leaseSeconds)
         }
-        backlog.measured(waiting, since: moment)
-        watch.measured(oldestDue: oldest)
+        func oldest(_ moment: (OutboxStore.Waiting) -> Int64?) -> [AppLane: Int64] {
+            Dictionary(found.compactMap { work in moment(work).map { (work.key, $0) } }) { min($0, $1) }
+        }
+        marks.jobs.found(oldest(\.job), at: now)
+        marks.fanOuts.found(oldest(\.fanOut), at: now)
+        watch.measured(oldestDue: found.compactMap(\.oldestDue).min())
+        // No app is served before the others each time.
+        return found.shuffled()
+    }
+
+    private func measureBacklog(of found: [AppLane]) async throws {
+        let (limit, leaseSeconds) = (backlog.limit + 1, timing.lease / .seconds(1))
+        let (jobs, fanOuts) = (marks.jobs.marks, marks.fanOuts.marks)
+        let moment = backlog.beginMeasuring()
+        let keys = Array(backlog.waiting.union(found))
+        let sizes = try await pool.session { session in
+            try OutboxStore(session: session).backlog(of: keys, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
+        }
+        backlog.measured(sizes, since: moment)
+    }
+
+    /// A process that starts while a snapshot is open begins where the others are.
+    private func exchangeMarks() async throws {
+        let last = marksRecorded.withLock { $0 }
+        if let last, last + Self.markInterval > .now { return }
+        if last == nil {
+            marks.begin(at: try await pool.session { session in try OutboxStore(session: session).lowWater() })
+        } else {
+            let lowest = marks.lowest
+            try await pool.session { session in try OutboxStore(session: session).record(lowWater: lowest) }
+        }
+        marksRecorded.withLock { $0 = .now }
     }
 
     private func publishFences() async throws {
@@ -129,17 +166,18 @@ package final class Relay: Service {
         }
     }
 
-    /// Publishes some of a lane's jobs that are due or left over. If more wait, the next round follows at once, in which fences,
-    /// cancellations and the other lanes have their turn.
-    private func publishJobs(of lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
+    /// Publishes some of a lane's jobs that are due or left over: each app's share. If more wait, the next round follows at once, in which
+    /// fences, cancellations and the other lanes have their turn.
+    private func publishJobs(of lane: Lane, _ waiting: [OutboxStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         let isOpen = window.isOpen(lane)
-        let room = min(room(in: lane), shares.size(of: lane))
-        guard room > 0 else { return }
-        let cache = holds.cache
+        let room = min(room(in: lane), sizes.size(of: lane))
+        guard room > 0, !waiting.isEmpty else { return }
+        let (cache, from) = (holds.cache, marks.jobs.marks)
+        let shares = waiting.map { OutboxStore.Share(app: $0.app, from: from[$0.key]) }
         do {
             let (jobs, held) = try await pool.transaction { session in
-                let claimed = try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds)
+                let claimed = try JobStore(session: session).claim(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
                 // Read after the claim: by now the cache has every hold that was set before these became due.
                 guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
                 let store = HoldStore(session: session)
@@ -148,31 +186,37 @@ package final class Relay: Service {
             }
             holds.putAside(held)
             try await publish(jobs, isNews: isOpen, &group)
-            shares.succeeded(lane)
-            // Held jobs took the places of free ones.
-            if isOpen && jobs.count + held == room || held > 0 { wakeUp.signal() }
+            sizes.succeeded(lane)
+            // An app may have more than its share. Held jobs took the places of free ones.
+            if isOpen && jobs.count + held >= OutboxStore.Share.size(room, among: shares.count) || held > 0 { wakeUp.signal() }
         } catch {
-            if (error as? PostgresError)?.isOfSize == true { shares.failed(lane, at: room) }
+            if (error as? PostgresError)?.isOfSize == true { sizes.failed(lane, at: room) }
             throw error
         }
     }
 
     /// Not in the transaction that claims jobs. That one locks jobs and then notifications, and a cancellation locks a notification and then
     /// its fan-out: with both in one, the two could wait for each other.
-    private func beginFanOuts(of lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
-        let leaseSeconds = timing.lease / .seconds(1)
+    private func beginFanOuts(of lane: Lane, _ waiting: [OutboxStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
         let room = fanOutRoom(in: lane)
-        guard room > 0 else { return }
-        let cache = holds.cache
+        turns.wait(lane, room == 0 ? Set(waiting.map(\.key.app)) : [])
+        guard room > 0, !waiting.isEmpty else { return }
+        let (leaseSeconds, cache, from) = (timing.lease / .seconds(1), holds.cache, marks.fanOuts.marks)
+        let running = fanOuts.withLock { $0.values.reduce(into: [AppLane: Int]()) { $0[$1, default: 0] += 1 } }
+        let shares = waiting.sorted { running[$0.key] ?? 0 < running[$1.key] ?? 0 }.map {
+            OutboxStore.Share(app: $0.app, from: from[$0.key])
+        }
         let (free, held) = try await pool.transaction { session in
-            let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, leaseSeconds: leaseSeconds)
+            let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
             guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
             let store = HoldStore(session: session)
-            let held = try store.putAside(fanOuts: claimed, under: try store.lockInForce())
-            return (claimed.filter { !held.contains($0) }, held.count)
+            let held = try store.putAside(fanOuts: claimed.map(\.notification), under: try store.lockInForce())
+            return (claimed.filter { !held.contains($0.notification) }, held.count)
         }
         holds.putAside(held)
-        try await begin(free, in: lane, &group)
+        let keys = Dictionary(waiting.map { ($0.app, $0.key) }) { first, _ in first }
+        try await begin(free.compactMap { claimed in keys[claimed.app].map { (claimed.notification, $0) } }, &group)
+        turns.wait(lane, Set(waiting.map(\.key.app)).subtracting(free.compactMap { keys[$0.app]?.app }))
         if held > 0 { wakeUp.signal() }
     }
 
@@ -194,7 +238,7 @@ package final class Relay: Service {
 
     private func fanOutRoom(in lane: Lane) -> Int {
         guard window.letsFanOut(lane, now: .now) else { return 0 }
-        let room = fanOuts.withLock { Self.freePlaces(for: lane, beside: $0.values) }
+        let room = fanOuts.withLock { Self.freePlaces(for: lane, beside: $0.values.map(\.lane)) }
         return window.isOpen(lane) ? room : min(room, 1)
     }
 
@@ -207,20 +251,22 @@ package final class Relay: Service {
 
     /// The notifications that they supersede were cancelled in the same commit, perhaps after this round published the cancellations. Those
     /// go first (`docs/promises.md`, 6). If the stream does not take them, the fan-outs wait.
-    private func begin(_ notifications: [PushID], in lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
-        guard !notifications.isEmpty else { return }
-        let superseding = try await pool.session { session in try OutboxStore(session: session).superseding(notifications) }
-        for notification in notifications where !superseding.contains(notification) { begin(notification, in: lane, &group) }
+    private func begin(_ claimed: [(notification: PushID, key: AppLane)], _ group: inout DiscardingTaskGroup) async throws {
+        guard !claimed.isEmpty else { return }
+        let superseding = try await pool.session { session in
+            try OutboxStore(session: session).superseding(claimed.map(\.notification))
+        }
+        for (notification, key) in claimed where !superseding.contains(notification) { begin(notification, key, &group) }
         guard !superseding.isEmpty else { return }
         guard try await cancellation.publishLeftOver() else {
             return try await pool.session { session in try OutboxStore(session: session).release(superseding.sorted()) }
         }
-        for notification in superseding { begin(notification, in: lane, &group) }
+        for (notification, key) in claimed where superseding.contains(notification) { begin(notification, key, &group) }
     }
 
-    private func begin(_ notification: PushID, in lane: Lane, _ group: inout DiscardingTaskGroup) {
+    private func begin(_ notification: PushID, _ key: AppLane, _ group: inout DiscardingTaskGroup) {
         // This process still runs it: its lease ran out while it waited for the database.
-        guard fanOuts.withLock({ $0.updateValue(lane, forKey: notification) }) == nil else { return }
+        guard fanOuts.withLock({ $0.updateValue(key, forKey: notification) }) == nil else { return }
         group.addTask {
             await self.fanOut.run(notification)
             self.fanOuts.withLock { $0[notification] = nil }
@@ -229,8 +275,19 @@ package final class Relay: Service {
     }
 }
 
+/// Fan-outs of other apps that found no place. One that runs gives its place up after a page, and waits for its next turn.
+package final class FanOutTurns: Sendable {
+    private let waiting = Mutex<[Lane: Set<AppSlug>]>([:])
+
+    package init() {}
+
+    func wait(_ lane: Lane, _ apps: Set<AppSlug>) { waiting.withLock { $0[lane] = apps } }
+
+    func isOver(for key: AppLane) -> Bool { waiting.withLock { $0[key.lane]?.contains { $0 != key.app } ?? false } }
+}
+
 /// How many jobs of a lane are taken over at once: half as many after a statement that took too long, and twice as many after each success.
-private final class RelayShares: Sendable {
+private final class RelaySizes: Sendable {
     private let sizes = Mutex<[Lane: Int]>([:])
 
     func size(of lane: Lane) -> Int { sizes.withLock { $0[lane] ?? .max } }

@@ -209,7 +209,10 @@ extension ProblemCode {
             ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body today or yesterday (UTC).")
         case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
         case .shuttingDown: .unavailable("This instance is stopping, and its deadline has passed; another instance answers.")
-        case .backlogFull: .unavailable("The message broker is away and too many notifications wait for it.")
+        case .backlogFull:
+            .unavailable(
+                "Too many of this app's notifications wait in this lane for the message broker, which is away or refuses them. Other lanes are taken."
+            )
         case .brokerUnavailable: .unavailable("The message broker cannot be asked now.")
         case .databaseUnavailable: .unavailable("The database cannot serve now. What a lost answer had done stays done: repeat.")
         }

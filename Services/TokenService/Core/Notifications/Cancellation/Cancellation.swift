@@ -10,8 +10,10 @@ package struct Cancellation: Sendable {
     private let pool: PostgresPool
     private let control: ControlPublisher
     private let relay: WakeUp
+    private let marks: OutboxMarks
 
-    package init(pool: PostgresPool, control: ControlPublisher, relay: WakeUp) {
+    package init(pool: PostgresPool, control: ControlPublisher, relay: WakeUp, marks: OutboxMarks) {
+        self.marks = marks
         self.pool = pool
         self.control = control
         self.relay = relay
@@ -34,7 +36,11 @@ package struct Cancellation: Sendable {
     /// - Returns: whether the control stream has all of them.
     package func publishLeftOver() async throws -> Bool {
         while true {
-            let left = try await pool.session { session in try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver) }
+            let from = marks.unpublished.marks.lowest
+            let (now, left) = try await pool.session { session in
+                try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver, from: from)
+            }
+            marks.unpublished.found(left.first.map { [.any: $0.cancelledAt] } ?? [:], at: now)
             if left.isEmpty { return true }
             guard try await publish(left) else { return false }
             if left.count < Self.maximumLeftOver { return true }
@@ -43,8 +49,12 @@ package struct Cancellation: Sendable {
 
     /// Jobs that are due later or held get their outcome.
     package func hastenJobs() async throws {
+        let from = marks.unhastened.marks.lowest
+        let (now, oldest) = try await pool.session { session in try CancellationStore(session: session).oldestUnhastened(from: from) }
+        marks.unhastened.found(oldest.map { [.any: $0] } ?? [:], at: now)
+        guard oldest != nil else { return }
         let areLeft = try await pool.transaction { session in
-            try CancellationStore(session: session).hasten(limit: Self.hastenedAtOnce)
+            try CancellationStore(session: session).hasten(limit: Self.hastenedAtOnce, from: from)
         }
         if areLeft { relay.signal() }
     }

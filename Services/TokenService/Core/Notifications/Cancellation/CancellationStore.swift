@@ -53,16 +53,24 @@ package struct CancellationStore {
     }
 
     /// Cancellations that the control stream does not have: older than any caller waits, or made by a newer notification.
-    package func leftOver(limit: Int) throws -> [Unpublished] {
-        try session.execute(
+    /// - Parameter from: UNIX milliseconds; see ``LowWater``.
+    /// - Returns: the oldest ones, and the database's clock before the search.
+    package func leftOver(limit: Int, from: Int64 = 0) throws -> (now: Int64, found: [Unpublished]) {
+        let answers = try session.pipeline([
+            "SELECT clock_timestamp() AS now",
             """
             SELECT c.notification, c.at, a.slug
             FROM (
                 SELECT * FROM cancellations
-                WHERE published_at IS NULL AND (reason = 'superseded' OR at < now() - interval '2 seconds') ORDER BY at LIMIT \(limit)
-            ) AS c JOIN notifications n ON n.id = c.notification JOIN apps a ON a.id = n.app_id
-            """
-        ).map { row in Unpublished(id: try row["notification"], app: try row["slug"], cancelledAt: try row.milliseconds("at")) }
+                WHERE published_at IS NULL AND at >= \(milliseconds: from) AND (reason = 'superseded' OR at < now() - interval '2 seconds')
+                ORDER BY at LIMIT \(limit)
+            ) AS c JOIN notifications n ON n.id = c.notification JOIN apps a ON a.id = n.app_id ORDER BY c.at
+            """,
+        ])
+        let found = try answers[1].map { row in
+            Unpublished(id: try row["notification"], app: try row["slug"], cancelledAt: try row.milliseconds("at"))
+        }
+        return (try answers[0].only().milliseconds("now"), found)
     }
 
     package func markPublished(_ ids: [PushID]) throws {
@@ -77,16 +85,26 @@ package struct CancellationStore {
             """)
     }
 
+    /// - Parameter from: UNIX milliseconds; see ``LowWater``.
+    /// - Returns: the moment of the oldest cancellation with jobs to hasten, and the database's clock before the search.
+    package func oldestUnhastened(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
+        let answers = try session.pipeline([
+            "SELECT clock_timestamp() AS now",
+            "SELECT at FROM cancellations WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 1",
+        ])
+        return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("at"))
+    }
+
     /// Jobs of some stopped notifications that are due later or held become due, to get their outcome: of each, among its next `limit` jobs.
     /// No fan-out and no hold adds another one.
     /// - Returns: whether notifications are left.
-    package func hasten(limit: Int) throws -> Bool {
+    package func hasten(limit: Int, from: Int64 = 0) throws -> Bool {
         // IS TRUE keeps the planner from the index on the unpublished jobs of all notifications.
         let rows = try session.execute(
             """
             WITH open AS (
-                SELECT notification, hastened_through FROM cancellations WHERE hastened_at IS NULL
-                ORDER BY at LIMIT 11 FOR NO KEY UPDATE SKIP LOCKED
+                SELECT notification, hastened_through FROM cancellations
+                WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 11 FOR NO KEY UPDATE SKIP LOCKED
             ), next AS MATERIALIZED (
                 SELECT o.notification, j.number, j.is_late FROM (SELECT * FROM open LIMIT 10) AS o CROSS JOIN LATERAL (
                     SELECT number, (published_at IS NULL) IS TRUE AND (due_at > now() OR held_by IS NOT NULL) AS is_late FROM jobs

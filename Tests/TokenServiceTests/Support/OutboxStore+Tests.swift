@@ -1,0 +1,20 @@
+import Postgres
+import PushModel
+
+@testable import TokenService
+
+extension JobStore {
+    /// Takes over jobs of all apps, as a relay does that knows nothing.
+    func claimFree(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [Claimed] {
+        let waiting = try OutboxStore(session: session).waiting().found.filter { $0.key.lane == lane && $0.job != nil }
+        return try claim(count, of: lane, among: waiting.map { .init(app: $0.app, from: 0) }, leaseSeconds: leaseSeconds)
+    }
+}
+
+extension OutboxStore {
+    func backlogOfAll(limit: Int, leaseSeconds: Double) throws -> [AppLane: Int] {
+        let apps: [AppSlug] = try session.execute("SELECT slug FROM apps ORDER BY id").column("slug")
+        let keys = apps.flatMap { app in Lane.allCases.map { AppLane(app: app, lane: $0) } }
+        return try backlog(of: keys, limit: limit, leaseSeconds: leaseSeconds)
+    }
+}
