@@ -144,7 +144,7 @@ struct AppSideTests {
 
         private func sayProfile() {
             client.updateProfile {
-                $0.tags = ["t"]
+                $0.appTags = ["t"]
                 $0.permission = .provisional
             }
         }

@@ -81,11 +81,20 @@ struct SwiftBackendTests {
 
     private static func signOut(_ phone: String, _ shop: PushAPI.App) async throws {
         var change = PushAPI.Change()
-        change.tags = ["beta"]
+        change.appTags = ["beta"]
         change.locale = .value("de_DE")
         let before = try await shop.installation(phone)
         let after = try await shop.change(phone, change, ifMatch: before.entityTag)
-        #expect(after.tags == ["beta"] && after.locale == "de_DE" && after.user == "ada" && after.entityTag != before.entityTag)
+        #expect(
+            after.appTags == ["beta"] && after.tags.isEmpty && after.locale == "de_DE" && after.user == "ada"
+                && after.entityTag != before.entityTag)
+        #expect(try await shop.setTags(phone, ["staff"], ifMatch: after.entityTag).tags == ["staff"])
+        let session = PushAPI.DeviceSession(user: "ada", installation: phone)
+        let forwarded = PushAPI.DeviceRequest(
+            method: "PATCH", path: "/v1/apps/shop/installations/\(phone)", body: Array(#"{"user":"ada","app_tags":["staff"]}"#.utf8))
+        #expect(try await shop.forward(forwarded, in: session).status == 200)
+        let both = try await shop.installation(phone)
+        #expect(both.tags == ["staff"] && both.appTags == ["staff"])
         let credential = try await shop.deviceCredential(installation: phone, user: "ada", lifetime: .seconds(60))
         #expect(credential.credential.hasPrefix("psd_"))
         await expect("precondition_failed") { try await shop.change(phone, change, ifMatch: before.entityTag) }

@@ -155,10 +155,10 @@ def registration():
     clients["device"] = client(made.credential)
     for id, who in ((phone, "backend"), (tablet, "device")):
         parsed(register_installation.sync_detailed(APP, id, client=clients[who], body=Registration(
-            user=USER, tokens=[NewToken(token=tokens[id])], tags=["beta"], locale="de-DE")), 201, f"registering by the {who}")
+            user=USER, tokens=[NewToken(token=tokens[id])], app_tags=["beta"], locale="de-DE")), 201, f"registering by the {who}")
     answer = read_installation.sync_detailed(APP, phone, client=clients["backend"])
     found = parsed(answer, 200, "reading an installation")
-    expect((found.id, found.user, found.tags, [token.hint for token in found.tokens])
+    expect((found.id, found.user, found.app_tags, [token.hint for token in found.tokens])
            == (phone, USER, ["beta"], ["…" + tokens[phone][-6:]]),
            f"the installation is {found}")
     again = read_installation.sync_detailed(APP, phone, client=clients["backend"], if_none_match=answer.headers["ETag"])

@@ -86,7 +86,7 @@ class PlatformWorld:
 
     def register(self, id, token, user, app="shop", more=()):
         self.service.call("PUT", f"/v1/apps/{app}/installations/{id}", {
-            "user": user, "tokens": [{"token": token, "environment": "production"}, *more], "device_model": "iPhone17,1", "tags": ["beta"]})
+            "user": user, "tokens": [{"token": token, "environment": "production"}, *more], "device_model": "iPhone17,1", "app_tags": ["beta"]})
 
     def phone(self, user):
         """An installation whose device can start Live Activities."""

@@ -42,10 +42,10 @@ struct TypedTests {
             var change = PushAPI.Change()
             change.user = .removed
             change.locale = .value("de_DE")
-            change.tags = []
+            change.appTags = []
             await #expect(throws: PushAPIError.self) { try await PushAPI.test(url).app("shop").change("i", change, expected: .user("ada")) }
             #expect(server.requests[0].method == "PATCH")
-            #expect(server.requests[0].body == #"{"user":null,"locale":"de_DE","tags":[],"expected_user":"ada"}"#)
+            #expect(server.requests[0].body == #"{"user":null,"locale":"de_DE","app_tags":[],"expected_user":"ada"}"#)
         }
     }
 

@@ -66,17 +66,17 @@ import Testing
         let given = app.server.with { $0.serial }
         for (index, jump) in Self.jumps.enumerated() {
             app.clock.jump(seconds: jump)
-            client.updateProfile { $0.tags = ["t\(index)"] }
+            client.updateProfile { $0.appTags = ["t\(index)"] }
             await client.settled()
-            #expect(app.server.row(client)?.profile.tags == ["t\(index)"])
+            #expect(app.server.row(client)?.profile.appTags == ["t\(index)"])
         }
         #expect(app.server.with { $0.serial } == given)
 
         // And it ends at once when the server says so, whatever the date is.
         app.server.with { state in state.model.expired = Set(state.model.credentials.keys) }
-        client.updateProfile { $0.tags = ["end"] }
+        client.updateProfile { $0.appTags = ["end"] }
         await client.settled()
-        #expect(app.server.row(client)?.profile.tags == ["end"])
+        #expect(app.server.row(client)?.profile.appTags == ["end"])
         #expect(app.server.with { $0.serial } == given + 1)
     }
 

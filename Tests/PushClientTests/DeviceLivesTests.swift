@@ -135,7 +135,7 @@ struct LivingDevice {
         case 18..<28: handle(.token(PushToken(token, purpose: .alert, environment: .production)))
         case 28..<30: handle(.tokenFailed(.alert))
         case 30..<36: handle(.retryNow)
-        case 36..<40: handle(.profile(PushProfile(tags: ["t\(Int.random(in: 0..<3, using: &random))"], permission: .authorized)))
+        case 36..<40: handle(.profile(PushProfile(appTags: ["t\(Int.random(in: 0..<3, using: &random))"], permission: .authorized)))
         case 40..<48: try launch()
         case 48..<50:
             // A reinstall: the keychain stays, the files and the token go.

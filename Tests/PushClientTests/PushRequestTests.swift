@@ -6,7 +6,7 @@ import Testing
 /// The bytes that the platform gets: its service refuses a field that it does not know.
 @Suite struct PushRequestTests {
     private let installation = UUID(uuidString: "6B1F0C5E-3F0E-4A53-9A39-0D4C8A6F2B11") ?? UUID()
-    private let profile = PushProfile(tags: ["beta"], locale: "de_DE", permission: .provisional)
+    private let profile = PushProfile(appTags: ["beta"], locale: "de_DE", permission: .provisional)
 
     private func request(_ upload: Upload, credential: DeviceCredential? = nil) throws -> PushRequest {
         try PushRequest(upload, app: "shop", installation: installation, credential: credential)
@@ -38,8 +38,8 @@ import Testing
         #expect(request.path == "/v1/apps/shop/installations/6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b11")
         #expect(request.headers == ["Authorization": "Bearer psd_x", "Content-Type": "application/json"])
         let expected = #"""
-            {"app_version":null,"device_model":null,"expected_user":null,"locale":"de_DE","os_version":null,"permission":"provisional",\#
-            "tags":["beta"],"time_zone":null,"tokens":[{"environment":"sandbox","purpose":"alert","token":"00abff"}],"user":"ada"}
+            {"app_tags":["beta"],"app_version":null,"device_model":null,"expected_user":null,"locale":"de_DE","os_version":null,"permission":"provisional",\#
+            "time_zone":null,"tokens":[{"environment":"sandbox","purpose":"alert","token":"00abff"}],"user":"ada"}
             """#
         #expect(text(request) == expected)
     }
@@ -48,8 +48,8 @@ import Testing
         let request = try request(.change(registration(nil, .anyone)))
         #expect(request.method == "PATCH")
         let expected = #"""
-            {"app_version":null,"device_model":null,"locale":"de_DE","os_version":null,"permission":"provisional",\#
-            "tags":["beta"],"time_zone":null,"user":null}
+            {"app_tags":["beta"],"app_version":null,"device_model":null,"locale":"de_DE","os_version":null,"permission":"provisional",\#
+            "time_zone":null,"user":null}
             """#
         #expect(text(request) == expected)
         #expect(request.headers["Authorization"] == nil)

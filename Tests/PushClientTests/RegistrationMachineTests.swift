@@ -86,7 +86,7 @@ import Testing
 
     @Test func anotherUserReportsNoActivityOfTheFormerOne() {
         var machine = registered()
-        _ = machine.handle(.profile(PushProfile(tags: ["t"])), random: 0)
+        _ = machine.handle(.profile(PushProfile(appTags: ["t"])), random: 0)
         _ = machine.handle(.activity("ride", Self.first), random: 0)
         _ = machine.handle(.signOut, random: 0)
         var seen: [PushOperation] = []

@@ -8,7 +8,7 @@ import Testing
 @Suite("The output about installations")
 struct InstallationsCommandTests {
     private static let record = """
-        {"id":"i1","user":"ada","owner_epoch":2,"registered_at":"2026-01-01T00:00:00.000Z","app_version":"3.1","tags":["red","blue"],\
+        {"id":"i1","user":"ada","owner_epoch":2,"registered_at":"2026-01-01T00:00:00.000Z","app_version":"3.1","tags":["red"],"app_tags":["blue"],\
         "fence":"effective","tokens":[{"hint":"…00beef","purpose":"alert","environment":"production","state":"active",\
         "registered_at":"2026-01-01T00:00:00.000Z"},{"hint":"…00cafe","purpose":"voip","environment":"sandbox","state":"retired",\
         "registered_at":"2026-01-01T00:00:00.000Z","retired_at":"2026-01-02T00:00:00.000Z","retired_reason":"gone"}]}
@@ -21,7 +21,7 @@ struct InstallationsCommandTests {
         #expect(
             installationTable(rows).description == """
                 INSTALLATION  USER  ACTIVE TOKENS     LAST REGISTERED           APP  SYSTEM  TAGS
-                i1            ada   alert/production  2026-01-01T00:00:00.000Z  3.1  -       red,blue
+                i1            ada   alert/production  2026-01-01T00:00:00.000Z  3.1  -       red,app:blue
                 i2            -     none              -                         -    -
                 """)
     }

@@ -93,7 +93,8 @@ struct BadInputTests {
         .invalid(#"{"user":null,"tokens":[{"token":"ab","colour":1}]}"#, "/tokens/0/colour unknown_field"),
         .invalid(#"{"user":null,"tokens":[{"token":"ab"},{"token":"cd"}]}"#, "/tokens/1 duplicate"),
         .invalid(#"{"user":null,"tokens":[],"topic":"x"}"#, "/topic unknown_field"),
-        .invalid(#"{"user":null,"tokens":[],"tags":[1]}"#, "/tags/0 wrong_type"),
+        .invalid(#"{"user":null,"tokens":[],"app_tags":[1]}"#, "/app_tags/0 wrong_type"),
+        .invalid(#"{"user":null,"tokens":[],"tags":[]}"#, "/tags not_allowed"),
         .invalid(#"{"user":null,"tokens":[],"replaces":"0"}"#, "/replaces invalid_token"),
     ]
 

@@ -12,10 +12,10 @@ struct PatchTests {
             let shop = try await running.client.makeApp()
             let before = try await shop.register(
                 installation(1), user: "ada", token: token(1),
-                more: #","locale":"de_AT","tags":["a","b"],"app_version":"1.0"}"#.dropLastBrace)
-            let after = try await shop.call("PATCH", path, #"{"tags":["c"],"locale":null}"#)
+                more: #","locale":"de_AT","app_tags":["a","b"],"app_version":"1.0"}"#.dropLastBrace)
+            let after = try await shop.call("PATCH", path, #"{"app_tags":["c"],"locale":null}"#)
             #expect(after.status == 200)
-            #expect(after.json["tags"]?.arrayValue?.compactMap(\.stringValue) == ["c"])
+            #expect(after.json["app_tags"]?.arrayValue?.compactMap(\.stringValue) == ["c"])
             #expect(after.json.text("locale") == nil)
             #expect(after.json.text("app_version") == "1.0")
             #expect(after.json.text("user") == "ada")

@@ -114,8 +114,8 @@ struct QuietHoursTests {
     @Test("Validation reports the users that would have to wait") func validatedWait() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            try await shop.register(installation(1), user: "ada", token: token(1), more: #","time_zone":"Asia/Tokyo","tags":["beta"]"#)
-            try await shop.register(installation(2), user: "grace", token: token(2), more: #","tags":["beta"]"#)
+            try await shop.register(installation(1), user: "ada", token: token(1), more: #","time_zone":"Asia/Tokyo""#, tags: ["beta"])
+            try await shop.register(installation(2), user: "grace", token: token(2), tags: ["beta"])
             let now = UnixClock.now()
             _ = try await shop.put(Self.path, Self.around(now, hoursAhead: 9))
             func reasons(_ to: String, _ more: String = "") async throws -> [String] {

@@ -133,14 +133,14 @@ struct RegistryBatchTests {
     func unchangedTag(tag: String) async throws {
         try await withRegistry { registry in
             var profile = InstallationProfile()
-            profile.tags = [tag, "plain"]
+            profile.appTags = [tag, "plain"]
             _ = try await registry.apply([.put(1, "ada", token: 1, profile: profile)])
             let again = try await registry.apply([.put(1, "ada", token: 1, profile: profile)])
             #expect(try again[0].get().record.profile == profile)
             let stored: [String] = try await registry.pool.session { session in
                 try session.execute("SELECT tags FROM installations").only()["tags"]
             }
-            #expect(stored.map { Array($0.utf8) } == profile.tags.map { Array($0.utf8) })
+            #expect(stored.map { Array($0.utf8) } == profile.appTags.map { Array("app:\($0)".utf8) })
         }
     }
 

@@ -38,6 +38,15 @@ extension PushAPI.App {
         return try await installation(call, ifMatch)
     }
 
+    /// Gives an installation these tags of your backend, in place of those that it gave before. The app's own tags stay as they are.
+    /// - Throws: ``PushAPIError``: 404 `not_found` for one that is not registered, 412 `precondition_failed`.
+    @discardableResult
+    public func setTags(_ id: String, _ tags: [String], ifMatch: String? = nil) async throws -> PushAPI.Installation {
+        var call = PushAPI.Call(.put, path("installations", id, "tags"), json: JSONWriter.object { $0.field("tags", tags) })
+        call.isRepeatable = ifMatch == nil
+        return try await installation(call, ifMatch)
+    }
+
     /// Signs out the user of an installation, which keeps its tokens. Succeeds if there is nothing to do.
     /// - Parameter expectedUser: Refuse with 409 `owner_mismatch` if another user is signed in.
     @discardableResult

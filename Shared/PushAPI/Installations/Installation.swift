@@ -39,7 +39,10 @@ extension PushAPI {
         public let osVersion: String?
         public let deviceModel: String?
         public let permission: String?
+        /// Your backend's tags: no registration changes them.
         public let tags: [String]
+        /// The app's own tags.
+        public let appTags: [String]
         public let fence: Fence
         /// Names this state, for the parameter `ifMatch` of a change.
         public internal(set) var entityTag: String?

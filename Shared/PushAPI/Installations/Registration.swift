@@ -45,7 +45,7 @@ extension PushAPI {
                 body.field("os_version", profile.osVersion)
                 body.field("device_model", profile.deviceModel)
                 body.field("permission", profile.permission)
-                if !profile.tags.isEmpty { body.field("tags", profile.tags) }
+                if !profile.appTags.isEmpty { body.field("app_tags", profile.appTags) }
                 body.field("replaces", replaces)
                 expected.write(&body)
             }
@@ -63,7 +63,8 @@ extension PushAPI {
         public var deviceModel: String?
         /// `not_determined`, `provisional`, `denied`, `authorized` or `ephemeral`.
         public var permission: String?
-        public var tags: [String] = []
+        /// The app's own tags; a tag expression names them as `app:beta`. Your backend's are set by ``App/setTags(_:_:ifMatch:)``.
+        public var appTags: [String] = []
 
         public init() {}
     }
@@ -85,7 +86,8 @@ extension PushAPI {
         public var osVersion: Field?
         public var deviceModel: Field?
         public var permission: Field?
-        public var tags: [String]?
+        /// The app's own tags.
+        public var appTags: [String]?
 
         public init() {}
 
@@ -99,7 +101,7 @@ extension PushAPI {
                 body.field("os_version", osVersion)
                 body.field("device_model", deviceModel)
                 body.field("permission", permission)
-                if let tags { body.field("tags", tags) }
+                if let appTags { body.field("app_tags", appTags) }
                 expected.write(&body)
             }
         }

@@ -3,8 +3,9 @@ public import Foundation
 /// What the app says about its installation beside user and tokens. Limits are those of the HTTP API: texts of at most 64 bytes, and
 /// at most 100 tags of at most 64 bytes.
 public struct PushProfile: Codable, Sendable, Hashable {
-    /// A sender may address installations by them. No tag begins with `permission:`.
-    public var tags: [String]
+    /// The app's own tags. A sender names them as `app:football` in a tag expression. The backend gives an installation other tags,
+    /// which the app does not state: nobody takes a word of the app for one of the backend.
+    public var appTags: [String]
     /// `de_DE` or `de-DE`.
     public var locale: String?
     /// An IANA name such as `Europe/Berlin`.
@@ -20,10 +21,10 @@ public struct PushProfile: Codable, Sendable, Hashable {
 
     /// A registration states every field: if one is nil, the server forgets the value that it had.
     public init(
-        tags: [String] = [], locale: String? = nil, timeZone: String? = nil, appVersion: String? = nil, osVersion: String? = nil,
+        appTags: [String] = [], locale: String? = nil, timeZone: String? = nil, appVersion: String? = nil, osVersion: String? = nil,
         deviceModel: String? = nil, permission: PushPermission? = nil
     ) {
-        self.tags = tags
+        self.appTags = appTags
         self.locale = locale
         self.timeZone = timeZone
         self.appVersion = appVersion

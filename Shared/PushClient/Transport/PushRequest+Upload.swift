@@ -56,7 +56,8 @@ extension PushRequest {
 
 private struct RegistrationBody: Encodable {
     enum Key: String, CodingKey {
-        case user, tokens, tags, locale, permission
+        case user, tokens, locale, permission
+        case appTags = "app_tags"
         case timeZone = "time_zone"
         case appVersion = "app_version"
         case osVersion = "os_version"
@@ -83,7 +84,7 @@ private struct RegistrationBody: Encodable {
         let profile = registration.claim.profile
         // Null says "no user", or in a PATCH "remove": a field that is left out of a PATCH would keep its old value.
         try body.encode(registration.claim.user, forKey: .user)
-        try body.encode(profile.tags, forKey: .tags)
+        try body.encode(profile.appTags, forKey: .appTags)
         try body.encode(profile.locale, forKey: .locale)
         try body.encode(profile.timeZone, forKey: .timeZone)
         try body.encode(profile.appVersion, forKey: .appVersion)

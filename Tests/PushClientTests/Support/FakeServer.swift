@@ -78,9 +78,14 @@ extension ModelServer.Call {
 
         var user: String?
         var tokens: [Token]?
-        var tags: [String]?
+        var appTags: [String]?
         var locale: String?
         var permission: PushPermission?
+
+        private enum CodingKeys: String, CodingKey {
+            case user, tokens, locale, permission
+            case appTags = "app_tags"
+        }
     }
 
     init(_ request: PushRequest) throws {
@@ -92,7 +97,8 @@ extension ModelServer.Call {
             expected = .exactly(String(query.dropFirst("expected_user=".count)).removingPercentEncoding)
         }
         let registration = Upload.Registration(
-            claim: Claim(user: body.user, profile: PushProfile(tags: body.tags ?? [], locale: body.locale, permission: body.permission)),
+            claim: Claim(
+                user: body.user, profile: PushProfile(appTags: body.appTags ?? [], locale: body.locale, permission: body.permission)),
             tokens: (body.tokens ?? []).map { token in
                 PushToken(Data(hex: token.token), purpose: token.purpose, environment: token.environment)
             },

@@ -152,7 +152,7 @@ struct EventStreamTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""notifications""#, running)
-            try await shop.register(installation(1), user: "somebody", token: token(1), more: #","tags":["beta"]"#)
+            try await shop.register(installation(1), user: "somebody", token: token(1), tags: ["beta"])
             try await Self.listen("shop.notification.#", running) { signal in
                 #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
                 var known = Self.ids(try await Self.events(["shop.notification.no_targets"], from: signal))

@@ -41,7 +41,7 @@ struct FanOutOrderTests {
 
     private func register(_ numbers: [Int], _ shop: APITestClient) async throws {
         for number in numbers {
-            try await shop.register(installation(number), user: "user-\(number)", token: token(number), more: #","tags":["red"]"#)
+            try await shop.register(installation(number), user: "user-\(number)", token: token(number), tags: ["red"])
         }
     }
 

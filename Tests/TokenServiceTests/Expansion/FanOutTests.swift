@@ -195,7 +195,7 @@ struct FanOutTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 {
-                try await shop.register(installation(number), user: "ada", token: token(number), more: #","tags":["beta"]"#)
+                try await shop.register(installation(number), user: "ada", token: token(number), tags: ["beta"])
             }
             let sent = try await shop.send(#"{"tags":"beta"}"#, more: #","receipts":"all""#)
             let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")

@@ -48,7 +48,7 @@ struct MovedTokenTests {
     private func audience(_ running: RunningService) async throws -> APITestClient {
         let shop = try await running.client.makeApp()
         for number in Self.audience {
-            try await shop.register(installation(number), user: nil, token: token(number), more: #","tags":["red"]"#)
+            try await shop.register(installation(number), user: nil, token: token(number), tags: ["red"])
         }
         return shop
     }
@@ -67,8 +67,8 @@ struct MovedTokenTests {
             let first = try Self.tokens(try await page(id, running, of: 2))
             #expect(first == [token(1), token(2)])
             // One that fan-out has met goes where it still comes, one that it has not goes on from there.
-            try await shop.register(installation(5), user: nil, token: token(1), more: #","tags":["red"]"#)
-            try await shop.register(installation(4), user: nil, token: token(3), more: #","tags":["red"]"#)
+            try await shop.register(installation(5), user: nil, token: token(1), tags: ["red"])
+            try await shop.register(installation(4), user: nil, token: token(3), tags: ["red"])
             let others = try await rest(id, running)
             #expect(others.sorted() == [token(3), token(6)])
             #expect(try await running.number("total", "SELECT total FROM notifications") == 4)
@@ -81,7 +81,7 @@ struct MovedTokenTests {
             let shop = try await audience(running)
             let id = try await send(target.rawValue, shop, more: target.more)
             let first = try #require(try await page(id, running, of: 2, commits: false))
-            try await shop.register(installation(3), user: nil, token: token(1), more: #","tags":["red"]"#)
+            try await shop.register(installation(3), user: nil, token: token(1), tags: ["red"])
             let second = try await page(id, running, of: 2, commits: false, after: first)
             #expect(try Self.tokens(second) == [token(4)])
         }

@@ -88,16 +88,11 @@ struct PermissionAudienceTests {
     @Test("No installation can have a tag that an expression reads as a permission") func reservedTags() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["permissions","my permission:denied"]"#)
-            let path = "/v1/apps/shop/installations/\(installation(1))"
-            let whole = #"{"user":"ada","tokens":[],"tags":["a","permission:denied"]}"#
-            for answer in [
-                try await shop.put(path, whole), try await shop.call("PATCH", path, #"{"tags":["a","permission:"]}"#),
-            ] {
-                #expect(answer.status == 400)
-                let fault = answer.json["errors"]?[0]
-                #expect(fault?.text("pointer") == "/tags/1" && fault?.text("code") == "not_allowed", "\(answer.json)")
-            }
+            try await shop.register(installation(1), user: "ada", token: token(1), tags: ["permissions", "my permission:denied"])
+            let refused = try await shop.setTags(["a", "permission:denied"], of: installation(1))
+            let fault = refused.json["errors"]?[0]
+            #expect(refused.status == 400 && fault?.text("pointer") == "/tags/1" && fault?.text("code") == "not_allowed", "\(refused.json)")
+            let whole = #"{"user":"ada","tokens":[],"tags":["a","permission:"]}"#
             let bulk = try await shop.post(
                 "/v1/apps/shop/installations", #"{"installations":[{"id":"\#(installation(2))",\#(whole.dropFirst())]}"#)
             #expect(bulk.json["results"]?[0]?.number("status") == 400)

@@ -217,7 +217,7 @@ struct ExplanationTests {
     @Test("Tags, other installations, other owners: what the target left out") func targets() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
-            try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["red"]"#)
+            try await shop.register(installation(1), user: "ada", token: token(1), tags: ["red"])
             try await shop.register(installation(2), user: "grace", token: token(2))
             let tagged = try await Self.send(#"{"tags":"blue"}"#, shop)
             let answer = try await Self.why(tagged, "ada", shop)

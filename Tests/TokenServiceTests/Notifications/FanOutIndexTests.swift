@@ -33,7 +33,7 @@ struct FanOutIndexTests {
                 "UPDATE installations SET tags = '{rare}' WHERE id IN (SELECT id FROM installations ORDER BY id DESC LIMIT 30)")
             try await running.execute(
                 "UPDATE installations SET tags = '{rare,muted}' WHERE id IN (SELECT id FROM installations ORDER BY id DESC LIMIT 10)")
-            try await blog.register(installation(9), user: "ada", token: token(9), app: "blog", more: #","tags":["rare"]"#)
+            try await blog.register(installation(9), user: "ada", token: token(9), app: "blog", tags: ["rare"])
             let found = try await Self.tokens("rare AND NOT muted", 20, running, shop)
             #expect(!found.contains(token(9)))
             _ = try await eventually { running.metrics.render().contains("push_token_service_fan_out_installations_total 30") ? true : nil }

@@ -88,7 +88,7 @@ struct PermissionExplanationTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1), more: #","permission":"denied""#)
-            try await shop.register(installation(2), user: "ada", token: token(2), more: #","permission":"denied","tags":["red"]"#)
+            try await shop.register(installation(2), user: "ada", token: token(2), more: #","permission":"denied""#, tags: ["red"])
             let later = try #require(try await shop.send(#"{"tags":"red"}"#).json.text("id"))
             let waiting = try await Self.why(later, "ada", shop)
             #expect(waiting.text("conclusion") == "waiting" && Self.limits(waiting) == Self.sentences["denied"].map { [$0] })

@@ -75,9 +75,9 @@ struct InstallationListTests {
             let shop = try await running.client.makeApp()
             let blog = try await running.client.makeApp("blog")
             for number in 1...3 {
-                try await shop.register(installation(number), user: "ada", token: token(number), more: #","tags":["red"]"#)
+                try await shop.register(installation(number), user: "ada", token: token(number), tags: ["red"])
             }
-            try await blog.register(installation(9), user: "ada", token: token(9), app: "blog", more: #","tags":["red"]"#)
+            try await blog.register(installation(9), user: "ada", token: token(9), app: "blog", tags: ["red"])
             _ = try await shop.delete("/v1/apps/shop/installations/\(installation(2))")
             for query in ["", "tag=red"] {
                 #expect(
@@ -94,7 +94,8 @@ struct InstallationListTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(
-                installation(1), user: "ada", token: token(1), more: #","locale":"de-AT","tags":["red","blue"],"os_version":"19.1""#)
+                installation(1), user: "ada", token: token(1), more: #","locale":"de-AT","app_tags":["green"],"os_version":"19.1""#,
+                tags: ["red", "blue"])
             try await shop.register(installation(1), user: "ada", token: token(2))
             try await shop.register(installation(2), user: "ada", token: token(3))
             _ = try await shop.put("/v1/apps/shop/installations/\(installation(3))", #"{"user":"ada","tokens":[]}"#)

@@ -11,7 +11,7 @@ struct PagingTests {
             let shop = try await running.client.makeApp()
             let resident = (0..<120).map { _ in PushID.random() }
             for (number, id) in zip(1..., resident) {
-                try await shop.register(id, user: "ada", token: token(number), more: #","tags":["red"]"#)
+                try await shop.register(id, user: "ada", token: token(number), tags: ["red"])
             }
             let reads = [
                 ("/v1/apps/shop/installations", "limit=7"), ("/v1/apps/shop/installations", "limit=7&tag=red"),
@@ -24,7 +24,7 @@ struct PagingTests {
                         while !Task.isCancelled {
                             number += 1
                             let id = PushID.random()
-                            try await shop.register(id, user: "ada", token: token(number), more: #","tags":["red"]"#)
+                            try await shop.register(id, user: "ada", token: token(number), tags: ["red"])
                             if number % 2 == 0 { _ = try await shop.delete("/v1/apps/shop/installations/\(id)") }
                         }
                     }

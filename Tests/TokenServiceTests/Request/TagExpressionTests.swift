@@ -23,6 +23,8 @@ struct TagExpressionTests {
             (#""AND" OR "two words" OR "say \"hi\" \\""#, .any([.tag("AND"), .tag("two words"), .tag(#"say "hi" \"#)])),
             ("and OR größe-ß OR city=köln/zentrum", .any([.tag("and"), .tag("größe-ß"), .tag("city=köln/zentrum")])),
             (" \n\tx ", .tag("x")),
+            ("app:beta OR \"app:two words\"", .any([.tag("app:beta"), .tag("app:two words")])),
+            ("app:" + String(repeating: "x", count: 64), .tag("app:" + String(repeating: "x", count: 64))),
             (
                 #"beta AND NOT permission:denied OR "permission:unknown""#,
                 .any([
@@ -66,6 +68,8 @@ struct TagExpressionTests {
         (#"a OR """#, 6, "a tag has 1 to 64 bytes"),
         (String(repeating: "é", count: 33), 1, "a tag has 1 to 64 bytes"),
         ("a AND \"\u{0}\"", 7, "a tag has 1 to 64 bytes"),
+        ("app:", 1, "a tag has 1 to 64 bytes"),
+        ("app:" + String(repeating: "x", count: 65), 1, "a tag has 1 to 64 bytes"),
         ("a OR permission:", 6, "after permission: stands one of not_determined, provisional, denied, authorized, ephemeral, unknown"),
         ("permission:Denied", 1, "after permission: stands one of"),
         (#"NOT "permission: denied""#, 5, "after permission: stands one of"),

@@ -10,16 +10,18 @@ struct ValidationTests {
     /// Seven installations: ada's phone and tablet (in both environments), one without tokens, one throttled, one whose token is retired, one in
     /// quarantine; and one that no user is signed in on.
     private static func populate(_ shop: APITestClient, _ running: RunningService) async throws {
-        try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["beta","ios-17"]"#)
+        try await shop.register(installation(1), user: "ada", token: token(1), tags: ["beta", "ios-17"])
         _ = try await shop.put(
             "/v1/apps/shop/installations/\(installation(2))",
-            #"{"user":"ada","tags":["beta","muted"],"tokens":[{"token":"\#(token(2))"},{"token":"\#(token(20))","environment":"sandbox"}]}"#
+            #"{"user":"ada","tokens":[{"token":"\#(token(2))"},{"token":"\#(token(20))","environment":"sandbox"}]}"#
         )
-        _ = try await shop.put("/v1/apps/shop/installations/\(installation(3))", #"{"user":"ada","tokens":[],"tags":["beta"]}"#)
-        try await shop.register(installation(4), user: "ada", token: token(4), more: #","tags":["two words"]"#)
-        try await shop.register(installation(5), user: "grace", token: token(5), more: #","tags":["o'clock \\"]"#)
+        try await shop.setTags(["beta", "muted"], of: installation(2))
+        _ = try await shop.put("/v1/apps/shop/installations/\(installation(3))", #"{"user":"ada","tokens":[]}"#)
+        try await shop.setTags(["beta"], of: installation(3))
+        try await shop.register(installation(4), user: "ada", token: token(4), tags: ["two words"])
+        try await shop.register(installation(5), user: "grace", token: token(5), tags: ["o'clock \\"])
         try await shop.register(installation(6), user: "grace", token: token(6))
-        try await shop.register(installation(7), user: nil, token: token(7), more: #","tags":["beta"]"#)
+        try await shop.register(installation(7), user: nil, token: token(7), tags: ["beta"])
         _ = try await shop.put(
             "/v1/apps/shop/installations/\(installation(8))",
             #"{"user":"joan","tokens":[{"token":"\#(token(8))","purpose":"voip"}]}"#)
@@ -98,7 +100,7 @@ struct ValidationTests {
             try await Self.populate(shop, running)
             // Another app's devices count nowhere.
             let other = try await running.client.makeApp("other")
-            try await other.register(installation(1), user: "ada", token: token(1), app: "other", more: #","tags":["beta"]"#)
+            try await other.register(installation(1), user: "ada", token: token(1), app: "other", tags: ["beta"])
             for expected in Self.expectations {
                 let answer = try await shop.post(
                     "/v1/apps/shop/notifications/validate",
@@ -136,7 +138,8 @@ struct ValidationTests {
             try await shop.registerPermissions()
             // Not reached, so not counted.
             _ = try await shop.put(
-                "/v1/apps/shop/installations/\(installation(7))", #"{"user":"denied","tokens":[],"tags":["beta"],"permission":"denied"}"#)
+                "/v1/apps/shop/installations/\(installation(7))", #"{"user":"denied","tokens":[],"permission":"denied"}"#)
+            try await shop.setTags(["beta"], of: installation(7))
             let names = ReportedPermission.allCases.map { #""\#($0.rawValue)""# }.joined(separator: ",")
             let ids = (1...7).map { #""\#(installation($0))""# }.joined(separator: ",")
             let tokens = (1...6).map { #""\#(token($0))""# }.joined(separator: ",")

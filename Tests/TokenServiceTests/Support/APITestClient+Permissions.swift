@@ -10,7 +10,7 @@ extension APITestClient {
         for (number, permission) in reportedPermissions {
             let stated = if case .reported(let word) = permission { #","permission":"\#(word.rawValue)""# } else { "" }
             try await register(
-                installation(number), user: permission.rawValue, token: token(number), more: #","tags":["beta"]\#(stated)"#)
+                installation(number), user: permission.rawValue, token: token(number), more: stated, tags: ["beta"])
         }
     }
 }

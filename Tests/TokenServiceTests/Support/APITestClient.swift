@@ -80,12 +80,23 @@ struct APITestClient: Sendable {
 
     @discardableResult
     func register(
-        _ id: PushID, user: String?, token: String, environment: String = "production", app: String = "shop", more: String = ""
+        _ id: PushID, user: String?, token: String, environment: String = "production", app: String = "shop", more: String = "",
+        tags: [String] = []
     ) async throws -> Answer {
         let user = user.map { "\"\($0)\"" } ?? "null"
-        return try await put(
+        let answer = try await put(
             "/v1/apps/\(app)/installations/\(id)",
             #"{"user":\#(user),"tokens":[{"token":"\#(token)","environment":"\#(environment)"}]\#(more)}"#)
+        if !tags.isEmpty { try await setTags(tags, of: id, app: app) }
+        return answer
+    }
+
+    /// The backend's.
+    @discardableResult
+    func setTags(_ tags: [String], of id: PushID, app: String = "shop") async throws -> Answer {
+        var body = JSONWriter()
+        body.object { $0.field("tags", tags) }
+        return try await put("/v1/apps/\(app)/installations/\(id)/tags", String(decoding: body.bytes, as: UTF8.self))
     }
 
     func record(_ id: PushID, app: String = "shop") async throws -> JSONValue {

@@ -9,7 +9,7 @@ func installationTable(_ installations: [JSONValue]) -> Table {
             installation.shown("id"), installation.shown("user"),
             active.isEmpty ? "none" : active.map { "\($0.shown("purpose"))/\($0.shown("environment"))" }.joined(separator: ","),
             installation.shown("registered_at"), installation.shown("app_version"), installation.shown("os_version"),
-            (installation["tags"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","))
+            tagWords(installation))
     }
     return table
 }
@@ -21,10 +21,16 @@ func installationFacts(_ record: JSONValue) -> String {
         "registered_at", "created_at", "throttled_until", "locale", "time_zone", "app_version", "os_version", "device_model", "permission",
     ]
     let facts = names.compactMap { name in record[name]?.stringValue.map { "\(name) \($0)" } }
-    let tags = (record["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
+    let tags = tagWords(record)
     let epoch = record["owner_epoch"]?.integerValue ?? 0
     let head = "\(record.shown("id")), signed in: \(user), owner epoch \(epoch), fence \(record.shown("fence"))"
-    return ([head] + facts + (tags.isEmpty ? [] : ["tags \(tags.joined(separator: ","))"])).joined(separator: "\n")
+    return ([head] + facts + (tags.isEmpty ? [] : ["tags \(tags)"])).joined(separator: "\n")
+}
+
+/// The backend's tags and the app's, as a tag expression names them.
+private func tagWords(_ record: JSONValue) -> String {
+    func texts(_ name: String) -> [String] { (record[name]?.arrayValue ?? []).compactMap(\.stringValue) }
+    return (texts("tags") + texts("app_tags").map { "app:" + $0 }).joined(separator: ",")
 }
 
 func tokenTable(_ record: JSONValue, isFull: Bool) -> Table {

@@ -6,7 +6,7 @@ struct InstallationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "installations", abstract: "What the registry knows of devices, and what happened to them.",
         discussion: "Tokens are shown by their last six digits; --full-tokens shows all of them to a key with the scope devices.",
-        subcommands: [List.self, Show.self, History.self, Search.self])
+        subcommands: [List.self, Show.self, Tag.self, History.self, Search.self])
 }
 
 /// The common options of these commands.
@@ -25,7 +25,7 @@ extension InstallationsCommand {
         @Option(help: "Only this user's.") var user: String?
         @Option(help: "signed_in, signed_out, throttled, stale, or unreachable (no active token).") var state: String?
         @Option(help: "not_determined, provisional, denied, authorized, ephemeral, or unknown (none reported).") var permission: String?
-        @Option(help: "Only with this tag.") var tag: String?
+        @Option(help: "Only with this tag of the backend; app:beta: with the app's tag beta.") var tag: String?
         @Option(help: "Only registered at this moment or later (RFC 3339).") var seenAfter: String?
         @Option(help: "Only registered before this moment (RFC 3339).") var seenBefore: String?
         @Option(help: "How many to show at most.") var limit = 100
@@ -46,6 +46,26 @@ extension InstallationsCommand {
                 try await client.pages(path, filters, of: "installations", limit: limit)
             }
             try output.show(found, as: "installations", installationTable(found.rows))
+        }
+    }
+
+    struct Tag: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Give an installation these tags of the backend, in place of those that it had.",
+            discussion: "Without a tag it has none then. The app's own tags stay as they are.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: InstallationOptions
+        @Argument(help: "The installation's id.") var id: String
+        @Argument(help: "All its tags.") var tags: [String] = []
+
+        func run() async throws {
+            let record = try await connection.withClient { client in
+                try await client.put("/v1/apps/\(options.app.percentEncoded)/installations/\(id.percentEncoded)/tags") { body in
+                    body.field("tags", tags)
+                }
+            }
+            try output.show(record, installationFacts(record))
         }
     }
 

@@ -38,6 +38,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let dropDeadLetters = APIRoute(.post, "/v1/admin/dead-letters/drop", .admin)
     package static let register = APIRoute(.put, "/v1/apps/{app}/installations/{id}", .devices)
     package static let change = APIRoute(.patch, "/v1/apps/{app}/installations/{id}", .devices)
+    package static let setTags = APIRoute(.put, "/v1/apps/{app}/installations/{id}/tags", .devices)
     package static let registerMany = APIRoute(.post, "/v1/apps/{app}/installations", .devices)
     package static let importInstallations = APIRoute(.post, "/v1/apps/{app}/import", .devices)
     package static let exportInstallations = APIRoute(.get, "/v1/apps/{app}/export", .devices)

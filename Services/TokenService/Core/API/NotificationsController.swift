@@ -106,14 +106,17 @@ struct NotificationsController: Sendable {
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
         let now = UnixTime.milliseconds()
         var request = try Self.request(of: call, body, now: now)
-        let (audience, recent) = try await pool.session { [request] session in
+        let (audience, warnings) = try await pool.session { [request] session in
             let (count, request) = (AudienceCount(session: session, app: app), try request.namingActivity(of: app, in: session))
-            return (
-                try count.estimate(request),
-                request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
-            )
+            let audience = try count.estimate(request)
+            let recent = request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
+            var warnings = request.warnings(recentBackgroundPushes: recent) + request.warnings(audience: audience)
+            if case .tags(let expression) = request.target, audience.isEmpty, try count.namesTagsOfApps(expression) {
+                warnings.append(NotificationWarning(.appTagMeant, at: "/to/tags"))
+            }
+            return (audience, warnings)
         }
-        request.warnings += request.warnings(recentBackgroundPushes: recent) + request.warnings(audience: audience)
+        request.warnings += warnings
         let validation = NotificationValidation(request: request, bundleID: app.bundleID, audience: audience)
         return JSONAnswer.response(.ok, NotificationValidation.response, validation)
     }

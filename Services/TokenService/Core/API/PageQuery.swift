@@ -73,8 +73,8 @@ extension APICall {
 
     func filter() throws -> InstallationFilter {
         let tag = try query("tag")
-        if let tag, !(1...InstallationFilter.maximumTagBytes).contains(tag.utf8.count) || tag.utf8.contains(0) {
-            throw APIError.invalid("tag", "out_of_range", "must be 1 to \(InstallationFilter.maximumTagBytes) bytes of UTF-8")
+        if let tag, !(1...InstallationTags.maximumWordBytes).contains(tag.utf8.count) || tag.utf8.contains(0) {
+            throw APIError.invalid("tag", "out_of_range", "must be 1 to \(InstallationTags.maximumWordBytes) bytes of UTF-8")
         }
         return InstallationFilter(
             state: try choice("state", of: InstallationFilter.State.self),

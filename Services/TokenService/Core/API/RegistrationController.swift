@@ -3,7 +3,7 @@ import Hummingbird
 import PushModel
 import StrictJSON
 
-/// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`
+/// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`, and `PUT …/tags`
 struct RegistrationController: Sendable {
     let registration: InstallationRegistration
     let metrics: TokenServiceMetrics
@@ -11,6 +11,7 @@ struct RegistrationController: Sendable {
     func bind(to router: APIRouter) {
         router.on(.register, register)
         router.on(.change, change)
+        router.on(.setTags, setTags)
     }
 
     @Sendable private func register(_ call: APICall) async throws -> Response {
@@ -20,7 +21,7 @@ struct RegistrationController: Sendable {
         wanted.precondition = try call.precondition()
         wanted.expectedOwner = try call.owner(expected: wanted.expectedOwner, stating: wanted.user)
         let result = try await call.byDevice { [wanted] in try await registration.register(wanted, app: app) }
-        return answer(result, app: app)
+        return registered(result, app: app)
     }
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
@@ -37,12 +38,25 @@ struct RegistrationController: Sendable {
                 call.owner(expected: patch.expectedOwner)
             }
         let result = try await call.byDevice { [patch] in try await registration.change(patch, app: app) }
+        return registered(result, app: app)
+    }
+
+    /// No device may call it, and the app's client library has no request for it.
+    @Sendable private func setTags(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let id = try call.id("id")
+        let precondition = try call.precondition()
+        let assignment = try await call.body().object { TagAssignment(&$0, installation: id, precondition: precondition) }
+        return answer(try await registration.tag(assignment, app: app), app: app)
+    }
+
+    private func registered(_ result: InstallationRegistration.Result, app: App) -> Response {
+        metrics.registered(isNew: result.isNew)
         return answer(result, app: app)
     }
 
     private func answer(_ result: InstallationRegistration.Result, app: App) -> Response {
-        metrics.registered(isNew: result.isNew)
-        return JSONAnswer.response(
+        JSONAnswer.response(
             result.isNew ? .created : .ok, InstallationRecord.hints, OfApp(app: app.slug, value: result.record),
             headers: [.eTag: result.record.etag])
     }

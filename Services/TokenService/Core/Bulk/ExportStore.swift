@@ -40,6 +40,8 @@ extension ExportedInstallation {
             else { throw CorruptRow(table: "tokens") }
             return RegisteredToken(token: token, environment: environment, purpose: purpose)
         }
-        self.init(id: try row["id"], user: try row["owner"], tokens: tokens, profile: try InstallationProfile(row))
+        self.init(
+            id: try row["id"], user: try row["owner"], tokens: tokens, profile: try InstallationProfile(row),
+            tags: InstallationTags.tags(in: try row["tags"]))
     }
 }

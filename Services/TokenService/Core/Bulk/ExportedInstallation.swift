@@ -7,6 +7,8 @@ package struct ExportedInstallation: Equatable, Sendable {
     package var user: String?
     package var tokens: [RegisteredToken]
     package var profile: InstallationProfile
+    /// The backend's.
+    package var tags: [String] = []
 }
 
 extension ExportedInstallation {
@@ -17,6 +19,7 @@ extension ExportedInstallation {
             .nullable("user", .text(.user)) { $0.user },
             .required("tokens", .array(RegisteredToken.response), "The active ones.") { $0.tokens },
             .all(InstallationProfile.texts) { $0.profile },
-            .optional("tags", .array(.text(.tag))) { $0.profile.tags.isEmpty ? nil : $0.profile.tags },
+            .optional("tags", .array(.text(.tag)), "The backend's.") { $0.tags.isEmpty ? nil : $0.tags },
+            .optional("app_tags", .array(.text(.tag)), "The app's own.") { $0.profile.appTags.isEmpty ? nil : $0.profile.appTags },
         ])
 }

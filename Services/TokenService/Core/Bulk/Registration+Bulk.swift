@@ -2,7 +2,7 @@ import PushModel
 package import StrictJSON
 
 extension Registration {
-    /// Reads a registration that names its installation itself, as `id`.
+    /// Reads a registration that names its installation itself, as `id`, and may state the backend's tags.
     /// - Returns: nil where something is missing or wrong; the reader's problems say what.
     package init?(bulkItem object: inout JSONObjectReader, app: App) {
         let id = object.string("id", maximumBytes: 36).flatMap { text in
@@ -10,8 +10,11 @@ extension Registration {
             if id == nil { object.problem("id", "invalid_id", "must be a UUID") }
             return id
         }
+        let tags = object.tags()
         // Reads on without an id, so that the client gets all faults at once.
-        self.init(&object, installation: id ?? PushID(high: 0, low: 0), app: app)
+        self.init(fieldsOf: &object, installation: id ?? PushID(high: 0, low: 0), app: app)
+        self.tags = tags
+        isListed = true
     }
 }
 

@@ -85,7 +85,10 @@ CREATE TABLE installations (
     device_model text,
     -- Whether the person lets the app show notifications, as the app reports it.
     permission text CHECK (permission IN ('not_determined', 'provisional', 'denied', 'authorized', 'ephemeral')),
+    -- The backend's tags, which no registration by an app changes, and the app's own, which begin with `app:`.
     tags text[] NOT NULL DEFAULT '{}',
+    -- Only a backend's lists have stated it; no device has registered it.
+    is_imported boolean NOT NULL DEFAULT false,
     created_at timestamptz NOT NULL,
     registered_at timestamptz NOT NULL,
     deregistered_at timestamptz,
@@ -183,7 +186,7 @@ CREATE FUNCTION has_active_token(i installations) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active');
 
--- The words that a tag expression is judged by: the tags, and the permission as a word that no tag may be.
+-- The words that a tag expression is judged by: the tags of both owners, and the permission as a word that no tag may be.
 CREATE FUNCTION audience_words(tags text[], permission text) RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN array_to_tsvector(array_append(tags, 'permission:' || coalesce(permission, 'unknown')));

@@ -20,7 +20,8 @@ extension UserExportStore {
             .required("registered_at", .time) { $0.record.registeredAt },
             .optional("throttled_until", .time) { $0.record.throttledUntil },
             .all(InstallationProfile.texts) { $0.record.profile },
-            .required("tags", .array(.text(.tag))) { $0.record.profile.tags },
+            .required("tags", .array(.text(.tag))) { $0.record.tags },
+            .required("app_tags", .array(.text(.tag))) { $0.record.profile.appTags },
         ])
 
     private static let token = ResponseSchema<TokenState>.object(

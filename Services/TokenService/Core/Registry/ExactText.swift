@@ -4,6 +4,12 @@ extension String {
     package func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }
 
+extension [String] {
+    package func haveSameBytes(as others: [String]) -> Bool {
+        count == others.count && zip(self, others).allSatisfy { $0.hasSameBytes(as: $1) }
+    }
+}
+
 extension Optional<String> {
     package func hasSameBytes(as other: String?) -> Bool {
         switch (self, other) {

@@ -13,7 +13,8 @@ extension InstallationPatch {
         osVersion = body.field("os_version", maximumBytes: InstallationProfile.maximumBytes)
         deviceModel = body.field("device_model", maximumBytes: InstallationProfile.maximumBytes)
         if body.has("permission") { permission = .set(body.optionalChoice("permission", of: Permission.self)) }
-        if body.has("tags") { tags = body.tags() }
+        body.refuseTags()
+        if body.has("app_tags") { appTags = body.appTags() }
         if body.has("tokens") {
             tokens = body.registeredTokens(app: app)
         }

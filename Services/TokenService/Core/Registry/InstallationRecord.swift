@@ -12,6 +12,8 @@ package struct InstallationRecord: Equatable, Sendable {
     package var registeredAt: Int64
     package var createdAt: Int64
     package var profile: InstallationProfile
+    /// The backend's.
+    package var tags: [String]
     package var fence: FenceState
 
     package struct Token: Equatable, Sendable {
@@ -36,7 +38,7 @@ extension InstallationRecord {
         }
         self.init(
             id: row.key.id, user: row.owner, ownerEpoch: row.epoch, tokens: order.map { Token($0) }, throttledUntil: row.throttledUntil,
-            registeredAt: row.registeredAt, createdAt: row.createdAt, profile: row.profile, fence: row.fence)
+            registeredAt: row.registeredAt, createdAt: row.createdAt, profile: row.profile, tags: row.tags, fence: row.fence)
     }
 
     /// A strong entity tag (RFC 9110 section 8.8.3) of the fields that callers may change. Moments and a throttle do not count: a refresh
@@ -56,7 +58,7 @@ extension InstallationRecord {
         add(profile.osVersion)
         add(profile.deviceModel)
         add(profile.permission?.rawValue)
-        profile.tags.forEach(add)
+        InstallationTags.words(tags: tags, appTags: profile.appTags).forEach(add)
         let ordered =
             tokens.count < 2
             ? tokens : tokens.sorted { ($0.token.hex, $0.environment, $0.purpose) < ($1.token.hex, $1.environment, $1.purpose) }
@@ -87,7 +89,8 @@ extension InstallationRecord {
                 .required("registered_at", .time) { $0.value.registeredAt },
                 .required("created_at", .time) { $0.value.createdAt },
                 .all(InstallationProfile.texts) { $0.value.profile },
-                .required("tags", .array(.text(.tag))) { $0.value.profile.tags },
+                .required("tags", .array(.text(.tag)), "The backend's: no registration changes them.") { $0.value.tags },
+                .required("app_tags", .array(.text(.tag)), "The app's own.") { $0.value.profile.appTags },
                 .required("fence", .fence) { $0.value.fence },
             ])
     }

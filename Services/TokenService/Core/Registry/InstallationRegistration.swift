@@ -51,6 +51,11 @@ package struct InstallationRegistration: Sendable {
         try await submit(RegistryRequest(app: app, report))
     }
 
+    /// - Throws: ``PreconditionFailed`` or ``NotRegistered``, which have no effect; `PostgresError`; ``CommitQueueFull``.
+    package func tag(_ assignment: TagAssignment, app: App) async throws -> Result {
+        try await submit(RegistryRequest(app: app, assignment))
+    }
+
     /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see the results of earlier
     /// ones.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {

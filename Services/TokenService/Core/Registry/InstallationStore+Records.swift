@@ -41,7 +41,9 @@ extension InstallationStore {
         InstallationRecord(
             id: id, user: try row["owner"], ownerEpoch: try row["owner_epoch"], tokens: [],
             throttledUntil: try row.milliseconds("throttled_until"), registeredAt: try row.milliseconds("registered_at"),
-            createdAt: try row.milliseconds("created_at"), profile: try InstallationProfile(row), fence: try row["fence"])
+            createdAt: try row.milliseconds("created_at"), profile: try InstallationProfile(row),
+            tags: InstallationTags.tags(in: try row["tags"]),
+            fence: try row["fence"])
     }
 
     /// Nil in the one row of an installation without tokens.

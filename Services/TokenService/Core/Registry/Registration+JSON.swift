@@ -5,6 +5,12 @@ extension Registration {
     /// Reads the body of `PUT /v1/apps/{app}/installations/{id}`; every fault goes to `body.problems`.
     /// - Returns: nil if a field is missing or wrong.
     package init?(_ body: inout JSONObjectReader, installation: PushID, app: App) {
+        body.refuseTags()
+        self.init(fieldsOf: &body, installation: installation, app: app)
+    }
+
+    /// Reads the fields that an item of a list has too.
+    init?(fieldsOf body: inout JSONObjectReader, installation: PushID, app: App) {
         let user = body.nullableUser("user")
         let tokens = body.registeredTokens(app: app)
         let profile = InstallationProfile(&body)
@@ -53,7 +59,7 @@ extension InstallationProfile {
         osVersion = object.optionalString("os_version", maximumBytes: Self.maximumBytes)
         deviceModel = object.optionalString("device_model", maximumBytes: Self.maximumBytes)
         permission = object.optionalChoice("permission", of: Permission.self)
-        tags = object.tags()
+        appTags = object.appTags()
     }
 }
 
@@ -85,14 +91,6 @@ extension JSONObjectReader {
             problem("purpose", "unsupported_value", "one of \(plain), activity_start:<attributes type>, activity:<the activity's id>")
         }
         return purpose
-    }
-
-    mutating func tags() -> [String] {
-        let tags = optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? []
-        for index in tags.indices where ReportedPermission.isWord(tags[index]) {
-            problem("tags", step: "/\(index)", "not_allowed", "permission:… stands for the field permission in a tag expression")
-        }
-        return tags
     }
 
     /// A required field that may be null: a registration that forgets its user must not sign a user out.
@@ -127,7 +125,12 @@ extension JSONObjectReader {
 
 extension Registration {
     static let request = JSONSchema.request("Registration", fields)
-    static let bulkItem = JSONSchema.request("NamedRegistration", [.required("id", .uuid, "The installation's id.")] + fields)
+    static let bulkItem = JSONSchema.request(
+        "NamedRegistration",
+        [
+            .required("id", .uuid, "The installation's id."),
+            .omissible("tags", .backendTags, "The backend's. Left out, they stay as they are; `[]` clears them. \(TagAssignment.reserved)"),
+        ] + fields)
 
     private static let fields: [JSONSchema.Field] =
         [
@@ -161,7 +164,7 @@ extension RegisteredToken {
 }
 
 extension InstallationProfile {
-    /// The device's report about itself, but for its tags.
+    /// The device's report about itself, but for the app's tags.
     static let texts: [ResponseSchema<InstallationProfile>.Field] = [
         .optional("locale", .text(.string(64).example("de_DE"))) { $0.locale },
         .optional("time_zone", .text(.string(64).example("Europe/Berlin"))) { $0.timeZone },
@@ -172,15 +175,12 @@ extension InstallationProfile {
     ]
     static let stated =
         texts.flatMap(\.described).map { JSONSchema.Field.omissible($0.name, $0.schema) } + [
-            .omissible(
-                "tags", .array(.tag, maximum: 100),
-                "None begins with `permission:`, which stands for the permission in a tag expression.")
+            .omissible("app_tags", .appTags)
         ]
 }
 
 extension JSONSchema {
     static let user = JSONSchema.string(StatedUser.maximumBytes).example("ada")
-    static let tag = JSONSchema.string(64).example("beta")
     static let purpose = JSONSchema.string(
         pattern: "^(\(Purpose.plain.map(\.rawValue).joined(separator: "|"))|activity(_start)?:[^\\x00-\\x1f\\x7f]+)$"
     ).example("alert").described(

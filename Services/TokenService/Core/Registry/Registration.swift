@@ -7,6 +7,10 @@ package struct Registration: Sendable {
     package var user: String?
     package var tokens: [RegisteredToken]
     package var profile: InstallationProfile
+    /// The backend's; nil leaves them. Only an item of a list states them, because no app's client library makes one.
+    package var tags: [String]?
+    /// Whether it is an item of a list, which a backend makes, or a single registration, which a device makes.
+    package var isListed = false
     /// A token that the client knows to be over.
     package var replaces: DeviceToken?
     package var expectedOwner: ExpectedOwner
@@ -24,7 +28,7 @@ package struct InstallationPatch: Sendable {
     package var osVersion: Field<String> = .untouched
     package var deviceModel: Field<String> = .untouched
     package var permission: Field<Permission> = .untouched
-    package var tags: [String]?
+    package var appTags: [String]?
     /// The list of a registration; nil to leave the tokens alone.
     package var tokens: [RegisteredToken]?
     package var replaces: DeviceToken?
@@ -85,7 +89,8 @@ package struct InstallationProfile: Equatable, Sendable {
     package var osVersion: String?
     package var deviceModel: String?
     package var permission: Permission?
-    package var tags: [String] = []
+    /// The app's own; the backend's are no part of its report.
+    package var appTags: [String] = []
 
     package init() {}
 
@@ -94,8 +99,7 @@ package struct InstallationProfile: Equatable, Sendable {
         left.locale.hasSameBytes(as: right.locale) && left.timeZone.hasSameBytes(as: right.timeZone)
             && left.appVersion.hasSameBytes(as: right.appVersion) && left.osVersion.hasSameBytes(as: right.osVersion)
             && left.deviceModel.hasSameBytes(as: right.deviceModel) && left.permission == right.permission
-            && left.tags.count == right.tags.count
-            && zip(left.tags, right.tags).allSatisfy { $0.hasSameBytes(as: $1) }
+            && left.appTags.haveSameBytes(as: right.appTags)
     }
 }
 

@@ -23,7 +23,7 @@ extension Client {
                     token.field("purpose", "activity_start:\(ChaosApp.attributesType)")
                 }
             }
-            object.field("tags", device.tags)
+            object.field("app_tags", device.tags)
         }
         var question = question(.register, device.app, .put, "installations/\(device.installation)", body: body)
         question.record.installation = device.installation

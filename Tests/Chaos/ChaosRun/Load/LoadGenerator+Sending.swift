@@ -103,7 +103,7 @@ extension LoadGenerator {
                 .user(Self.drawUser(settings, &random))
             }
         case ..<0.99: .users((0..<Int.random(in: 2...5, using: &random)).map { _ in Self.drawUser(settings, &random) })
-        case ..<0.9993: .tags("group-\(Int.random(in: 0..<12, using: &random)) AND \(random.chance(0.5) ? "even" : "NOT even")")
+        case ..<0.9993: .tags("app:group-\(Int.random(in: 0..<12, using: &random)) AND \(random.chance(0.5) ? "app:even" : "NOT app:even")")
         default: .all
         }
     }

@@ -1,7 +1,7 @@
 extension Resource {
     static let installations = Resource(
         "Installations", "One install of an app on one device, with its tokens and the signed-in user.",
-        [register, change, read, list, history, logOut, deregister, makeCredential, reportReceipts, reportActivity, endActivity])
+        [register, change, setTags, read, list, history, logOut, deregister, makeCredential, reportReceipts, reportActivity, endActivity])
 
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
@@ -21,6 +21,16 @@ extension Resource {
         request: .mergePatch(InstallationPatch.request),
         answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints), headers: [entityTag])],
         problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
+
+    private static let setTags = Operation(
+        .setTags, "setInstallationTags", "Say which tags your backend gives an installation",
+        """
+        All of them: those that are not named go. No registration changes them, and no device can set them: an app reports its own \
+        `app_tags`. They stay when the user changes, and go with a deregistration.
+        """,
+        parameters: [ifMatch], request: .json(TagAssignment.request),
+        answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints), headers: [entityTag])],
+        problems: [.invalidEntityTag, .preconditionFailed])
 
     private static let makeCredential = Operation(
         .makeDeviceCredential, "makeDeviceCredential", "Make a credential for the app on one device",
@@ -99,7 +109,8 @@ extension Parameter {
                 "state", .words(InstallationFilter.State.self),
                 "`unreachable`: without an active token."),
             .query("permission", .words(ReportedPermission.self), "With this permission; `unknown`: the app has reported none."),
-            .query("tag", .string(64), "With this tag."),
+            .query(
+                "tag", .string(InstallationTags.maximumWordBytes), "With this tag of the backend; `app:beta`: with the app's tag `beta`."),
             .query("seen_after", .time, "Registered at or after."),
             .query("seen_before", .time, "Registered before."),
             tokens,

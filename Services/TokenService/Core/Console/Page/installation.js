@@ -24,6 +24,7 @@ export const installation = {
       ["Throttled until", moment(record.throttled_until)], ["Registered", moment(record.registered_at)],
       ["Made", moment(record.created_at)], ["Device", [record.device_model, record.os_version].filter(Boolean).join(" ")],
       ["App version", record.app_version], ["Locale", record.locale], ["Time zone", record.time_zone], ["Tags", record.tags.join(", ")],
+      ["App tags", record.app_tags.join(", ")],
       ["Owner epoch", record.owner_epoch],
     ]),
     record.user && element("div", { class: "actions" }, logOut(app, record), lacking("devices", "To log out")),

@@ -109,9 +109,10 @@ extension NotificationRequest {
                 "TagsTarget",
                 [
                     .required(
-                        "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
+                        "tags", .string(8192).example("beta AND (staff OR app:football) AND NOT muted"),
                         """
-                        NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. \
+                        A bare word is a tag of your backend, `app:football` a tag that the app reports. NOT binds closest, then AND, \
+                        then OR. A tag with blanks or operators in it stands in double quotes: `"app:big spender"`. \
                         `permission:denied` stands for the permission that the app last reported; `permission:unknown`: none. At most \
                         100 tags.
                         """

@@ -4,6 +4,7 @@ package struct NotificationWarning: Equatable, Sendable {
         case timeCriticalBackground = "time_critical_background"
         case frequentBackground = "frequent_background"
         case notShown = "not_shown"
+        case appTagMeant = "app_tag_meant"
         case expiryNotStated = "expiry_not_stated"
         case expiresBeforeLastTimeZone = "expires_before_last_time_zone"
         case localTimePassed = "local_time_passed"
@@ -42,6 +43,7 @@ extension NotificationWarning.Code {
         case .timeCriticalBackground: "the system delays and drops background pushes as it likes; what cannot wait is an alert"
         case .frequentBackground: "more than three background pushes within an hour: the system will throttle them on these devices"
         case .notShown: "no device that it would be sent to shows alerts now: the person has not allowed notifications"
+        case .appTagMeant: "the expression reaches nobody, and apps report one of its words as a tag of their own: app:… names those"
         case .expiryNotStated:
             "what is time-critical should say when it is too late; without expires_at or ttl_seconds that is after 24 hours"
         case .expiresBeforeLastTimeZone: "it expires before this time has come to the last time zone; devices there get nothing"

@@ -154,6 +154,19 @@ package struct AudienceCount {
             """
     }
 
+    /// Whether the expression names a word, as a tag of the backend, that apps report as a tag of their own. The index holds the tags of
+    /// every app: of a common word only the first rows are looked at.
+    package func namesTagsOfApps(_ expression: TagExpression) throws -> Bool {
+        let words = InstallationTags.words(tags: [], appTags: expression.backendTags.sorted())
+        guard !words.isEmpty else { return false }
+        return try session.execute(
+            """
+            WITH found AS MATERIALIZED (SELECT app_id FROM installations WHERE tags && \(words) AND tags <> '{}' LIMIT 50000)
+            SELECT count(*) > 0 AS is_named FROM found WHERE app_id = \(app.id)
+            """
+        ).only()["is_named"]
+    }
+
     /// Counts the background pushes of the last hour to the user or the installation that the request names alone. Zero for every other
     /// target: there the count would cost more than it is worth. Ids are in the order of time.
     package func recentBackgroundPushes(_ target: NotificationRequest.Target, now: Int64) throws -> Int {

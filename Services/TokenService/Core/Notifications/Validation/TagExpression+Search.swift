@@ -20,8 +20,18 @@ extension TagExpression {
         }
     }
 
-    /// Tags of which each matching installation has at least one, as few as possible; nil if there are none. The index on tags does not know
-    /// permissions.
+    /// The backend's tags that the expression names.
+    var backendTags: Set<String> {
+        switch self {
+        case .tag(let word): InstallationTags.isOfApp(word: word) ? [] : [word]
+        case .permission: []
+        case .not(let operand): operand.backendTags
+        case .all(let operands), .any(let operands): operands.reduce(into: []) { $0.formUnion($1.backendTags) }
+        }
+    }
+
+    /// Words of tags of which each matching installation has at least one, as few as possible; nil if there are none. The index on tags
+    /// does not know permissions.
     var neededTags: [String]? {
         switch self {
         case .tag(let tag): [tag]

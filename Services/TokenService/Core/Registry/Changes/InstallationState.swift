@@ -15,6 +15,10 @@ package struct InstallationState: Sendable {
     package var signedOutReason: SignOutReason?
     package var throttledUntil: Int64?
     package var profile: InstallationProfile
+    /// The backend's.
+    package var tags: [String] = []
+    /// Only lists of a backend have stated it; no device has registered it.
+    package var isImported = false
     package var createdAt: Int64
     package var registeredAt: Int64
     package var deregisteredAt: Int64?
@@ -39,6 +43,7 @@ package struct InstallationState: Sendable {
         deregisteredAt = now
         throttledUntil = nil
         profile = InstallationProfile()
+        tags = []
     }
 }
 

@@ -24,7 +24,7 @@ extension InstallationProfile {
         osVersion = try row["os_version"]
         deviceModel = try row["device_model"]
         permission = try row["permission"]
-        tags = try row["tags"]
+        appTags = InstallationTags.appTags(in: try row["tags"])
     }
 }
 
@@ -57,6 +57,7 @@ extension InstallationState {
         self.init(
             key: key, owner: try row["owner"], epoch: epoch, signedOutReason: try row["signed_out_reason"],
             throttledUntil: try row.milliseconds("throttled_until"), profile: try InstallationProfile(row),
+            tags: InstallationTags.tags(in: try row["tags"]), isImported: try row["is_imported"],
             createdAt: try row.milliseconds("created_at"), registeredAt: try row.milliseconds("registered_at"),
             deregisteredAt: try row.milliseconds("deregistered_at"), staleSince: try row.milliseconds("stale_since"),
             fence: unpublished.contains(key) ? .pending : epoch > 1 ? .effective : .none, isStored: true)

@@ -6,6 +6,10 @@ extension RegistryBatch {
     struct Target {
         var user: String?
         var profile: InstallationProfile
+        /// The backend's tags. Nil to leave them alone; then those of an imported installation for the same device come along.
+        var tags: [String]?
+        /// Nil: as it was.
+        var isImported: Bool?
         /// Nil to leave them alone.
         var tokens: [RegisteredToken]?
         /// The activity whose token the list has; nil: the list has all tokens but those of activities that it does not name.
@@ -27,8 +31,9 @@ extension RegistryBatch {
             }
             guard registration.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             let target = Target(
-                user: registration.user, profile: registration.profile, tokens: registration.tokens, replaces: registration.replaces,
-                stamps: true)
+                user: registration.user, profile: registration.profile, tags: registration.tags,
+                isImported: registration.isListed && (!isRegistered || row?.isImported == true), tokens: registration.tokens,
+                replaces: registration.replaces, stamps: true)
             return (target, key)
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
@@ -48,6 +53,11 @@ extension RegistryBatch {
             guard report.expectedOwner.allowsPresent(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
             let tokens = report.token.map { [$0] } ?? []
             return (Target(user: row.owner, profile: row.profile, tokens: tokens, activity: report.id, stamps: false), key)
+        case .tag(let assignment):
+            let key = InstallationKey(app: app.id, id: assignment.installation)
+            guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
+            guard assignment.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
+            return (Target(user: row.owner, profile: row.profile, tags: assignment.tags, stamps: false), key)
         default: throw NotRegistered()
         }
     }
@@ -67,6 +77,7 @@ extension RegistryBatch {
         var ended: [InstallationKey] = []
         if app.devicePolicy == .single, let user = wanted.user { ended += supersede(othersOf: user, than: key) }
         let losers = take(wanted, for: key, isNew: isNew, at: moment)
+        if wanted.tags == nil { bringTags(from: losers, to: key) }
         ended += losers.filter { installations[$0]?.owner.hasSameBytes(as: wanted.user) != true }
         if let before, !before.owner.hasSameBytes(as: wanted.user) { ended.append(key) }
         let fenced = fence(ended)
@@ -81,16 +92,17 @@ extension RegistryBatch {
     private mutating func store(_ wanted: Target, _ key: InstallationKey, before: InstallationState?, at moment: Int64) {
         guard var row = before else {
             var row = InstallationState(
-                key: key, owner: wanted.user, epoch: 1, profile: wanted.profile, createdAt: moment, registeredAt: moment, fence: .none,
-                isStored: false)
+                key: key, owner: wanted.user, epoch: 1, profile: wanted.profile, tags: wanted.tags ?? [],
+                isImported: wanted.isImported ?? false, createdAt: moment, registeredAt: moment, fence: .none, isStored: false)
             row.needs(.everything)
             installations[key] = row
             return
         }
         let reason = wanted.user == nil ? (row.owner == nil ? row.signedOutReason : .logout) : nil
+        let (tags, isImported) = (wanted.tags ?? row.tags, wanted.isImported ?? row.isImported)
         let isSame =
             row.isRegistered && row.owner.hasSameBytes(as: wanted.user) && row.profile == wanted.profile && row.staleSince == nil
-            && row.signedOutReason == reason
+            && row.signedOutReason == reason && row.tags.haveSameBytes(as: tags) && row.isImported == isImported
         row.needs(isSame ? (wanted.stamps ? .refresh : .nothing) : .everything)
         if !row.isRegistered {
             row.createdAt = moment
@@ -99,9 +111,29 @@ extension RegistryBatch {
         row.signedOutReason = reason
         row.owner = wanted.user
         row.profile = wanted.profile
+        row.tags = tags
+        row.isImported = isImported
         if wanted.stamps {
             row.registeredAt = moment
             row.staleSince = nil
+        }
+        installations[key] = row
+    }
+
+    /// An imported installation stands for a device that has not registered yet. When the device takes its token, under an id of its own,
+    /// the backend's tags come along; not if the two name different users.
+    private mutating func bringTags(from losers: [InstallationKey], to key: InstallationKey) {
+        guard var row = installations[key] else { return }
+        for loser in losers {
+            guard var before = installations[loser], before.isImported, !before.tags.isEmpty,
+                before.owner == nil || row.owner == nil || before.owner.hasSameBytes(as: row.owner)
+            else { continue }
+            let new = before.tags.filter { tag in !row.tags.contains { $0.hasSameBytes(as: tag) } }
+            row.tags = Array((row.tags + new).prefix(InstallationTags.maximumCount))
+            row.needs(.everything)
+            before.tags = []
+            before.needs(.everything)
+            installations[loser] = before
         }
         installations[key] = row
     }
@@ -245,7 +277,7 @@ extension RegistryBatch.Target {
         profile.osVersion = patch.osVersion.applied(to: profile.osVersion)
         profile.deviceModel = patch.deviceModel.applied(to: profile.deviceModel)
         profile.permission = patch.permission.applied(to: profile.permission)
-        profile.tags = patch.tags ?? profile.tags
+        profile.appTags = patch.appTags ?? profile.appTags
         self.init(
             user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, replaces: patch.replaces, stamps: false)
     }

@@ -44,7 +44,7 @@ package struct RegistryBatch {
     /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``; then this change did nothing.
     package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
         switch change {
-        case .register, .patch, .report:
+        case .register, .patch, .report, .tag:
             let (target, key) = try target(of: change, app: app)
             return try reach(target, key, of: app)
         case .signOut(let target, let expected): return try signOut(keys(of: target, app: app.id), expecting: expected)

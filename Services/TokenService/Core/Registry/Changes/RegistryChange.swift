@@ -7,6 +7,8 @@ package enum RegistryChange: Sendable {
     case patch(InstallationPatch)
     /// The update token of one Live Activity, or its end.
     case report(ActivityReport)
+    /// A backend states its tags.
+    case tag(TagAssignment)
     /// Rule 7. The installations keep their tokens.
     case signOut(Target, expecting: ExpectedOwner)
     /// Rule 5 ahead of the registration or patch itself: signs out the user's other installations, as far as they are loaded.

@@ -1,6 +1,6 @@
 import PushModel
 
-/// A registration or a patch on its way into a ``RegistryBatch``, with the locks and reads that it needs.
+/// A change of one installation on its way into a ``RegistryBatch``, with the locks and reads that it needs.
 package struct RegistryRequest: Sendable {
     package let app: App
     package let change: RegistryChange
@@ -25,6 +25,10 @@ package struct RegistryRequest: Sendable {
 
     package init(app: App, _ report: ActivityReport) {
         self.init(app, .report(report), report.installation, report.token.map { [$0] } ?? [], nil, user: nil)
+    }
+
+    package init(app: App, _ assignment: TagAssignment) {
+        self.init(app, .tag(assignment), assignment.installation, [], nil, user: nil)
     }
 
     private init(

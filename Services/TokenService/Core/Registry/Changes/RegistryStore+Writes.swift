@@ -112,20 +112,21 @@ extension RegistryBatch {
                 \(milliseconds: changed(\.staleSince))::timestamptz[], \(changed(\.profile.locale))::text[],
                 \(changed(\.profile.timeZone))::text[], \(changed(\.profile.appVersion))::text[], \(changed(\.profile.osVersion))::text[],
                 \(changed(\.profile.deviceModel))::text[], \(changed(\.profile.permission?.rawValue))::text[],
-                \(changed { arrayLiteral($0.profile.tags) })::text[])
+                \(changed { arrayLiteral(InstallationTags.words(tags: $0.tags, appTags: $0.profile.appTags)) })::text[],
+                \(changed(\.isImported))::bool[])
                 AS e (app_id, id, registered_at, is_stored, epoch, owner, signed_out_reason, throttled_until, created_at, deregistered_at,
-                    stale_since, locale, time_zone, app_version, os_version, device_model, permission, tags)
+                    stale_since, locale, time_zone, app_version, os_version, device_model, permission, tags, is_imported)
             ON i.app_id = e.app_id AND i.id = e.id
             WHEN MATCHED AND e.epoch IS NULL THEN UPDATE SET registered_at = e.registered_at
             WHEN MATCHED THEN UPDATE SET owner = e.owner, owner_epoch = e.epoch, signed_out_reason = e.signed_out_reason,
                 throttled_until = e.throttled_until, registered_at = e.registered_at, created_at = e.created_at,
                 deregistered_at = e.deregistered_at, stale_since = e.stale_since, locale = e.locale, time_zone = e.time_zone,
                 app_version = e.app_version, os_version = e.os_version, device_model = e.device_model,
-                permission = e.permission, tags = e.tags::text[]
+                permission = e.permission, tags = e.tags::text[], is_imported = e.is_imported
             WHEN NOT MATCHED AND NOT e.is_stored THEN INSERT (app_id, id, owner, owner_epoch, signed_out_reason, registered_at, created_at,
-                deregistered_at, locale, time_zone, app_version, os_version, device_model, permission, tags)
+                deregistered_at, locale, time_zone, app_version, os_version, device_model, permission, tags, is_imported)
                 VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.deregistered_at, e.locale, e.time_zone,
-                    e.app_version, e.os_version, e.device_model, e.permission, e.tags::text[])
+                    e.app_version, e.os_version, e.device_model, e.permission, e.tags::text[], e.is_imported)
             """
     }
 

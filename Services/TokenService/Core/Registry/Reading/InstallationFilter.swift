@@ -10,10 +10,9 @@ package struct InstallationFilter: Hashable, Sendable {
         case unreachable
     }
 
-    package static let maximumTagBytes = 64
-
     package var state: State?
     package var permission: ReportedPermission?
+    /// As a tag expression names it: `beta` is a tag of the backend, `app:beta` one of the app.
     package var tag: String?
     /// Last registered at that moment or later; UNIX milliseconds.
     package var seenAfter: Int64?

@@ -3,7 +3,6 @@ extension TagExpression {
     package static let maximumBytes = 8192
     package static let maximumTerms = 100
     package static let maximumDepth = 16
-    static let maximumTagBytes = 64
 
     /// The fault in a text, and its position.
     package struct Fault: Error, Equatable, CustomStringConvertible {
@@ -21,7 +20,7 @@ extension TagExpression {
 
     /// Reads `ios-17 AND (beta OR staff) AND NOT muted`. NOT binds closest, then AND, then OR; the operators are in capitals. A tag with
     /// blanks, or one that looks like an operator, stands in double quotes, in which `\"` is a quote and `\\` a backslash.
-    /// `permission:denied` stands for the permission that the app last reported.
+    /// `app:beta` stands for a tag of the app, `permission:denied` for the permission that the app last reported.
     package init(_ text: String) throws(Fault) {
         var parser = try TagParser(text)
         self = try parser.expression()

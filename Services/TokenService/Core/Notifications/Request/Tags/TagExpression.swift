@@ -1,5 +1,6 @@
-/// `ios-17 AND (beta OR staff) AND NOT muted`: selects installations by their tags and their permission.
+/// `beta AND (staff OR app:football) AND NOT muted`: selects installations by their tags and their permission.
 package indirect enum TagExpression: Equatable, Sendable {
+    /// A tag of the backend, or `app:` and a tag of the app (``InstallationTags``).
     case tag(String)
     /// `permission:denied`
     case permission(ReportedPermission)

@@ -106,13 +106,14 @@ struct TagScanner {
         return try checked(text, at: start)
     }
 
-    /// The same that a registration takes.
-    private func checked(_ tag: String, at position: Int) throws(TagExpression.Fault) -> TagToken.Kind {
-        guard (1...TagExpression.maximumTagBytes).contains(tag.utf8.count), !tag.utf8.contains(0) else {
-            throw .init(at: position, "a tag has 1 to \(TagExpression.maximumTagBytes) bytes of UTF-8, none of them U+0000")
+    /// Takes the tags that a backend may set, and after `app:` those that an app may report.
+    private func checked(_ word: String, at position: Int) throws(TagExpression.Fault) -> TagToken.Kind {
+        let tag = InstallationTags.isOfApp(word: word) ? InstallationTags.appTag(ofWord: word) : word
+        guard (1...InstallationTags.maximumTagBytes).contains(tag.utf8.count), !tag.utf8.contains(0) else {
+            throw .init(at: position, "a tag has 1 to \(InstallationTags.maximumTagBytes) bytes of UTF-8, none of them U+0000")
         }
-        guard ReportedPermission.isWord(tag) else { return .tag(tag) }
-        guard let permission = ReportedPermission(word: tag) else {
+        guard ReportedPermission.isWord(word) else { return .tag(word) }
+        guard let permission = ReportedPermission(word: word) else {
             let known = ReportedPermission.allCases.map(\.rawValue).joined(separator: ", ")
             throw .init(at: position, "after permission: stands one of \(known)")
         }

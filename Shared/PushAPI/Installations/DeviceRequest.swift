@@ -1,0 +1,127 @@
+import StrictJSON
+
+extension PushAPI {
+    /// A request that the app's client library made for the platform and sent to your backend.
+    public struct DeviceRequest: Sendable {
+        public var method: String
+        /// Percent-encoded, from `/v1/apps/` on, with the query.
+        public var path: String
+        /// JSON, or empty.
+        public var body: [UInt8]
+
+        public init(method: String, path: String, body: [UInt8]) {
+            self.method = method
+            self.path = path
+            self.body = body
+        }
+    }
+
+    /// The session in which your backend got a ``DeviceRequest``.
+    public struct DeviceSession: Sendable {
+        /// Who is signed in, or was when the session ended; nil for none.
+        public var user: String?
+        /// The installation that the session belongs to. The id is a claim of the app: keep the first one that a session names.
+        public var installation: String
+        /// Then it may only sign out, deregister, and end Live Activities.
+        public var isOver: Bool
+
+        public init(user: String?, installation: String, isOver: Bool = false) {
+            self.user = user
+            self.installation = installation
+            self.isOver = isOver
+        }
+    }
+}
+
+extension PushAPI.DeviceSession {
+    /// By bytes, as the service compares users.
+    fileprivate func isOf(_ stated: JSONValue) -> Bool {
+        guard let user else { return stated.isNull }
+        return stated.stringValue?.utf8.elementsEqual(user.utf8) == true
+    }
+}
+
+extension PushAPI.App {
+    /// Forwards a request of the app with your key, if the session may make it:
+    ///
+    /// * It is one of the seven requests of the client library, for this app and the session's installation.
+    /// * A registration or change names the session's user, and the session is not over.
+    /// * A Live Activity is reported for the session's user.
+    ///
+    /// It makes one attempt, because the client library repeats by itself.
+    /// - Returns: the answer to hand to the app, of whatever status. 401: the app has to ask for a sign-in.
+    /// - Throws: ``PushAPIError/lostConnection(_:)``; answer the app with 503 then. `CancellationError` if the task is cancelled.
+    public func forward(_ request: PushAPI.DeviceRequest, in session: PushAPI.DeviceSession) async throws -> PushAPI.Answer {
+        guard let operation = operation(of: request, installation: session.installation) else {
+            return .refusal(403, "forbidden", "this session may not make this request", request)
+        }
+        var body: JSONValue?
+        if !request.body.isEmpty {
+            // By the service's own parser, which takes no name twice: both read the same user.
+            do { body = try JSONValue.parse(request.body, maximumBytes: 65_536) } catch {
+                return .refusal(400, "malformed_json", "the body is no JSON of at most 64 KiB", request)
+            }
+        }
+        let isAllowed =
+            switch operation {
+            case .state: !session.isOver && body?["user"].map { session.isOf($0) } == true
+            case .reportActivity: !session.isOver && body?["expected_user"].map { session.isOf($0) } != false
+            case .receipts: !session.isOver
+            case .end: true
+            }
+        guard isAllowed else { return .refusal(401, "unauthenticated", "this user is not signed in in this session", request) }
+        guard let method = PushAPI.Method(rawValue: request.method) else { return .refusal(403, "forbidden", "unknown method", request) }
+        return try await api.once(PushAPI.Call(method, request.path, json: request.body.isEmpty ? nil : request.body))
+    }
+
+    private enum Operation {
+        /// A registration or a change.
+        case state
+        case reportActivity, receipts
+        /// A sign-out, a deregistration, or the end of a Live Activity.
+        case end
+    }
+
+    /// - Returns: nil for all but the client library's requests for this installation.
+    private func operation(of request: PushAPI.DeviceRequest, installation: String) -> Operation? {
+        let parts = request.path.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let root = path("installations", installation.lowercased())
+        guard let place = parts.first, place.hasPrefix(root) else { return nil }
+        let rest = place.dropFirst(root.count)
+        guard parts.count == 1 || request.method == "DELETE" && rest.isEmpty && parts[1].hasPrefix("expected_user=") else { return nil }
+        switch (request.method, rest) {
+        case ("PUT", ""), ("PATCH", ""): return .state
+        case ("DELETE", ""), ("POST", "/logout"): return .end
+        case ("POST", "/receipts"): return .receipts
+        case ("PUT", _): return Self.isActivity(rest) ? .reportActivity : nil
+        case ("DELETE", _): return Self.isActivity(rest) ? .end : nil
+        default: return nil
+        }
+    }
+
+    private static func isActivity(_ rest: Substring) -> Bool {
+        let prefix = "/activities/"
+        let id = rest.dropFirst(prefix.count)
+        return rest.hasPrefix(prefix) && !id.isEmpty && id != "." && id != ".."
+            && id.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    true
+                default: [UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "%")].contains(byte)
+                }
+            }
+    }
+}
+
+extension PushAPI.Answer {
+    /// A problem document, as the service would answer.
+    fileprivate static func refusal(_ status: Int, _ code: String, _ detail: String, _ request: PushAPI.DeviceRequest) -> Self {
+        let body = JSONWriter.object { problem in
+            problem.field("status", status)
+            problem.field("code", code)
+            problem.field("detail", detail)
+        }
+        return PushAPI.Answer(
+            status: status, headers: ["content-type": "application/problem+json"], body: body, call: "\(request.method) \(request.path)")
+    }
+}

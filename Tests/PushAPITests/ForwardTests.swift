@@ -1,0 +1,95 @@
+import PushAPI
+import Testing
+
+@Suite("A backend forwards what the app's client library sends, and nothing else")
+struct ForwardTests {
+    private static let installation = "6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b11"
+    private static let root = "/v1/apps/shop/installations/\(installation)"
+    private static let ada = PushAPI.DeviceSession(user: "ada", installation: installation.uppercased())
+
+    @Test("The seven requests go as they are, and the service's answer comes back, whatever it is") func sevenRequests() async throws {
+        let requests: [(method: String, path: String, body: String)] = [
+            ("PUT", Self.root, #"{ "user":"ada", "tokens":[],"expected_user":"grace","app_tags":["x"]}"#),
+            ("PATCH", Self.root, #"{"user":"ada"}"#),
+            ("POST", Self.root + "/logout", #"{"expected_user":"ada"}"#), ("DELETE", Self.root + "?expected_user=ada", ""),
+            ("POST", Self.root + "/receipts", #"{"receipts":[]}"#),
+            ("PUT", Self.root + "/activities/ride%2F1", #"{"token":"00","expected_user":"ada"}"#),
+            ("DELETE", Self.root + "/activities/ride", ""),
+        ]
+        let script = requests.indices.map { ScriptedServer.Reply.answer($0 == 3 ? 409 : 200, #"{"number":\#($0)}"#) }
+        try await ScriptedServer.run(script) { server, url in
+            let shop = PushAPI.test(url).app("shop")
+            for (number, request) in requests.enumerated() {
+                let forwarded = PushAPI.DeviceRequest(method: request.method, path: request.path, body: Array(request.body.utf8))
+                let answer = try await shop.forward(forwarded, in: Self.ada)
+                #expect(answer.status == (number == 3 ? 409 : 200) && answer.body == Array(#"{"number":\#(number)}"#.utf8))
+            }
+            #expect(server.requests.map(\.method) == requests.map(\.method))
+            #expect(server.requests.map(\.target) == requests.map(\.path))
+            #expect(server.requests.map(\.body) == requests.map(\.body))
+            #expect(server.requests.allSatisfy { $0.headers["authorization"] == "Bearer psh_test" })
+        }
+    }
+
+    @Test(
+        "A request that the client library does not make never reaches the service",
+        arguments: [
+            ("GET", root, ""), ("PUT", root + "/tags", #"{"tags":["staff"]}"#), ("POST", "/v1/apps/shop/import", "{}"),
+            ("GET", "/v1/apps/shop/export", ""), ("POST", "/v1/apps/shop/users/ada/logout", ""),
+            ("PUT", "/v1/apps/other/installations/\(installation)", #"{"user":"ada","tokens":[]}"#),
+            ("PUT", "/v1/apps/shop/installations/6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b12", #"{"user":"ada","tokens":[]}"#),
+            ("PUT", root + "?tokens=full", #"{"user":"ada","tokens":[]}"#), ("DELETE", root + "?x=1", ""),
+            ("PUT", root + "/activities/../tags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/..", "{}"),
+            ("PUT", root + "/", #"{"user":"ada","tokens":[]}"#),
+        ])
+    func otherRequests(method: String, path: String, body: String) async throws {
+        try await expectRefusal(403, "forbidden", method, path, body, Self.ada)
+    }
+
+    @Test(
+        "A request for another user than the session's is refused, so that the app asks for a sign-in",
+        arguments: [
+            ("PUT", root, #"{"user":"eve","tokens":[]}"#), ("PUT", root, #"{"user":null,"tokens":[]}"#), ("PUT", root, #"{"tokens":[]}"#),
+            ("PATCH", root, #"{"app_tags":[]}"#), ("PUT", root, "[]"), ("PUT", root, ""),
+            ("PUT", root + "/activities/ride", #"{"token":"00","expected_user":"eve"}"#),
+            ("PUT", root + "/activities/ride", #"{"token":"00","expected_user":null}"#),
+        ])
+    func otherUser(method: String, path: String, body: String) async throws {
+        try await expectRefusal(401, "unauthenticated", method, path, body, Self.ada)
+    }
+
+    @Test("A body that two programs could read differently is refused") func twoReadings() async throws {
+        try await expectRefusal(400, "malformed_json", "PUT", Self.root, #"{"user":"eve","tokens":[],"user":"ada"}"#, Self.ada)
+    }
+
+    @Test("A session that is over signs out and ends activities, and does nothing else") func overSession() async throws {
+        var over = Self.ada
+        over.isOver = true
+        for (method, path, body) in [
+            ("PUT", Self.root, #"{"user":"ada","tokens":[]}"#), ("PATCH", Self.root, #"{"user":"ada"}"#),
+            ("PUT", Self.root + "/activities/ride", #"{"token":"00"}"#), ("POST", Self.root + "/receipts", #"{"receipts":[]}"#),
+        ] {
+            try await expectRefusal(401, "unauthenticated", method, path, body, over)
+        }
+        try await ScriptedServer.run([.answer(200, "{}"), .answer(200, "{}"), .answer(200, "{}")]) { [over] server, url in
+            for (method, path) in [("POST", "/logout"), ("DELETE", ""), ("DELETE", "/activities/ride")] {
+                let request = PushAPI.DeviceRequest(method: method, path: Self.root + path, body: [])
+                let answer = try await PushAPI.test(url).app("shop").forward(request, in: over)
+                #expect(answer.status == 200)
+            }
+            #expect(server.requests.count == 3)
+        }
+    }
+
+    /// Without a request to the service: the script is empty.
+    private func expectRefusal(
+        _ status: Int, _ code: String, _ method: String, _ path: String, _ body: String, _ session: PushAPI.DeviceSession
+    ) async throws {
+        try await ScriptedServer.run([]) { server, url in
+            let request = PushAPI.DeviceRequest(method: method, path: path, body: Array(body.utf8))
+            let answer = try await PushAPI.test(url).app("shop").forward(request, in: session)
+            #expect(answer.status == status && String(decoding: answer.body, as: UTF8.self).contains(#""code":"\#(code)""#))
+            #expect(server.requests.isEmpty)
+        }
+    }
+}
