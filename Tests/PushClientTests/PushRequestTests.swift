@@ -44,6 +44,22 @@ import Testing
         #expect(text(request) == expected)
     }
 
+    @Test(
+        "The locale goes without its extensions",
+        arguments: [
+            ("de_DE@calendar=buddhist;currency=EUR;numbers=latn;rg=atzzzz;fw=monday;hc=h23", "de_DE"), ("de-DE-u-ca-buddhist", "de-DE"),
+            ("zh_TW", "zh_TW"), ("en_US_POSIX", "en_US_POSIX"), ("de", "de"), ("de-u", "de-u"), ("x-private", "x-private"),
+        ])
+    func locales(identifier: String, sent: String) throws {
+        let claim = Claim(user: nil, profile: PushProfile(locale: identifier))
+        for upload in [
+            Upload.register(.init(claim: claim, tokens: [], expected: .anyone)),
+            .change(.init(claim: claim, tokens: [], expected: .anyone)),
+        ] {
+            #expect(text(try request(upload)).contains("\"locale\":\"\(sent)\""))
+        }
+    }
+
     @Test func aChangeNamesNoTokens() throws {
         let request = try request(.change(registration(nil, .anyone)))
         #expect(request.method == "PATCH")

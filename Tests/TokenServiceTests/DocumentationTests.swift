@@ -61,7 +61,9 @@ struct DocumentationTests {
         for route in APIRoute.open { #expect(text.contains("`\(route.path)`") || text.contains("GET \(route.path)`"), "\(route.path)") }
     }
 
-    @Test("The guide names every warning") func namedWarnings() throws {
+    @Test("The guides name every warning") func namedWarnings() throws {
+        let registering = try Self.text(of: "docs/guides/register-devices.md")
+        for code in RegistrationWarning.Code.allCases { #expect(registering.contains("`\(code.rawValue)`"), "\(code.rawValue)") }
         let text = try Self.text(of: "docs/guides/send-and-follow.md")
         for code in NotificationWarning.Code.allCases { #expect(text.contains("`\(code.rawValue)`"), "\(code.rawValue)") }
     }

@@ -37,7 +37,7 @@ struct ValidationReport {
         let devices = audience["devices"]?.integerValue ?? 0
         let deliveries = audience["deliveries"]?.integerValue ?? 0
         let bound = audience["is_lower_bound"]?.boolValue == true ? "at least " : ""
-        let sum = "devices: \(bound)\(devices), deliveries: \(bound)\(deliveries)" + displays(audience)
+        let sum = "devices: \(bound)\(devices), deliveries: \(bound)\(deliveries)" + displays(audience) + timeZones(audience)
         let reasons = audience["reasons"]?.arrayValue ?? []
         guard !reasons.isEmpty else { return sum }
         var table = Table("DEVICES", "EFFECT", "REASON", "MEANING")
@@ -54,6 +54,11 @@ struct ValidationReport {
         guard let displays = audience["displays"]?.objectValue else { return "" }
         let counts = displays.map { "\($0.key.replacing("_", with: " ")) \($0.value.integerValue.map(String.init) ?? "?")" }
         return "\nshown: \(counts.joined(separator: ", "))"
+    }
+
+    private func timeZones(_ audience: JSONValue) -> String {
+        guard let devices = audience["unknown_time_zones"]?.integerValue, devices > 0 else { return "" }
+        return "\nwithout a known time zone, so by UTC: \(devices)"
     }
 
     private func word(_ name: String) -> String { answer[name]?.stringValue ?? "?" }

@@ -44,6 +44,8 @@ extension PushAPI {
         /// The app's own tags.
         public let appTags: [String]
         public let fence: Fence
+        /// Legal but doubtful parts of a registration or change; nil where it was only read.
+        public let warnings: [Receipt.Warning]?
         /// Names this state, for the parameter `ifMatch` of a change.
         public internal(set) var entityTag: String?
     }

@@ -131,6 +131,8 @@ extension PushAPI {
             public let deliveries: Int
             /// Of an alert: how many devices show it `fully`, `quietly`, `not_at_all`, and how many are `unknown`.
             public let displays: [String: Int]?
+            /// With a local time or quiet hours: how many of these devices have no known time zone, and so count as UTC.
+            public let unknownTimeZones: Int?
             /// Not everything was looked at.
             public let isLowerBound: Bool
             public let reasons: [Reason]

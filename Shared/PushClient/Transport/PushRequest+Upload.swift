@@ -85,7 +85,7 @@ private struct RegistrationBody: Encodable {
         // Null says "no user", or in a PATCH "remove": a field that is left out of a PATCH would keep its old value.
         try body.encode(registration.claim.user, forKey: .user)
         try body.encode(profile.appTags, forKey: .appTags)
-        try body.encode(profile.locale, forKey: .locale)
+        try body.encode(profile.locale.map(Self.withoutExtensions), forKey: .locale)
         try body.encode(profile.timeZone, forKey: .timeZone)
         try body.encode(profile.appVersion, forKey: .appVersion)
         try body.encode(profile.osVersion, forKey: .osVersion)
@@ -95,6 +95,18 @@ private struct RegistrationBody: Encodable {
         guard isWhole else { return }
         let tokens = registration.tokens.map { Token(token: $0.hex, environment: $0.environment, purpose: $0.purpose) }
         try body.encode(tokens, forKey: .tokens)
+    }
+}
+
+extension RegistrationBody {
+    /// `de_DE` of `de_DE@calendar=buddhist;numbers=latn` and of `de-DE-u-ca-buddhist`: calendar and currency do not choose a text, and they
+    /// may be longer than the server takes.
+    private static func withoutExtensions(_ identifier: String) -> String {
+        let subtags = identifier.prefix { $0 != "@" }.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }
+        guard let extensions = subtags.dropFirst().dropLast().first(where: { $0.utf8.count == 1 }) else {
+            return String(identifier.prefix { $0 != "@" })
+        }
+        return String(identifier[..<identifier.index(before: extensions.startIndex)])
     }
 }
 

@@ -8,15 +8,15 @@ struct ImportCommand: AsyncParsableCommand {
         commandName: "import", abstract: "Register many installations from a file, one JSON object per line.",
         discussion: """
             Each line is {"id": …, "user": … or null, "tokens": [{"token": …, "environment": …, "purpose": …}], …}, as 'pushctl export' writes \
-            it. A bad line fails alone; the errors are written as JSON lines. After a lost connection it goes on by itself; after an end it \
-            says the line to go on with. Registering the same again is harmless.
+            it. A bad line fails alone; errors and warnings are written as JSON lines. After a lost connection it goes on by itself; after an \
+            end it says the line to go on with. Registering the same again is harmless.
             Exit codes: 0 all good, 2 some lines failed, 1 could not go on.
             """)
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "The file; - for standard input.") var file: String
-    @Option(help: "Where errors go, as JSON lines; default: standard error.") var errors: String?
+    @Option(help: "Where errors and warnings go, as JSON lines; default: standard error.") var errors: String?
     @Option(help: "Pass over the lines before this one.") var fromLine = 1
     @Option(help: "How often in a row a connection may bring nothing before it is given up.") var attempts = 10
 
@@ -58,7 +58,10 @@ struct ImportCommand: AsyncParsableCommand {
                 document.field("created", counts.created)
                 document.field("updated", counts.updated)
                 document.field("failed", counts.failed)
-            }, "\(counted(lines, "line", "lines")): \(counts.created) created, \(counts.updated) updated, \(counts.failed) failed")
+                document.field("doubtful", counts.doubtful)
+            },
+            "\(counted(lines, "line", "lines")): \(counts.created) created, \(counts.updated) updated, \(counts.failed) failed"
+                + (counts.doubtful > 0 ? ", \(counts.doubtful) with warnings" : ""))
         if counts.failed > 0 { throw ExitCode(2) }
     }
 

@@ -9,7 +9,7 @@ struct ImportRun {
     /// Attempts in a row without progress, before it is given up.
     let maximumAttempts: Int
     let pause: @Sendable (_ attempt: Int) async throws -> Void
-    /// Gets each line that the server refused, as the server reported it.
+    /// Gets each line that the server refused or warned of, as the server reported it.
     let onFailure: @Sendable (ArraySlice<UInt8>) throws -> Void
     /// Also gets how many bytes of the file are done.
     let onProgress: @Sendable (_ counts: ImportCounts, _ bytes: Int) -> Void
@@ -75,6 +75,8 @@ struct ImportCounts: Equatable, Sendable {
     var created = 0
     var updated = 0
     var failed = 0
+    /// Registered lines that have warnings.
+    var doubtful = 0
 
     init(through: Int) { self.through = through }
 
@@ -84,6 +86,7 @@ struct ImportCounts: Equatable, Sendable {
         sum.created += Int(counts["created"]?.integerValue ?? 0)
         sum.updated += Int(counts["updated"]?.integerValue ?? 0)
         sum.failed += Int(counts["failed"]?.integerValue ?? 0)
+        sum.doubtful += Int(counts["doubtful"]?.integerValue ?? 0)
         return sum
     }
 }

@@ -57,7 +57,7 @@ struct RegistrationController: Sendable {
 
     private func answer(_ result: InstallationRegistration.Result, app: App) -> Response {
         JSONAnswer.response(
-            result.isNew ? .created : .ok, InstallationRecord.hints, OfApp(app: app.slug, value: result.record),
+            result.isNew ? .created : .ok, InstallationRecord.registered, OfApp(app: app.slug, value: result),
             headers: [.eTag: result.record.etag])
     }
 }

@@ -1,3 +1,4 @@
+import PushModel
 import StrictJSON
 
 /// The counts of an import so far.
@@ -7,6 +8,8 @@ package struct ImportTotals: Equatable, Sendable {
     package var created = 0
     package var updated = 0
     package var failed = 0
+    /// Of the others, lines of which a part is doubtful.
+    package var doubtful = 0
 
     package init(through: Int) { self.through = through }
 
@@ -15,6 +18,7 @@ package struct ImportTotals: Equatable, Sendable {
         created += answer.created
         updated += answer.updated
         failed += answer.failures.count
+        doubtful += answer.warnings.count
     }
 }
 
@@ -24,6 +28,8 @@ struct ImportAnswer {
     var updated = 0
     /// In the lines' order.
     var failures: [(line: Int, fault: BulkFault)] = []
+    /// In the lines' order: those of which a part is doubtful.
+    var warnings: [(line: Int, id: PushID, warnings: [RegistrationWarning])] = []
 
     mutating func count(isNew: Bool) {
         if isNew { created += 1 } else { updated += 1 }
@@ -36,5 +42,6 @@ extension ImportTotals {
         .required("created", .count) { $0.created },
         .required("updated", .count) { $0.updated },
         .required("failed", .count) { $0.failed },
+        .required("doubtful", .count, "Lines that are registered and have warnings.") { $0.doubtful },
     ]
 }

@@ -74,6 +74,7 @@ package struct InstallationImport: Sendable {
                 if let answer = await importing.settle(lines, app: app) {
                     totals.add(answer, lines: lines)
                     report.failures(answer)
+                    report.warnings(answer)
                     report.progress(totals)
                 } else {
                     isOver = true
@@ -149,7 +150,9 @@ package struct InstallationImport: Sendable {
             }
             for (item, result) in zip(wanted[..<firstAway], results[..<firstAway]) {
                 switch result {
-                case .success(let success): answer.count(isNew: success.isNew || wasNew.contains(item.line))
+                case .success(let success):
+                    answer.count(isNew: success.isNew || wasNew.contains(item.line))
+                    if !success.warnings.isEmpty { answer.warnings.append((item.line, item.registration.installation, success.warnings)) }
                 case .failure(let error): answer.failures.append((item.line, fault(item.registration, error)))
                 }
             }

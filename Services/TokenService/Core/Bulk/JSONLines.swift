@@ -17,6 +17,10 @@ struct JSONLines {
         for failure in answer.failures { line(Self.failure, failure) }
     }
 
+    mutating func warnings(_ answer: ImportAnswer) {
+        for warned in answer.warnings { line(Self.warned, warned) }
+    }
+
     mutating func progress(_ totals: ImportTotals) { line(Self.progress, Progress(totals: totals)) }
 
     mutating func done(_ totals: ImportTotals) { line(Self.progress, Progress(isDone: true, totals: totals)) }
@@ -32,7 +36,7 @@ struct JSONLines {
 }
 
 extension JSONLines {
-    static let imported = JSONSchema.named("ImportAnswer", .oneOf(progress.schema, failure.schema))
+    static let imported = JSONSchema.named("ImportAnswer", .oneOf(progress.schema, failure.schema, warned.schema))
     static let exported = JSONSchema.named(
         "ExportLine", .oneOf(ExportedInstallation.response.schema, exportEnd.schema, exportBroken.schema))
 
@@ -56,6 +60,14 @@ extension JSONLines {
             .required("line", .count) { $0.line },
             .nullable("id", .uuid, "Null where the line names none.") { $0.fault.id },
             .required("error", BulkFault.response) { $0.fault },
+        ])
+
+    private static let warned = ResponseSchema<(line: Int, id: PushID, warnings: [RegistrationWarning])>.object(
+        nil,
+        [
+            .required("line", .count) { $0.line },
+            .required("id", .uuid) { $0.id },
+            .required("warnings", .array(RegistrationWarning.response), "The line is registered.") { $0.warnings },
         ])
 
     private static let exportEnd = ResponseSchema<Int>.object(

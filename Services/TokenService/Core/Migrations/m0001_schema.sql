@@ -326,11 +326,12 @@ RETURN (
         LATERAL (SELECT greatest(now(), due, local_time AT TIME ZONE known) AS moment) AS due_here
 );
 
--- The result of a notification on one installation, and how many live tokens it has for it. The reason why a token is over is read only if
--- no token is live, and for that device alone: an app may have half of its tokens in quarantine. Live tokens are found by their ordinal: by
--- installation there are two indexes, and before tables are analyzed the planner takes either.
+-- The result of a notification on one installation, how many live tokens it has for it, and whether its time depends on a time zone that is
+-- not known. The reason why a token is over is read only if no token is live, and for that device alone: an app may have half of its tokens
+-- in quarantine. Live tokens are found by their ordinal: by installation there are two indexes, and before tables are analyzed the planner
+-- takes either.
 CREATE FUNCTION reach_of(i installations, for_purpose text, is_urgent boolean, due timestamptz, local_time timestamp)
-RETURNS TABLE (reason text, tokens bigint)
+RETURNS TABLE (reason text, tokens bigint, counts_as_utc boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE
@@ -343,7 +344,9 @@ BEGIN ATOMIC
             SELECT FROM quiet_hours q WHERE q.app_id = i.app_id AND q.owner = i.owner
                 AND is_quiet(due, local_time, q.begins_at, q.ends_at, i.time_zone)) THEN 'quiet_hours'
         WHEN i.owner IS NULL THEN 'signed_out'
-        ELSE 'ready' END, live.count
+        ELSE 'ready' END, live.count,
+        (local_time IS NOT NULL OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = i.app_id AND q.owner = i.owner))
+            AND NOT EXISTS (SELECT FROM time_zones z WHERE z.name = i.time_zone)
     FROM (
         SELECT count(*) FROM tokens t
         WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.purpose = for_purpose AND t.state = 'active'

@@ -6,12 +6,12 @@ extension InstallationPatch {
     /// - Returns: nil if a field is wrong; every fault is in `body.problems`.
     package init?(_ body: inout JSONObjectReader, installation: PushID, app: App, precondition: Precondition) {
         self.init(installation: installation, expectedOwner: body.expectedOwner(), precondition: precondition)
-        user = body.field("user", maximumBytes: StatedUser.maximumBytes)
-        locale = body.field("locale", maximumBytes: InstallationProfile.maximumBytes)
-        timeZone = body.field("time_zone", maximumBytes: InstallationProfile.maximumBytes)
-        appVersion = body.field("app_version", maximumBytes: InstallationProfile.maximumBytes)
-        osVersion = body.field("os_version", maximumBytes: InstallationProfile.maximumBytes)
-        deviceModel = body.field("device_model", maximumBytes: InstallationProfile.maximumBytes)
+        if body.has("user") { user = .set(body.optionalString("user", maximumBytes: StatedUser.maximumBytes)) }
+        if body.has("locale") { locale = .set(body.locale()) }
+        timeZone = body.field("time_zone")
+        appVersion = body.field("app_version")
+        osVersion = body.field("os_version")
+        deviceModel = body.field("device_model")
         if body.has("permission") { permission = .set(body.optionalChoice("permission", of: Permission.self)) }
         body.refuseTags()
         if body.has("app_tags") { appTags = body.appTags() }
@@ -25,8 +25,8 @@ extension InstallationPatch {
 }
 
 extension JSONObjectReader {
-    fileprivate mutating func field(_ key: String, maximumBytes: Int) -> InstallationPatch.Field<String> {
-        has(key) ? .set(optionalString(key, maximumBytes: maximumBytes)) : .untouched
+    fileprivate mutating func field(_ key: String) -> InstallationPatch.Field<String> {
+        has(key) ? .set(deviceText(key)) : .untouched
     }
 }
 

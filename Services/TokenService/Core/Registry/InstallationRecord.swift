@@ -77,22 +77,32 @@ extension InstallationRecord {
     static let pageFull = PageResponse.schema("Installations", "installations", of: full)
 
     private static func response(_ shown: TokenDisplay) -> ResponseSchema<OfApp<InstallationRecord>> {
-        .object(
-            "Installation",
-            [
-                .required("app", .slug) { $0.app },
-                .required("id", .uuid) { $0.value.id },
-                .nullable("user", .text(.user), "The signed-in user; null for none.") { $0.value.user },
-                .required("owner_epoch", .count, ownerEpochMeaning) { $0.value.ownerEpoch },
-                .required("tokens", .array(Token.response(shown))) { $0.value.tokens },
-                .optional("throttled_until", .time, "APNs asked to leave it alone until then.") { $0.value.throttledUntil },
-                .required("registered_at", .time) { $0.value.registeredAt },
-                .required("created_at", .time) { $0.value.createdAt },
-                .all(InstallationProfile.texts) { $0.value.profile },
-                .required("tags", .array(.text(.tag)), "The backend's: no registration changes them.") { $0.value.tags },
-                .required("app_tags", .array(.text(.tag)), "The app's own.") { $0.value.profile.appTags },
-                .required("fence", .fence) { $0.value.fence },
-            ])
+        .object("Installation", fields(shown))
+    }
+
+    /// The answer to a registration or a change.
+    static let registered = ResponseSchema<OfApp<InstallationRegistration.Result>>.object(
+        "RegisteredInstallation",
+        [
+            .all(fields(.hints)) { OfApp(app: $0.app, value: $0.value.record) },
+            .required("warnings", .array(RegistrationWarning.response), "Legal but doubtful.") { $0.value.warnings },
+        ])
+
+    private static func fields(_ shown: TokenDisplay) -> [ResponseSchema<OfApp<InstallationRecord>>.Field] {
+        [
+            .required("app", .slug) { $0.app },
+            .required("id", .uuid) { $0.value.id },
+            .nullable("user", .text(.user), "The signed-in user; null for none.") { $0.value.user },
+            .required("owner_epoch", .count, ownerEpochMeaning) { $0.value.ownerEpoch },
+            .required("tokens", .array(Token.response(shown))) { $0.value.tokens },
+            .optional("throttled_until", .time, "APNs asked to leave it alone until then.") { $0.value.throttledUntil },
+            .required("registered_at", .time) { $0.value.registeredAt },
+            .required("created_at", .time) { $0.value.createdAt },
+            .all(InstallationProfile.texts) { $0.value.profile },
+            .required("tags", .array(.text(.tag)), "The backend's: no registration changes them.") { $0.value.tags },
+            .required("app_tags", .array(.text(.tag)), "The app's own.") { $0.value.profile.appTags },
+            .required("fence", .fence) { $0.value.fence },
+        ]
     }
 
     private static let ownerEpochMeaning = """

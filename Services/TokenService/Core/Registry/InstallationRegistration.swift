@@ -9,6 +9,7 @@ package struct InstallationRegistration: Sendable {
         package var record: InstallationRecord
         /// It was not registered before.
         package var isNew: Bool
+        package var warnings: [RegistrationWarning] = []
     }
 
     private static let maximumBatch = 256
@@ -22,12 +23,14 @@ package struct InstallationRegistration: Sendable {
     private static let maximumPreparations = 5
 
     private let fences: FencePublisher
+    private let warnings: RegistrationWarnings
     private let transactions: Transactions
     private let supersession: Supersession
     private let queue: CommitQueue<RegistryRequest, Committed>
 
     package init(pool: PostgresPool, fences: FencePublisher, metrics: TokenServiceMetrics) {
         self.fences = fences
+        warnings = RegistrationWarnings(pool: pool)
         supersession = Supersession(pool: pool, fences: fences)
         let transactions = Transactions(pool: pool, metrics: metrics)
         self.transactions = transactions
@@ -75,7 +78,14 @@ package struct InstallationRegistration: Sendable {
             results += await commit(requests)
             start = end
         }
-        return results
+        let found = await warnings.of(results.map { (try? $0.get().record.profile) ?? InstallationProfile() })
+        return zip(results, found).map { result, warnings in
+            result.map { result in
+                var result = result
+                result.warnings = warnings
+                return result
+            }
+        }
     }
 
     /// Changes that wait for a transaction.
@@ -86,7 +96,9 @@ package struct InstallationRegistration: Sendable {
         for _ in 0..<Self.maximumPreparations {
             do {
                 let committed = try await queue.submit(request)
-                return committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
+                var result = committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
+                result.warnings = await warnings.of([result.record.profile])[0]
+                return result
             } catch is SupersedesTooMany {
                 // Not in the queue, where other registrations would wait for it.
                 superseded = superseded.combined(with: try await supersession.signOutOthers(for: request))

@@ -53,11 +53,11 @@ extension InstallationProfile {
     static let maximumBytes = 64
 
     init(_ object: inout JSONObjectReader) {
-        locale = object.optionalString("locale", maximumBytes: Self.maximumBytes)
-        timeZone = object.optionalString("time_zone", maximumBytes: Self.maximumBytes)
-        appVersion = object.optionalString("app_version", maximumBytes: Self.maximumBytes)
-        osVersion = object.optionalString("os_version", maximumBytes: Self.maximumBytes)
-        deviceModel = object.optionalString("device_model", maximumBytes: Self.maximumBytes)
+        locale = object.locale()
+        timeZone = object.deviceText("time_zone")
+        appVersion = object.deviceText("app_version")
+        osVersion = object.deviceText("os_version")
+        deviceModel = object.deviceText("device_model")
         permission = object.optionalChoice("permission", of: Permission.self)
         appTags = object.appTags()
     }
@@ -103,6 +103,18 @@ extension JSONObjectReader {
         return string(key, maximumBytes: StatedUser.maximumBytes).map { StatedUser(name: $0) }
     }
 
+    /// A text of any length about the device, of which the beginning is kept: a long one must not cost the device its registration.
+    mutating func deviceText(_ key: String) -> String? {
+        optionalString(key, maximumBytes: .max).map { $0.beginning(ofBytes: InstallationProfile.maximumBytes) }
+    }
+
+    /// Calendar, currency and numbers of a device's identifier do not choose a text.
+    mutating func locale() -> String? {
+        optionalString("locale", maximumBytes: .max)
+            .map { LocaleTag.withoutExtensions($0).beginning(ofBytes: InstallationProfile.maximumBytes) }
+            .flatMap { $0.isEmpty ? nil : $0 }
+    }
+
     mutating func expectedOwner() -> ExpectedOwner {
         guard has("expected_user") else { return .anyone }
         return .exactly(optionalString("expected_user", maximumBytes: StatedUser.maximumBytes))
@@ -120,6 +132,19 @@ extension JSONObjectReader {
         let token = DeviceToken(hex: text)
         if token == nil { problem(key, "invalid_token", "an even number of hex digits") }
         return token
+    }
+}
+
+extension String {
+    /// As many whole characters (Unicode scalars) as have room.
+    fileprivate func beginning(ofBytes maximum: Int) -> String {
+        guard utf8.count > maximum else { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            guard text.utf8.count + UTF8.width(scalar) <= maximum else { break }
+            text.unicodeScalars.append(scalar)
+        }
+        return text
     }
 }
 
@@ -173,13 +198,20 @@ extension InstallationProfile {
         .optional("device_model", .text(.string(64).example("iPhone18,1"))) { $0.deviceModel },
         .optional("permission", .word, "Whether the person lets the app show notifications; `provisional`: quietly.") { $0.permission },
     ]
-    static let stated =
-        texts.flatMap(\.described).map { JSONSchema.Field.omissible($0.name, $0.schema) } + [
-            .omissible("app_tags", .appTags)
+    static let stated: [JSONSchema.Field] =
+        [
+            .omissible("locale", .string().example("de_DE").described("Without its extensions, and at most its first 64 bytes are kept.")),
+            .omissible("time_zone", .beginning.example("Europe/Berlin")), .omissible("app_version", .beginning.example("4.2.0")),
+            .omissible("os_version", .beginning.example("26.1")), .omissible("device_model", .beginning.example("iPhone18,1")),
+            .omissible(
+                "permission",
+                .words(Permission.self).described("Whether the person lets the app show notifications; `provisional`: quietly.")),
+            .omissible("app_tags", .appTags),
         ]
 }
 
 extension JSONSchema {
+    fileprivate static let beginning = JSONSchema.string().described("At most its first 64 bytes are kept.")
     static let user = JSONSchema.string(StatedUser.maximumBytes).example("ada")
     static let purpose = JSONSchema.string(
         pattern: "^(\(Purpose.plain.map(\.rawValue).joined(separator: "|"))|activity(_start)?:[^\\x00-\\x1f\\x7f]+)$"

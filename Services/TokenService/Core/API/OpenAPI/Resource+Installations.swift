@@ -11,15 +11,15 @@ extension Resource {
         """,
         parameters: [ifMatch], request: .json(Registration.request),
         answers: [
-            Answer(201, "Registered.", .json(InstallationRecord.hints), headers: [entityTag]),
-            Answer(200, "It was registered before.", .json(InstallationRecord.hints), headers: [entityTag]),
+            Answer(201, "Registered.", .json(InstallationRecord.registered), headers: [entityTag]),
+            Answer(200, "It was registered before.", .json(InstallationRecord.registered), headers: [entityTag]),
         ], problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
 
     private static let change = Operation(
         .change, "changeInstallation", "Change single fields", "A merge patch (RFC 7396): null removes, what is not named stays.",
         parameters: [ifMatch],
         request: .mergePatch(InstallationPatch.request),
-        answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints), headers: [entityTag])],
+        answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.registered), headers: [entityTag])],
         problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
 
     private static let setTags = Operation(
@@ -29,7 +29,7 @@ extension Resource {
         `app_tags`. They stay when the user changes, and go with a deregistration.
         """,
         parameters: [ifMatch], request: .json(TagAssignment.request),
-        answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints), headers: [entityTag])],
+        answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.registered), headers: [entityTag])],
         problems: [.invalidEntityTag, .preconditionFailed])
 
     private static let makeCredential = Operation(

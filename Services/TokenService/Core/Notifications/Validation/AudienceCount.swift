@@ -25,7 +25,10 @@ package struct AudienceCount {
             }
             guard let reason = AudienceEstimate.Reason(rawValue: name) else { throw CorruptRow(table: "installations") }
             estimate.devices[reason, default: 0] += devices
-            if reason.effect != .notSent { estimate.displays?[AlertDisplay(try row["permission"]), default: 0] += devices }
+            if reason.effect != .notSent {
+                estimate.displays?[AlertDisplay(try row["permission"]), default: 0] += devices
+                estimate.unknownTimeZones += try row["in_utc"]
+            }
             estimate.deliveries += tokens
             counted += devices
         }
@@ -64,7 +67,7 @@ package struct AudienceCount {
         let timing = request.timing
         return """
             SELECT coalesce(r.reason, 'unknown_user') AS reason, (i).permission, count(*) AS devices,
-                coalesce(sum(r.tokens), 0)::bigint AS tokens
+                coalesce(sum(r.tokens), 0)::bigint AS tokens, count(*) FILTER (WHERE r.counts_as_utc) AS in_utc
             FROM (
                 SELECT i FROM unnest(\(names)::text[]) AS u (name)
                 LEFT JOIN installations i ON i.app_id = \(app.id) AND i.owner = u.name LIMIT 10000
@@ -80,7 +83,8 @@ package struct AudienceCount {
         let timing = request.timing
         return """
             SELECT CASE WHEN (i).deregistered_at IS NOT NULL THEN 'deregistered' ELSE coalesce(r.reason, 'unknown_installation') END AS reason,
-                (i).permission, count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens
+                (i).permission, count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens,
+                count(*) FILTER (WHERE r.counts_as_utc) AS in_utc
             FROM (
                 SELECT i FROM unnest(\(ids)::uuid[]) AS u (id) LEFT JOIN installations i ON i.app_id = \(app.id) AND i.id = u.id
             ) AS asked
@@ -95,16 +99,17 @@ package struct AudienceCount {
     private func tokens(_ tokens: [[UInt8]], for request: NotificationRequest) -> PostgresQuery {
         let (timing, purpose) = (request.timing, request.purpose)
         return """
-            SELECT reason, permission, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens
+            SELECT reason, permission, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens,
+                count(DISTINCT ordinal) FILTER (WHERE counts_as_utc) AS in_utc
             FROM (
-                SELECT live.ordinal, live.permission, coalesce(live.reason, CASE (
+                SELECT live.ordinal, live.permission, live.counts_as_utc, coalesce(live.reason, CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = \(app.id) AND t.token = u.token AND t.purpose = \(purpose))
                     WHEN true THEN 'quarantined' WHEN false THEN 'token_retired'
                     ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app.id) AND t.token = u.token)
                         THEN 'other_purpose' ELSE 'unknown_token' END END) AS reason
                 FROM unnest(\(tokens)::bytea[]) AS u (token) LEFT JOIN LATERAL (
-                    SELECT i.ordinal, i.permission, r.reason
+                    SELECT i.ordinal, i.permission, r.reason, r.counts_as_utc
                     FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                     CROSS JOIN LATERAL reach_of(
                         i, \(purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
@@ -121,7 +126,8 @@ package struct AudienceCount {
         let timing = request.timing
         return """
             WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = \(app.id) ORDER BY id LIMIT 10000)
-            SELECT r.reason, i.permission, count(*) AS devices, sum(r.tokens)::bigint AS tokens
+            SELECT r.reason, i.permission, count(*) AS devices, sum(r.tokens)::bigint AS tokens,
+                count(*) FILTER (WHERE r.counts_as_utc) AS in_utc
             FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
             CROSS JOIN LATERAL reach_of(
                 i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
@@ -129,7 +135,7 @@ package struct AudienceCount {
             WHERE a.deregistered_at IS NULL
                 AND (\(search)::text IS NULL OR audience_words(a.tags, a.permission) @@ \(search)::text::tsquery)
             GROUP BY r.reason, i.permission
-            UNION ALL SELECT 'more', NULL, 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
+            UNION ALL SELECT 'more', NULL, 0, 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
             """
     }
 
@@ -144,13 +150,14 @@ package struct AudienceCount {
                 WHERE app_id = \(app.id) AND deregistered_at IS NULL AND audience_words(tags, permission) @@ \(search)::text::tsquery
                 LIMIT 10000
             )
-            SELECT r.reason, i.permission, count(*) AS devices, sum(r.tokens)::bigint AS tokens
+            SELECT r.reason, i.permission, count(*) AS devices, sum(r.tokens)::bigint AS tokens,
+                count(*) FILTER (WHERE r.counts_as_utc) AS in_utc
             FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
             CROSS JOIN LATERAL reach_of(
                 i, \(request.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
                 \(timing.localTime?.description)::text::timestamp) AS r
             GROUP BY r.reason, i.permission
-            UNION ALL SELECT 'more', NULL, 0, 0 WHERE (SELECT count(*) FROM found) >= 50000
+            UNION ALL SELECT 'more', NULL, 0, 0, 0 WHERE (SELECT count(*) FROM found) >= 50000
             """
     }
 

@@ -11,6 +11,8 @@ package struct AudienceEstimate: Equatable, Sendable {
     package var deliveries: Int
     /// The reachable devices by what they show of an alert; nil for any other push type.
     package var displays: [AlertDisplay: Int]?
+    /// Reachable devices that have no known time zone, where their time depends on it.
+    package var unknownTimeZones = 0
     /// There may be more of each.
     package var isLowerBound: Bool
 
@@ -49,6 +51,10 @@ package struct AudienceEstimate: Equatable, Sendable {
             ) {
                 $0.displays
             },
+            .required(
+                "unknown_time_zones", .count,
+                "With a local time or quiet hours: how many of these devices have no time zone that is known, and so count as UTC."
+            ) { $0.unknownTimeZones },
             .required("is_lower_bound", .boolean, "Not everything was looked at: there may be more.") { $0.isLowerBound },
             .required("reasons", .array(reason), "Why devices would not be sent to, or not at once.") { estimate in
                 Reason.allCases.filter { $0 != .ready }.map { ($0, estimate.devices[$0, default: 0]) }.filter { $0.1 > 0 }

@@ -1,0 +1,84 @@
+import Postgres
+import PushModel
+import Synchronization
+
+/// A legal but doubtful part of a registration, which is done all the same.
+package struct RegistrationWarning: Equatable, Sendable {
+    package enum Code: String, CaseIterable, Sendable {
+        case unknownTimeZone = "unknown_time_zone"
+        case doubtfulLocale = "doubtful_locale"
+    }
+
+    package let code: Code
+
+    package init(_ code: Code) { self.code = code }
+
+    static let response = ResponseSchema<RegistrationWarning>.object(
+        "RegistrationWarning",
+        [
+            .required("pointer", .text(.string().example("/time_zone")), "Where: a JSON pointer into the registration.") {
+                $0.code.pointer
+            },
+            .required("code", .word) { $0.code },
+            .required("detail", .text(), "For people.") { $0.code.detail },
+        ])
+}
+
+extension RegistrationWarning.Code {
+    fileprivate var pointer: String {
+        switch self {
+        case .unknownTimeZone: "/time_zone"
+        case .doubtfulLocale: "/locale"
+        }
+    }
+
+    /// For people.
+    fileprivate var detail: String {
+        switch self {
+        case .unknownTimeZone:
+            "no time zone of this name is known, so the device counts as UTC; an IANA name such as Europe/Berlin is expected"
+        case .doubtfulLocale: "this names no language, so the device gets the default text; a tag such as de_DE or zh-Hant is expected"
+        }
+    }
+}
+
+/// Finds the doubtful parts of registrations. It keeps the names of time zones that the database knows, and reads them again when it meets
+/// another name, at most once a minute.
+final class RegistrationWarnings: Sendable {
+    private static let minimumAge = Duration.seconds(60)
+
+    private struct Names {
+        var known: Set<String> = []
+        var readAt: ContinuousClock.Instant?
+    }
+
+    private let pool: PostgresPool
+    private let names = Mutex(Names())
+
+    init(pool: PostgresPool) { self.pool = pool }
+
+    /// One list for each profile, in their order. A database that cannot answer costs the warnings and nothing else.
+    func of(_ profiles: [InstallationProfile]) async -> [[RegistrationWarning]] {
+        let unknown = await unknownTimeZones(among: Set(profiles.compactMap(\.timeZone)))
+        return profiles.map { profile in
+            var warnings: [RegistrationWarning] = []
+            if let locale = profile.locale, LocaleTag(locale)?.namesLanguage != true { warnings.append(.init(.doubtfulLocale)) }
+            if let zone = profile.timeZone, unknown.contains(zone) { warnings.append(.init(.unknownTimeZone)) }
+            return warnings
+        }
+    }
+
+    private func unknownTimeZones(among stated: Set<String>) async -> Set<String> {
+        let (missing, isFresh) = names.withLock { names in
+            (stated.subtracting(names.known), names.readAt.map { .now - $0 < Self.minimumAge } ?? false)
+        }
+        guard !missing.isEmpty, !isFresh else { return missing }
+        guard
+            let known: [String] = try? await pool.session({ session in
+                try session.execute("SELECT name FROM time_zones").column("name")
+            })
+        else { return [] }
+        names.withLock { $0 = Names(known: Set(known), readAt: .now) }
+        return stated.subtracting(known)
+    }
+}
