@@ -120,6 +120,7 @@ def places():
         f"{shop}/channels/{quoted(MATCH)}",
         shop + "/installations", f"{shop}/installations/{made['gone']}", made["user"], shop + "/holds", "/apps/cafe/quarantine",
         shop + "/webhooks", f"{shop}/webhooks/{made['failing hook']}", "/holds", "/dead-letters", f"/dead-letters/{made['last letter']}",
+        "/audit",
     ]
 
 
@@ -442,6 +443,19 @@ def dead_letters():
     page.wait(f"view.innerText.includes({json.dumps(made['last letter'])})", "the letters of other notifications are dropped too")
 
 
+def audit():
+    go("/audit")
+    page.wait("document.querySelector('tbody tr').innerText.includes('dead_letters.dropped')", "the newest action is not the first")
+    enter("App", "shop")
+    enter("Action", "hold.lifted")
+    page.press("Enter")
+    page.wait("location.hash === '#/audit?app=shop&action=hold.lifted' && document.querySelectorAll('tbody tr').length > 0",
+              "the audit trail is not filtered")
+    shown = page.evaluate("[...document.querySelectorAll('tbody tr')].every(each => each.innerText.includes('hold.lifted'))")
+    expect(shown, "the filtered trail shows other actions")
+    expect(page.evaluate("document.querySelectorAll('tbody tr button').length") == 0, "the trail has actions")
+
+
 def webhooks():
     go("/apps/shop/webhooks")
     page.wait("document.querySelectorAll('tbody tr').length === 3 && view.innerText.includes('disabled: gone')",
@@ -655,7 +669,7 @@ def main():
         "event => window.violations.push(event.effectiveDirective + ' ' + event.blockedURI))")
     world = PlatformWorld(push, simulator, key_file)
     try:
-        for check in (populate, signing_in, apps, notifications, live_activities, channels, installations, holds, dead_letters, webhooks,
+        for check in (populate, signing_in, apps, notifications, live_activities, channels, installations, holds, dead_letters, audit, webhooks,
                       quarantine, routes, hostile, refreshing, keyboard, sights, unreachable, readers, fenced):
             run(check)
     finally:

@@ -28,7 +28,7 @@ struct CommandTests {
             ["apps", "update", "shop"],
             ["apps", "update", "shop", "--stale-after-days", "9", "--never-stale"],
             ["apps", "update", "shop", "--remove-stale", "--keep-stale"],
-            ["keys", "rotate"],
+            ["keys", "rotate"], ["audit", "shop"], ["audit", "--limit", "0"],
             ["keys", "rotate", "0123456789abcdef", "--overlap-seconds", "2592001"],
             ["keys", "create", "--name", "n", "--scopes", "read", "--rate", "fast"],
             ["dead", "show"], ["dead", "show", "seven"], ["dead", "list", "--lane", "fast"], ["dead", "list", "--limit", "0"],

@@ -62,7 +62,8 @@ struct HousekeepingTests {
             let apps = AppStore(pool: pool)
             let slug = try #require(AppSlug("shop"))
             _ = try await apps.create(
-                slug: slug, AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production]))
+                slug: slug, AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production]),
+                by: .service)
             try await pool.session { session in
                 _ = try session.execute(
                     """

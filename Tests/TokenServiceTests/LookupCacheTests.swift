@@ -145,7 +145,8 @@ struct LookupCacheTests {
         try await withTestDatabase(migrations: RunningService.migrationsDirectory(), poolSize: 1) { pool, _ in
             let store = KeyStore(pool: pool)
             let key = APIKeyText.generate()
-            _ = try await store.insert(key, app: nil, name: "orders", scopes: [.send], expiresAt: nil, requestsPerSecond: nil)
+            _ = try await store.insert(
+                key, app: nil, name: "orders", scopes: [.send], expiresAt: nil, requestsPerSecond: nil, by: .service)
             let before = try await Self.scans(pool)
             // No task writes uses down.
             let authenticator = Authenticator(

@@ -79,7 +79,7 @@ struct OpenFenceTests {
         try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { administrator, uri in
             let slug = try #require(AppSlug("shop"))
             let properties = AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production])
-            guard case .created(let app) = try await AppStore(pool: administrator).create(slug: slug, properties) else {
+            guard case .created(let app) = try await AppStore(pool: administrator).create(slug: slug, properties, by: .service) else {
                 throw CorruptRow(table: "apps")
             }
             // Planned as the service has its statements planned.

@@ -45,6 +45,25 @@ struct OperatorCommandTests {
         }
     }
 
+    @Test("pushctl shows the audit trail to an administrator of every app") func auditCommand() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            try await Self.connection(running, running.client) { connection in
+                let since = ["--since", "2026-01-01T00:00:00+00:00", "--limit", "5"]
+                for more in [[], ["-o", "json"], ["--app", "shop", "--action", "key.created"], since] {
+                    try await Self.run(AuditCommand.self, more + connection)
+                }
+                await #expect(throws: CommandFailure.self) { try await Self.run(AuditCommand.self, ["--action", "key.made"] + connection) }
+            }
+            try await Self.connection(running, running.client.makeKey(app: "shop", scopes: ["admin"])) { connection in
+                await #expect(throws: CommandFailure.self) { try await Self.run(AuditCommand.self, connection) }
+            }
+            let entries = try #require(try await running.client.get("/v1/admin/audit?app=shop").json["entries"]?.arrayValue)
+            let rows = auditTable(entries).description.split(separator: "\n")
+            #expect(rows.count == 4 && rows[1].contains("key.created") && rows[3].contains("app.created") && rows[3].contains("bootstrap"))
+        }
+    }
+
     @Test("pushctl creates, lists, adopts and deletes channels") func channelCommands() async throws {
         try await RunningService.run { running in
             let apple = AppleChannels()

@@ -44,7 +44,7 @@ struct PartitionTests {
                 #expect(state.restRows == 0 && state.overdue(now: now) == 0)
             }
             #expect(
-                try await running.count("SELECT count(*) FROM partitions WHERE begins_at < date_trunc('day', now(), 'UTC')") == 11)
+                try await running.count("SELECT count(*) FROM partitions WHERE begins_at < date_trunc('day', now(), 'UTC')") == 12)
         }
     }
 
@@ -73,7 +73,7 @@ struct PartitionTests {
             }
             #expect(made.count == 2 * Self.ofNotifications.count && Set(made).count == made.count)
             for table in Self.ofNotifications { #expect(made.count { $0.hasPrefix(table + "_2") } == 2, "\(table)") }
-            #expect(try await Self.make(.history, days: 12, running).count == 2)
+            #expect(try await Self.make(.history, days: 12, running).count == 2 * 2)
             #expect(try await Self.make(.idempotencyRecords, days: 1, running).count == 2)
             for (family, state) in try await Self.states(running) {
                 #expect(state.restRows == 0 && state.ahead(now: UnixClock.now()) > 86_400, "\(family)")
@@ -91,7 +91,7 @@ struct PartitionTests {
         try await RunningService.run(Self.still) { running in
             try await running.dropPeriods()
             try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "3600"])) { other in
-                _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 11 * 2 ? true : nil }
+                _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 12 * 2 ? true : nil }
                 func gauge(_ name: String) -> Double? {
                     let series = "push_token_service_\(name){table=\"notifications\"} "
                     let line = other.metrics.render().split(separator: "\n").first { $0.hasPrefix(series) }
@@ -207,7 +207,7 @@ struct PartitionTests {
         }
     }
 
-    @Test("History and idempotency records go with their period") func others() async throws {
+    @Test("History, the audit trail and idempotency records go with their period") func others() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -222,6 +222,10 @@ struct PartitionTests {
                 }
             }
             #expect(try await drop(.history, retentionDays: 90, inDays: 101) == 0)
+            #expect(try await running.count("SELECT count(*) FROM audit") > 0)
+            // A table in each transaction, that of the family's name last.
+            #expect(try await drop(.history, retentionDays: 90, inDays: 102) == 1)
+            #expect(try await running.count("SELECT count(*) FROM audit") == 0)
             #expect(try await drop(.history, retentionDays: 90, inDays: 102) == 1)
             #expect(try await running.count("SELECT count(*) FROM installation_history") == 0)
             #expect(try await drop(.idempotencyRecords, retentionDays: 0, inDays: 1) == 0)

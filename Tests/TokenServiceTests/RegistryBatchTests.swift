@@ -280,7 +280,8 @@ private func withRegistry(policy: DevicePolicy = .multi, _ body: @Sendable (Regi
         let slug = try #require(AppSlug("shop"))
         let creation = try await AppStore(pool: administrator).create(
             slug: slug,
-            AppProperties(bundleID: "com.example.shop", devicePolicy: policy, environments: [.production, .sandbox]))
+            AppProperties(bundleID: "com.example.shop", devicePolicy: policy, environments: [.production, .sandbox]),
+            by: .service)
         guard case .created(let app) = creation else { throw CorruptRow(table: "apps") }
         // Planned as the service has its statements planned.
         var configuration = try TestServer.configuration(uri: uri)

@@ -47,6 +47,12 @@ extension StatementPlanTests {
             ) AS made WHERE next IS NOT NULL AND ordinal % 10 = 0
             """,
             """
+            INSERT INTO audit (action, key_id, app, object)
+            SELECT CASE n % 50 WHEN 0 THEN 'key.created' ELSE 'tokens.read' END, 'k' || n % 20, CASE WHEN n % 100 <> 0 THEN 'app-' || n % 3 END,
+                'o' || n
+            FROM generate_series(\(first)::bigint, \(last)::bigint) AS n
+            """,
+            """
             INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
             SELECT 1, 'q' || n, '22:00', '07:00', now() FROM generate_series(\(first)::bigint, \(last)::bigint, 20) AS n
             """,

@@ -211,7 +211,7 @@ struct StatementPlanTests {
                 WHERE jsonb_typeof(node) = 'object' AND NOT (c.reltuples >= 0 AND pg_relation_size(c.oid) < 1000000)
                     AND t.name = ANY ('{installations, tokens, notifications, jobs, receipts, installation_history, idempotency_records,
                         notification_variants, notification_counts, fences, token_moves, notification_events, webhook_messages,
-                        quiet_hours, outcome_counts, fan_outs, targets, cancellations}'));
+                        quiet_hours, outcome_counts, fan_outs, targets, cancellations, audit}'));
         END $$;
         """#
 }

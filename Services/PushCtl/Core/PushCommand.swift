@@ -18,6 +18,7 @@ package struct PushCommand: AsyncParsableCommand {
         subcommands: [
             AppsCommand.self,
             KeysCommand.self,
+            AuditCommand.self,
             InstallationsCommand.self,
             UsersCommand.self,
             ImportCommand.self,

@@ -77,7 +77,7 @@ package struct TokenService: Sendable {
             authenticator: Authenticator(store: keys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool, outbox: outbox,
             events: events, channels: channels,
             deadLetters: DeadLetterService(
-                broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
+                pool: pool, broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
             console: console, metrics: metrics, traces: traces,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)
@@ -179,9 +179,10 @@ package struct TokenService: Sendable {
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(
-                erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics,
+                pool: pool, erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams,
+                metrics: metrics,
                 logger: logger),
-            deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger),
+            deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger), audit: AuditController(pool: pool),
             holds: HoldsController(pool: pool, holds: outbox.holds),
             webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
             activity: ActivityController(pool: pool, waits: outbox.waits),

@@ -110,7 +110,7 @@ package enum TokenServiceReference {
             "from one round of stale installations and retention to the next, over the whole fleet; 1 to 86400"),
         DocumentedSetting(
             "history.retention.days", "90",
-            "how long installation history is kept at least, 1 to 3650; it goes in periods of an eighth of it"),
+            "how long the history of installations and the audit trail are kept at least, 1 to 3650; it goes in periods of an eighth of it"),
         DocumentedSetting(
             "retired.token.retention.days", "90",
             "how long retired and quarantined tokens are kept, 1 to 3650"),

@@ -16,7 +16,7 @@ struct AppsController: Sendable {
 
     @Sendable private func create(_ call: APICall) async throws -> Response {
         let (slug, properties) = try await call.body().object { $0.newApp() }
-        switch try await apps.create(slug: slug, properties) {
+        switch try await apps.create(slug: slug, properties, by: call.actor) {
         case .created(let app): return try await answer(.created, app)
         case .existed(let app): return try await answer(.ok, app)
         case .differs:
@@ -43,9 +43,9 @@ struct AppsController: Sendable {
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
         let change = try await call.body().object { $0.appChange() }
-        guard let slug = call.parameters.get("slug").flatMap({ AppSlug($0) }), let result = try await apps.change(slug, change) else {
-            throw APIError.notFound
-        }
+        guard let slug = call.parameters.get("slug").flatMap({ AppSlug($0) }),
+            let result = try await apps.change(slug, change, by: call.actor)
+        else { throw APIError.notFound }
         switch result {
         case .changed(let app): return JSONAnswer.response(.ok, App.response, app)
         case .environmentInUse(let environment):

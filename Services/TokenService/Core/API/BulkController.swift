@@ -10,6 +10,7 @@ import StrictJSON
 struct BulkController: Sendable {
     private static let lineDelimited = "application/x-ndjson"
 
+    private let pool: PostgresPool
     private let registration: BulkRegistration
     private let importing: InstallationImport
     private let exporting: InstallationExport
@@ -27,6 +28,7 @@ struct BulkController: Sendable {
             metrics.registered(created: created, updated: done.count - created)
             return results
         }
+        self.pool = pool
         self.streams = streams
         let store = ExportStore(pool: pool)
         self.registration = BulkRegistration(register: register, errors: errors)
@@ -80,11 +82,14 @@ struct BulkController: Sendable {
     @Sendable private func exportLines(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let after = try Self.id(call.query("after"))
-        return try stream(for: call.caller) { [exporting] writer in
-            var answers = exporting.begin(app: app, after: after)
-            while let answer = await answers.next() { try await writer.write(answer) }
+        let answer = try stream(for: call.caller) { [exporting] writer in
+            var lines = exporting.begin(app: app, after: after)
+            while let line = await lines.next() { try await writer.write(line) }
             try await writer.finish(nil)
         }
+        // A request that finds no place is refused and leaves no entry.
+        try await call.record(.installationsExported, of: nil, in: pool)
+        return answer
     }
 
     private func stream(

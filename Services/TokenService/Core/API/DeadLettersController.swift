@@ -33,7 +33,7 @@ struct DeadLettersController: Sendable {
             let extending = body.optionalInteger("extend_seconds", in: DeadLetterFilter.extensionSeconds)
             return DeadLetterFilter(&body).map { ($0, extending) }
         }
-        let replayed = try await letters.replay(filter, extending: extending)
+        let replayed = try await letters.replay(filter, extending: extending, by: call.actor)
         metrics.deadLetters(replayed: replayed.letters)
         logger.notice("Dead letters were replayed", metadata: [LogKey.count: "\(replayed.letters)"])
         return JSONAnswer.response(.ok, DeadLetterService.replayed, replayed)
@@ -41,7 +41,7 @@ struct DeadLettersController: Sendable {
 
     @Sendable private func drop(_ call: APICall) async throws -> Response {
         let filter = try await call.body().object { DeadLetterFilter(&$0) }
-        let dropped = try await letters.drop(filter)
+        let dropped = try await letters.drop(filter, by: call.actor)
         metrics.deadLetters(dropped: dropped.letters)
         logger.notice("Dead letters were dropped", metadata: [LogKey.count: "\(dropped.letters)"])
         return JSONAnswer.response(.ok, DeadLetterService.dropped, dropped)
@@ -49,10 +49,7 @@ struct DeadLettersController: Sendable {
 
     private static func filter(_ call: APICall) throws -> DeadLetterFilter {
         var filter = DeadLetterFilter(reason: try call.words("reason", maximumBytes: 64), lane: try call.choice("lane", of: Lane.self))
-        if let text = try call.query("app") {
-            guard let app = AppSlug(text) else { throw APIError.invalid("app", "unsupported_value", "must be an app's slug") }
-            filter.app = app
-        }
+        filter.app = try call.slug("app")
         if let text = try call.query("notification") {
             guard let id = PushID(text) else { throw APIError.invalid("notification", "invalid_id", "must be a UUID") }
             filter.notification = id

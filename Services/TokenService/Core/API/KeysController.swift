@@ -27,7 +27,8 @@ struct KeysController: Sendable {
         }
         let text = APIKeyText.generate()
         let key = try await keys.insert(
-            text, app: app, name: new.name, scopes: new.scopes, expiresAt: new.expiresAt, requestsPerSecond: new.requestsPerSecond)
+            text, app: app, name: new.name, scopes: new.scopes, expiresAt: new.expiresAt, requestsPerSecond: new.requestsPerSecond,
+            by: call.actor)
         return JSONAnswer.response(.created, APIKey.made, (key, text))
     }
 
@@ -46,7 +47,7 @@ struct KeysController: Sendable {
         let id = try call.text("id", maximumBytes: 64)
         // Also if it is not known whether the change happened.
         defer { authenticator.forget(id) }
-        guard try await keys.revoke(id) else { throw APIError.notFound }
+        guard try await keys.revoke(id, by: call.actor) else { throw APIError.notFound }
         return JSONAnswer.noContent
     }
 
@@ -55,7 +56,7 @@ struct KeysController: Sendable {
         let rotation = try await call.body().object(allowsEmpty: true) { KeyRotation(&$0) }
         let text = APIKeyText.generate()
         defer { authenticator.forget(id) }
-        guard let result = try await keys.rotate(id, to: text, rotation) else { throw APIError.notFound }
+        guard let result = try await keys.rotate(id, to: text, rotation, by: call.actor) else { throw APIError.notFound }
         switch result {
         case .rotated(let new, let old):
             return JSONAnswer.response(.created, APIKey.rotated, (new, text, old))

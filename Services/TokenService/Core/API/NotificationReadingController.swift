@@ -43,8 +43,9 @@ struct NotificationReadingController: Sendable {
             try DeliveryReading(session: session, app: app).page(of: list, from: position, limit: limit)
         }
         guard let page else { throw APIError.notFound }
-        return JSONAnswer.response(
-            .ok, shown == .full ? DeliveryList.full : DeliveryList.hints, (page, page.next.map { list.cursor(after: $0, app: app) }))
+        let schema = try await call.tokens(
+            shown, hints: DeliveryList.hints, full: DeliveryList.full, of: list.notification.description, in: pool)
+        return JSONAnswer.response(.ok, schema, (page, page.next.map { list.cursor(after: $0, app: app) }))
     }
 
     private func state(_ call: APICall) throws -> DeliveryList.State? {

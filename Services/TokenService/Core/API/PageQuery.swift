@@ -52,6 +52,12 @@ extension APICall {
         return text
     }
 
+    func slug(_ name: String) throws -> AppSlug? {
+        guard let text = try query(name) else { return nil }
+        guard let slug = AppSlug(text) else { throw APIError.invalid(name, "unsupported_value", "must be an app's slug") }
+        return slug
+    }
+
     /// One of an enumeration's raw values, spelled exactly so.
     func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String, of _: Choice.Type) throws -> Choice? {
         guard let text = try query(name) else { return nil }

@@ -7,6 +7,7 @@ import StrictJSON
 
 /// The rights of a person (GDPR articles 15, 17 and 20): a copy of all data about them, and its erasure.
 struct PrivacyController: Sendable {
+    let pool: PostgresPool
     let erasure: Erasure
     let export: UserExport
     let streams: SharedLimit
@@ -22,7 +23,7 @@ struct PrivacyController: Sendable {
         let user = try call.text("user", maximumBytes: StatedUser.maximumBytes)
         try await call.body().object { Erasure.confirmation(of: user, &$0) }
         let app = try call.app()
-        let result = try await erasure.erase(user: user, app: app)
+        let result = try await erasure.erase(user: user, app: app, by: call.actor)
         metrics.erased(result)
         // Records the caller and the amount of data; never the user.
         logger.notice(
@@ -45,6 +46,7 @@ struct PrivacyController: Sendable {
         let place = try streams.enter(call.caller)
         // The first page is read before the status is sent, so that an unavailable database can still be answered with a status.
         let first = try await export.firstPage(user: user, app: app)
+        try await call.record(.userExported, of: AuditEntry.object(user: user, of: app.slug), in: pool)
         return Response(
             status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
             body: ResponseBody { writer in

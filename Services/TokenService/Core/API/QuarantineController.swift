@@ -27,7 +27,7 @@ struct QuarantineController: Sendable {
     @Sendable private func restore(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let named = try await call.body().object(allowsEmpty: true) { QuarantineRestore.installations(&$0) }
-        let result = try await restoring.restore(named, app: app)
+        let result = try await restoring.restore(named, app: app, by: call.actor)
         metrics.restored(result.restored)
         return JSONAnswer.response(.ok, QuarantineRestore.response, result)
     }

@@ -26,9 +26,9 @@ struct ReadingController: Sendable {
         // Always with whole tokens: the tag is that of the answer without them as well.
         let known = EntityTags(.ifNoneMatch, of: call.request.headers)
         if shown == .hints, known?.nameWeakly(etag) == true { return Response(status: .notModified, headers: [.eTag: etag]) }
-        return JSONAnswer.response(
-            .ok, shown == .full ? InstallationRecord.full : InstallationRecord.hints, OfApp(app: app.slug, value: found),
-            headers: [.eTag: etag])
+        let schema = try await call.tokens(
+            shown, hints: InstallationRecord.hints, full: InstallationRecord.full, of: id.description, in: pool)
+        return JSONAnswer.response(.ok, schema, OfApp(app: app.slug, value: found), headers: [.eTag: etag])
     }
 
     // MARK: Lists
@@ -48,8 +48,11 @@ struct ReadingController: Sendable {
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
         let page = try await read(list, from: position, limit: limit, app: app)
+        let schema = try await call.tokens(
+            shown, hints: InstallationRecord.pageHints, full: InstallationRecord.pageFull,
+            of: user.map { AuditEntry.object(user: $0, of: app.slug) }, in: pool)
         return JSONAnswer.response(
-            .ok, shown == .full ? InstallationRecord.pageFull : InstallationRecord.pageHints,
+            .ok, schema,
             PageResponse(
                 elements: page.records.map { OfApp(app: app.slug, value: $0) }, nextCursor: page.next.map { list.cursor($0, app: app) }))
     }
@@ -79,8 +82,8 @@ struct ReadingController: Sendable {
         let found = try await pool.session { session in
             try InstallationStore(session: session, app: app).search(token, environment: environment)
         }
-        return JSONAnswer.response(
-            .ok, shown == .full ? TokenSearch.full : TokenSearch.hints, OfApp(app: app.slug, value: found))
+        let schema = try await call.tokens(shown, hints: TokenSearch.hints, full: TokenSearch.full, of: token.hint, in: pool)
+        return JSONAnswer.response(.ok, schema, OfApp(app: app.slug, value: found))
     }
 
     // MARK: History

@@ -17,6 +17,7 @@ struct TokenServiceAPI {
     let quarantine: QuarantineController
     let privacy: PrivacyController
     let deadLetters: DeadLettersController
+    let audit: AuditController
     let holds: HoldsController
     let webhooks: WebhooksController
     let activity: ActivityController
@@ -40,6 +41,7 @@ struct TokenServiceAPI {
         quarantine.bind(to: router)
         privacy.bind(to: router)
         deadLetters.bind(to: router)
+        audit.bind(to: router)
         holds.bind(to: router)
         webhooks.bind(to: router)
         activity.bind(to: router)

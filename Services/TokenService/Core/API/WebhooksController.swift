@@ -31,7 +31,7 @@ struct WebhooksController: Sendable {
         let secret = WebhookSecret.generate()
         do {
             let webhook = try await pool.transaction { session in
-                try WebhookStore(session: session).create(new, secret: secret, app: app)
+                try WebhookStore(session: session).create(new, secret: secret, app: app, by: call.actor)
             }
             events.subscriptions.forget()
             return JSONAnswer.response(.created, Webhook.response, (webhook, secret))
@@ -63,7 +63,9 @@ struct WebhooksController: Sendable {
         let (app, id) = (try call.app(), try call.id("id"))
         let change = try await call.body().object { $0.webhookChange(allowsHTTP: settings.isInsecure) }
         if let url = change.url { try await check(url) }
-        let webhook = try await pool.transaction { session in try WebhookStore(session: session).change(id, change, app: app) }
+        let webhook = try await pool.transaction { session in
+            try WebhookStore(session: session).change(id, change, app: app, by: call.actor)
+        }
         events.subscriptions.forget()
         events.wakeUp.signal()
         return try Self.answer(webhook)
@@ -71,7 +73,7 @@ struct WebhooksController: Sendable {
 
     @Sendable private func delete(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
-        guard try await pool.transaction({ session in try WebhookStore(session: session).delete(id, app: app) }) else {
+        guard try await pool.transaction({ session in try WebhookStore(session: session).delete(id, app: app, by: call.actor) }) else {
             throw APIError.notFound
         }
         events.subscriptions.forget()
@@ -87,7 +89,7 @@ struct WebhooksController: Sendable {
         }
         let secret = WebhookSecret.generate()
         let webhook = try await pool.transaction { session in
-            try WebhookStore(session: session).rotate(id, to: secret, overlapSeconds: overlap, app: app)
+            try WebhookStore(session: session).rotate(id, to: secret, overlapSeconds: overlap, app: app, by: call.actor)
         }
         return try Self.answer(webhook, secret: secret)
     }
@@ -98,12 +100,7 @@ struct WebhooksController: Sendable {
         let now = UnixTime.milliseconds()
         let event = PushEvent.ping(id: .timeOrdered(milliseconds: now), webhook: id, app: app.id, slug: app.slug, at: now)
         let found = try await pool.transaction { session in
-            let store = WebhookStore(session: session)
-            let webhook = try store.find(id, app: app)
-            if webhook != nil {
-                try store.insert([WebhookMessage.New(webhook: id, id: event.id, topic: event.topic, body: event.encoded())])
-            }
-            return webhook
+            try WebhookStore(session: session).ping(id, with: event, app: app, by: call.actor)
         }
         guard let found else { throw APIError.notFound }
         guard found.disabledReason == nil else {
@@ -145,8 +142,7 @@ struct WebhooksController: Sendable {
         let (app, id) = (try call.app(), try call.id("id"))
         let ids = try await call.body().object { $0.redelivery(maximumCount: Self.maximumRedelivered) }
         let redelivered = try await pool.transaction { session in
-            let store = WebhookStore(session: session)
-            return try store.find(id, app: app) == nil ? nil : try store.redeliver(ids, of: id, limit: Self.maximumRedelivered)
+            try WebhookStore(session: session).redeliver(ids, of: id, limit: Self.maximumRedelivered, app: app, by: call.actor)
         }
         guard let redelivered else { throw APIError.notFound }
         events.wakeUp.signal()

@@ -73,8 +73,10 @@ extension APIKey {
         .optional("requests_per_second", .integer(rate), "Its own limit, where it has one.") { $0.key.requestsPerSecond },
         .optional("rotated_from", .text(.keyID), "The key that it replaces.") { $0.key.rotatedFrom },
         .required("created_at", .time) { $0.key.createdAt },
+        .optional("created_by", .text(.keyID), "The key that made it; absent: the service, from its settings.") { $0.key.createdBy },
         .optional("expires_at", .time) { $0.key.expiresAt },
         .optional("revoked_at", .time) { $0.key.revokedAt },
+        .optional("revoked_by", .text(.keyID), "The key that revoked it.") { $0.key.revokedBy },
         .optional("last_used_at", .time, "Exact to the minute.") { $0.key.lastUsedAt },
     ]
 

@@ -22,6 +22,9 @@ package struct APIKey: Equatable, Sendable {
     package let lastUsedAt: Int64?
     /// The key that this one replaces.
     package let rotatedFrom: String?
+    /// The key that made it; nil: a setting of the service did.
+    package let createdBy: String?
+    package let revokedBy: String?
     /// Instead of the service's own limit; nil for that.
     package let requestsPerSecond: Int?
     package let state: State

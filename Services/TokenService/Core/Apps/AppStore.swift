@@ -46,7 +46,7 @@ package final class AppStore: Sendable {
         try await pool.session { session in try CredentialStore(session: session).credentials(of: app) }
     }
 
-    package func create(slug: AppSlug, _ properties: AppProperties) async throws -> Creation {
+    package func create(slug: AppSlug, _ properties: AppProperties, by actor: AuditActor) async throws -> Creation {
         try await pool.transaction { session in
             let made = try session.execute(
                 """
@@ -58,7 +58,10 @@ package final class AppStore: Sendable {
                 ON CONFLICT (slug) DO NOTHING
                 """)
             let app = try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
-            if made.affected == 1 { return .created(app) }
+            if made.affected == 1 {
+                try AuditStore(session: session).record(.appCreated, by: actor, app: slug, object: slug.text)
+                return .created(app)
+            }
             return app.properties.isSame(as: properties) ? .existed(app) : .differs
         }
     }
@@ -72,7 +75,7 @@ package final class AppStore: Sendable {
     /// Changes an app, for this process at once and for others within ``memory``. Until then the other processes, and requests that are
     /// under way, may still register a token for a removed environment.
     /// - Returns: nil where there is no such app.
-    package func change(_ slug: AppSlug, _ change: AppChange) async throws -> Change? {
+    package func change(_ slug: AppSlug, _ change: AppChange, by actor: AuditActor) async throws -> Change? {
         defer { known.forget(slug) }
         return try await pool.transaction { session -> Change? in
             // One change at a time.
@@ -92,6 +95,7 @@ package final class AppStore: Sendable {
                 WHERE slug = \(slug)
                 """)
             try WebhookStore(session: session).noteInterest(of: app.id)
+            try AuditStore(session: session).record(.appChanged, by: actor, app: slug, object: slug.text)
             return .changed(try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only()))
         }
     }

@@ -13,15 +13,17 @@ package struct KeyStore: Sendable {
 
     /// - Parameter expiresAt: UNIX milliseconds; nil for never.
     package func insert(
-        _ key: APIKeyText, app: App?, name: String, scopes: Set<Scope>, expiresAt: Int64?, requestsPerSecond: Int?
+        _ key: APIKeyText, app: App?, name: String, scopes: Set<Scope>, expiresAt: Int64?, requestsPerSecond: Int?, by actor: AuditActor
     ) async throws -> APIKey {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
             try session.execute(
                 """
-                INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second)
-                VALUES (\(key.id), \(digest), \(app?.id), \(name), \(Self.words(scopes)), \(milliseconds: expiresAt), \(requestsPerSecond))
+                INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second, created_by)
+                VALUES (\(key.id), \(digest), \(app?.id), \(name), \(Self.words(scopes)), \(milliseconds: expiresAt), \(requestsPerSecond),
+                    \(actor.keyID))
                 """)
+            try AuditStore(session: session).record(.keyCreated, by: actor, app: app?.slug, object: key.id)
             return try Self.key(key.id, in: session)
         }
     }
@@ -29,12 +31,13 @@ package struct KeyStore: Sendable {
     /// Makes the operator's own key known as an administrator's key. The same key again changes nothing, a revoked one stays revoked.
     package func insertBootstrap(_ key: APIKeyText) async throws {
         let digest = Self.digest(key)
-        try await pool.session { session in
-            _ = try session.execute(
+        try await pool.transaction { session in
+            let made = try session.execute(
                 """
                 INSERT INTO api_keys (id, secret_sha256, name, scopes) VALUES (\(key.id), \(digest), 'bootstrap', \([Scope.admin.rawValue]))
                 ON CONFLICT (id) DO NOTHING
                 """)
+            if made.affected == 1 { try AuditStore(session: session).record(.keyCreated, by: .service, object: key.id) }
         }
     }
 
@@ -52,7 +55,9 @@ package struct KeyStore: Sendable {
 
     /// Makes a key that may do what another one may, and bounds the life of that one.
     /// - Returns: nil where there is no such key.
-    package func rotate(_ id: String, to key: APIKeyText, _ rotation: KeyRotation) async throws -> KeyRotation.Result? {
+    package func rotate(
+        _ id: String, to key: APIKeyText, _ rotation: KeyRotation, by actor: AuditActor
+    ) async throws -> KeyRotation.Result? {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
             // One rotation of a key at a time.
@@ -62,8 +67,9 @@ package struct KeyStore: Sendable {
             if let successor = try Self.liveSuccessor(of: id, in: session) { return .alreadyRotated(successor: successor) }
             try session.execute(
                 """
-                INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second, rotated_from)
-                SELECT \(key.id), \(digest), app_id, name, scopes, \(milliseconds: rotation.expiresAt), requests_per_second, id
+                INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second, rotated_from, created_by)
+                SELECT \(key.id), \(digest), app_id, name, scopes, \(milliseconds: rotation.expiresAt), requests_per_second, id,
+                    \(actor.keyID)::text
                 FROM api_keys WHERE id = \(id)
                 """)
             try session.execute(
@@ -71,6 +77,7 @@ package struct KeyStore: Sendable {
                 UPDATE api_keys SET expires_at = least(coalesce(expires_at, 'infinity'), now() + \(rotation.overlapSeconds) * interval '1 second')
                 WHERE id = \(id)
                 """)
+            try AuditStore(session: session).record(.keyRotated, by: actor, app: old.app, object: id)
             return .rotated(new: try Self.key(key.id, in: session), old: try Self.key(id, in: session))
         }
     }
@@ -88,9 +95,14 @@ package struct KeyStore: Sendable {
     }
 
     /// - Returns: false where there is no such key. Revoking twice keeps the first time.
-    package func revoke(_ id: String) async throws -> Bool {
-        try await pool.session { session in
-            try session.execute("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = \(id)").affected == 1
+    package func revoke(_ id: String, by actor: AuditActor) async throws -> Bool {
+        try await pool.transaction { session in
+            guard try session.execute("SELECT FROM api_keys WHERE id = \(id) FOR NO KEY UPDATE").affected == 1 else { return false }
+            let key = try Self.key(id, in: session)
+            guard key.revokedAt == nil else { return true }
+            try session.execute("UPDATE api_keys SET revoked_at = now(), revoked_by = \(actor.keyID) WHERE id = \(id)")
+            try AuditStore(session: session).record(.keyRevoked, by: actor, app: key.app, object: id)
+            return true
         }
     }
 
@@ -148,7 +160,8 @@ extension APIKey {
             id: try row["id"], app: try row["app"], name: try row["name"], scopes: KeyStore.scopes(try row["scopes"]),
             createdAt: try row.milliseconds("created_at"), expiresAt: try row.milliseconds("expires_at"),
             revokedAt: try row.milliseconds("revoked_at"), lastUsedAt: try row.milliseconds("last_used_at"),
-            rotatedFrom: try row["rotated_from"], requestsPerSecond: try row["requests_per_second"], state: try row["state"])
+            rotatedFrom: try row["rotated_from"], createdBy: try row["created_by"], revokedBy: try row["revoked_by"],
+            requestsPerSecond: try row["requests_per_second"], state: try row["state"])
     }
 }
 

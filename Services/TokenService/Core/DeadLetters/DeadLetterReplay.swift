@@ -54,7 +54,7 @@ package struct DeadLetterReplay: Sendable {
     }
 
     /// - Returns: in the order of the letters.
-    func replay(_ letters: [DeadLetter], extending: Int64?) async throws -> [Result] {
+    func replay(_ letters: [DeadLetter], extending: Int64?, by actor: AuditActor) async throws -> [Result] {
         var results: [Result] = []
         var batch: [DeadLetter] = []
         var count = 0
@@ -62,17 +62,18 @@ package struct DeadLetterReplay: Sendable {
             batch.append(letter)
             count += letter.job?.deliveries.count ?? 0
             guard count >= Self.maximumBatch else { continue }
-            results += try await replayBatch(batch, extending: extending)
+            results += try await replayBatch(batch, extending: extending, by: actor)
             (batch, count) = ([], 0)
         }
-        return results + (try await replayBatch(batch, extending: extending))
+        return results + (try await replayBatch(batch, extending: extending, by: actor))
     }
 
-    private func replayBatch(_ letters: [DeadLetter], extending: Int64?) async throws -> [Result] {
+    private func replayBatch(_ letters: [DeadLetter], extending: Int64?, by actor: AuditActor) async throws -> [Result] {
         guard !letters.isEmpty else { return [] }
         let deliveries = DeadDelivery.all(of: letters)
         let resolved = try await pool.transaction { session in
-            try DeadLetterStore(session: session).reopen(deliveries, extending: extending)
+            try letters.record(.deadLettersReplayed, by: actor, in: session)
+            return try DeadLetterStore(session: session).reopen(deliveries, extending: extending)
         }
         let isPublished = await jobs.publishConfirmed(resolved.claimed)
         return letters.map { letter in
@@ -83,5 +84,15 @@ package struct DeadLetterReplay: Sendable {
             }
             return Result(dispositions: dispositions, isDone: !dispositions.isEmpty && dispositions.allSatisfy(\.isDone))
         }
+    }
+}
+
+extension [DeadLetter] {
+    /// Adds an entry to the audit trail. It names the app, and the letter, if there is only one.
+    func record(_ action: AuditAction, by actor: AuditActor, in session: PostgresSession) throws {
+        let apps = Set(map { $0.job?.app })
+        try AuditStore(session: session).record(
+            action, by: actor, app: apps.count == 1 ? apps.first ?? nil : nil, object: count == 1 ? first?.id?.description : nil,
+            count: count)
     }
 }

@@ -1,4 +1,5 @@
 package import Broker
+package import Postgres
 package import PushModel
 package import RabbitMQ
 import Synchronization
@@ -11,10 +12,12 @@ package struct DeadLetterService: Sendable {
     /// Letters that one call replays or drops, so that an answer does not take long. A caller that wants more calls again.
     package static let maximumPerCall = 500
 
+    private let pool: PostgresPool
     private let reading: QueueReading
     private let replaying: DeadLetterReplay
 
-    package init(broker: RabbitMQConfiguration, topology: Topology, replaying: DeadLetterReplay) {
+    package init(pool: PostgresPool, broker: RabbitMQConfiguration, topology: Topology, replaying: DeadLetterReplay) {
+        self.pool = pool
         reading = QueueReading(queue: topology.deadQueue, configuration: broker, limit: Self.maximumSeen)
         self.replaying = replaying
     }
@@ -71,8 +74,12 @@ package struct DeadLetterService: Sendable {
     }
 
     /// Removes letters for good.
-    package func drop(_ filter: DeadLetterFilter) async throws -> Dropped {
-        try await work(filter) { letters, remaining in
+    package func drop(_ filter: DeadLetterFilter, by actor: AuditActor) async throws -> Dropped {
+        try await work(filter) { [pool] letters, remaining in
+            // The broker has no transaction with the database: the entry is there before a letter is gone.
+            if !letters.isEmpty {
+                try await pool.session { session in try letters.record(.deadLettersDropped, by: actor, in: session) }
+            }
             let dropped = Dropped(
                 letters: letters.count, deliveries: letters.reduce(0) { $0 + ($1.job?.deliveries.count ?? 0) }, remaining: remaining)
             return (dropped, letters.map(\.receipt))
@@ -93,11 +100,11 @@ package struct DeadLetterService: Sendable {
 
     /// Resolves the letters anew and sends the deliveries that may still be sent: only to a device that still belongs to the same user.
     /// - Parameter extending: A notification that is past its expiry gets that many seconds more; nil leaves such letters alone.
-    package func replay(_ filter: DeadLetterFilter, extending: Int64?) async throws -> Replayed {
+    package func replay(_ filter: DeadLetterFilter, extending: Int64?, by actor: AuditActor) async throws -> Replayed {
         let replaying = replaying
         return try await work(filter) { letters, remaining in
             var replayed = Replayed(remaining: remaining)
-            let resolved = try await replaying.replay(letters, extending: extending)
+            let resolved = try await replaying.replay(letters, extending: extending, by: actor)
             var taken: [Receipt] = []
             for (letter, result) in zip(letters, resolved) {
                 for disposition in result.dispositions { replayed.deliveries[disposition, default: 0] += 1 }

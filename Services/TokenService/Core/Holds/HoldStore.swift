@@ -26,6 +26,7 @@ package struct HoldStore {
             VALUES (\(id), \(app?.id), \(request.scope.lane), \(request.scope.notification), \(request.reason), now(), \(key),
                 coalesce(\(milliseconds: request.endsAt)::timestamptz, 'infinity'))
             """)
+        try AuditStore(session: session).record(.holdSet, by: .key(key), app: app?.slug, object: id.description)
         return try Hold(session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").only())
     }
 
@@ -42,11 +43,14 @@ package struct HoldStore {
     /// - Returns: nil where there is none.
     package func lift(_ id: PushID, app: App?, by key: String) throws -> Hold? {
         guard let hold = try find(id, app: app), app == nil || hold.appID != nil else { return nil }
-        try session.execute(
+        let lifted = try session.execute(
             """
             UPDATE holds SET lifted_at = now(), lifted_by = \(key), published_at = NULL
             WHERE id = \(id) AND lifted_at IS NULL AND ends_at > now()
             """)
+        if lifted.affected == 1 {
+            try AuditStore(session: session).record(.holdLifted, by: .key(key), app: hold.scope.app, object: id.description)
+        }
         return try find(id, app: app)
     }
 

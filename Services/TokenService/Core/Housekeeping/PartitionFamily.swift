@@ -4,6 +4,7 @@ import Postgres
 package enum PartitionFamily: String, CaseIterable, PostgresEncodable, PostgresDecodable, Sendable {
     /// And all tables whose rows belong to a notification.
     case notifications
+    /// And the audit trail.
     case history = "installation_history"
     case idempotencyRecords = "idempotency_records"
 }

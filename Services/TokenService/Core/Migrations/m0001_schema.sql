@@ -40,16 +40,40 @@ CREATE TABLE api_keys (
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz,
     revoked_at timestamptz,
-    last_used_at timestamptz
+    last_used_at timestamptz,
+    -- The keys that made and revoked it. NULL: a setting of the service made it.
+    created_by text,
+    revoked_by text
 );
 CREATE INDEX api_keys_by_predecessor ON api_keys (rotated_from) WHERE rotated_from IS NOT NULL;
 
 CREATE VIEW api_keys_with_state AS
 SELECT k.id, a.slug AS app, k.name, k.scopes, k.requests_per_second, k.rotated_from, k.created_at, k.expires_at, k.revoked_at,
-    k.last_used_at,
+    k.last_used_at, k.created_by, k.revoked_by,
     CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= now() THEN 'expired'
         WHEN k.expires_at <= now() + interval '30 days' THEN 'expiring' ELSE 'live' END AS state
 FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id;
+
+-- The audit trail: who used an administrator's rights, and who read tokens or a person's data in full. Rows are only appended, each in the
+-- transaction of its change. It lives as long as the history of installations.
+CREATE TABLE audit (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    at timestamptz NOT NULL DEFAULT now(),
+    action text NOT NULL,
+    -- NULL: the service by itself.
+    key_id text,
+    -- The slug. NULL: no single app.
+    app text,
+    -- An id or a digest; never a user's name.
+    object text,
+    count bigint,
+    PRIMARY KEY (id, at)
+) PARTITION BY RANGE (at);
+CREATE INDEX audit_by_key ON audit (key_id, id);
+CREATE INDEX audit_by_action ON audit (action, id);
+CREATE INDEX audit_by_app ON audit (app, id) WHERE app IS NOT NULL;
+
+CREATE VIEW audit_entries AS SELECT a.*, k.name AS key_name FROM audit a LEFT JOIN api_keys k ON k.id = a.key_id;
 
 -- The last report of each dispatcher about its credentials for each app.
 CREATE TABLE credential_reports (
@@ -1031,7 +1055,7 @@ SELECT * FROM (VALUES
     ('cancellations', 'notifications', 'notification'),
     ('jobs', 'notifications', 'notification'), ('receipts', 'notifications', 'notification'),
     ('notification_counts', 'notifications', 'notification'), ('device_receipts', 'notifications', 'notification'),
-    ('installation_history', 'installation_history', 'at'),
+    ('installation_history', 'installation_history', 'at'), ('audit', 'installation_history', 'at'),
     ('idempotency_records', 'idempotency_records', 'day')
 ) AS t (table_name, family, key);
 

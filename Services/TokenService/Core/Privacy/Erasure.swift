@@ -35,8 +35,12 @@ package struct Erasure: Sendable {
     }
 
     /// - Throws: `PostgresError`; the steps until then stay done.
-    package func erase(user: String, app: App) async throws -> Result {
-        let historyEnd = try await pool.transaction { session in try ErasureStore(session, app: app, user: user).historyEnd() }
+    package func erase(user: String, app: App, by actor: AuditActor) async throws -> Result {
+        let historyEnd = try await pool.transaction { session in
+            try AuditStore(session: session).record(
+                .userErased, by: actor, app: app.slug, object: AuditEntry.object(user: user, of: app.slug))
+            return try ErasureStore(session, app: app, user: user).historyEnd()
+        }
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
         // Not before the fences: without quiet hours, a push that waits for their end would be due.

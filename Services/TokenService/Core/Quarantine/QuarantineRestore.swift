@@ -21,11 +21,11 @@ package struct QuarantineRestore: Sendable {
     }
 
     /// - Parameter installations: Only theirs; nil for the whole app.
-    package func restore(_ installations: [PushID]?, app: App) async throws -> Result {
+    package func restore(_ installations: [PushID]?, app: App, by actor: AuditActor) async throws -> Result {
         var result = Result()
         while result.restored + result.superseded < Self.maximumPerCall {
             let batch = try await pool.registryTransaction { session in
-                try QuarantineStore(session: session, app: app).restore(installations, limit: Self.maximumBatch)
+                try QuarantineStore(session: session, app: app).restore(installations, limit: Self.maximumBatch, by: actor)
             }
             guard let batch else { return result }
             result.restored += batch.restored

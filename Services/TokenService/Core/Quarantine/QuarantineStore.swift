@@ -47,7 +47,7 @@ package struct QuarantineStore {
 
     /// Takes the next tokens out of quarantine, each as ``RegistryBatch`` decides. It commits.
     /// - Returns: how many it took out, and how many of them are active again; nil if none is left.
-    func restore(_ installations: [PushID]?, limit: Int) throws -> (takenOut: Int, restored: Int)? {
+    func restore(_ installations: [PushID]?, limit: Int, by actor: AuditActor) throws -> (takenOut: Int, restored: Int)? {
         let rows =
             if let installations {
                 try session.execute(
@@ -73,6 +73,11 @@ package struct QuarantineStore {
         let candidates: [Int64] = try rows.column("id")
         let waiting = candidates.filter { id in batch.index(ofToken: id).map { batch.tokens[$0].quarantinedAt != nil } ?? false }
         let restored = batch.apply(toTokens: waiting.map { .restore(token: $0) })
+        if !waiting.isEmpty {
+            let object = installations?.count == 1 ? installations?.first?.description : nil
+            try AuditStore(session: session).record(
+                .quarantineRestored, by: actor, app: app.slug, object: object, count: waiting.count)
+        }
         try registry.save(batch)
         return (waiting.count, restored)
     }

@@ -138,6 +138,8 @@ extension Operation {
         if isOpen { return "Needs no key." }
         var needed = "Scope: \(route.scopes.map(\.rawValue).joined(separator: " or "))."
         if route.isForDevices { needed += " Or a device credential of this installation." }
-        return route.isAdministrative ? needed + " Needs a key that is bound to no app." : needed
+        if route.isAdministrative { needed += " Needs a key that is bound to no app." }
+        guard let action = route.audit else { return needed }
+        return needed + " The audit trail records it as `\(action.rawValue)`\(action == .tokensRead ? " if `tokens` is `full`." : ".")"
     }
 }

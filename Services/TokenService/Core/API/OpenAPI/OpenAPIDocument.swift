@@ -6,7 +6,7 @@ package enum OpenAPIDocument {
     /// In the order of the page: what most readers look for comes first.
     package static let resources: [Resource] = [
         .notifications, .notificationReading, .installations, .users, .activities, .channels, .tokens, .bulk, .apps, .keys, .holds,
-        .webhooks, .quarantine, .deadLetters, .privacy, .operations,
+        .webhooks, .quarantine, .deadLetters, .privacy, .audit, .operations,
     ]
 
     package static let operations: [Operation] = resources.flatMap(\.operations)

@@ -1,6 +1,7 @@
 // The places of this page. They are behind the hash, so that back, forward and bookmarks work.
 
 import { activity } from "./activity.js";
+import { audit } from "./audit.js";
 import { channel } from "./channel.js";
 import { channels } from "./channels.js";
 import { deadLetter, deadLetters } from "./dead-letters.js";
@@ -37,6 +38,7 @@ const routes = [
   ["/holds", everyHold],
   ["/dead-letters", deadLetters],
   ["/dead-letters/:id", deadLetter],
+  ["/audit", audit],
 ];
 
 const values = (pattern, parts) => {

@@ -13,7 +13,7 @@ package struct WebhookStore {
     // MARK: Webhooks
 
     /// - Throws: ``TooMany``
-    package func create(_ new: Webhook.New, secret: WebhookSecret, app: App) throws -> Webhook {
+    package func create(_ new: Webhook.New, secret: WebhookSecret, app: App, by actor: AuditActor) throws -> Webhook {
         try lock(app)
         let count: Int = try session.execute("SELECT count(*) AS count FROM webhooks WHERE app_id = \(app.id)").only()["count"]
         guard count < Webhook.maximumPerApp else { throw TooMany() }
@@ -24,6 +24,7 @@ package struct WebhookStore {
             VALUES (\(id), \(app.id), \(new.url.text), \(new.events.map(\.text)), \(new.description), \(secret.bytes))
             """)
         try noteInterest(of: app.id)
+        try record(.webhookCreated, id, app, actor)
         return try Webhook(session.execute("SELECT * FROM current_webhooks WHERE id = \(id)").only())
     }
 
@@ -37,7 +38,7 @@ package struct WebhookStore {
 
     /// A webhook that is enabled again forgets why it was disabled; its waiting messages are due at once.
     /// - Returns: nil where the app has no such webhook.
-    package func change(_ id: PushID, _ change: Webhook.Change, app: App) throws -> Webhook? {
+    package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Webhook? {
         try lock(app)
         // The dispatcher may disable it at this moment.
         try session.execute("SELECT FROM webhooks WHERE id = \(id) FOR NO KEY UPDATE")
@@ -60,26 +61,35 @@ package struct WebhookStore {
             try session.execute("UPDATE webhook_messages SET due_at = now() WHERE webhook = \(id) AND state = 'pending'")
         }
         try noteInterest(of: app.id)
+        try record(.webhookChanged, id, app, actor)
         return try find(id, app: app)
     }
 
     /// - Returns: whether there was one.
-    package func delete(_ id: PushID, app: App) throws -> Bool {
+    package func delete(_ id: PushID, app: App, by actor: AuditActor) throws -> Bool {
         try lock(app)
-        let deleted = try session.execute("DELETE FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").affected == 1
+        guard try session.execute("DELETE FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").affected == 1 else { return false }
         try noteInterest(of: app.id)
-        return deleted
+        try record(.webhookDeleted, id, app, actor)
+        return true
     }
 
     /// The present secret becomes the previous one; messages are signed with both until the overlap ends.
-    package func rotate(_ id: PushID, to secret: WebhookSecret, overlapSeconds: Int64, app: App) throws -> Webhook? {
-        try session.execute(
+    package func rotate(
+        _ id: PushID, to secret: WebhookSecret, overlapSeconds: Int64, app: App, by actor: AuditActor
+    ) throws -> Webhook? {
+        let rotated = try session.execute(
             """
             UPDATE webhooks SET previous_secret = secret, previous_until = now() + \(overlapSeconds) * interval '1 second',
                 secret = \(secret.bytes)
             WHERE app_id = \(app.id) AND id = \(id)
             """)
+        if rotated.affected == 1 { try record(.webhookRotated, id, app, actor) }
         return try find(id, app: app)
+    }
+
+    private func record(_ action: AuditAction, _ id: PushID, _ app: App, _ actor: AuditActor, count: Int? = nil) throws {
+        try AuditStore(session: session).record(action, by: actor, app: app.slug, object: id.description, count: count)
     }
 
     /// One change at a time, so that the number of webhooks and `reports_notifications` are right.
@@ -139,19 +149,32 @@ package struct WebhookStore {
         ).map { row in try WebhookMessage(row) }
     }
 
+    /// Queues a ping.
+    /// - Returns: nil where the app has no such webhook. One that is disabled gets none.
+    func ping(_ id: PushID, with event: PushEvent, app: App, by actor: AuditActor) throws -> Webhook? {
+        guard let webhook = try find(id, app: app) else { return nil }
+        guard webhook.disabledReason == nil else { return webhook }
+        try insert([WebhookMessage.New(webhook: id, id: event.id, topic: event.topic, body: event.encoded())])
+        try record(.webhookPinged, id, app, actor)
+        return webhook
+    }
+
     /// Sends the named messages again from the first attempt on, or without names those that were given up, at most `limit`.
-    /// - Returns: how many.
-    package func redeliver(_ ids: [PushID]?, of id: PushID, limit: Int) throws -> Int {
+    /// - Returns: how many; nil where the app has no such webhook.
+    func redeliver(_ ids: [PushID]?, of id: PushID, limit: Int, app: App, by actor: AuditActor) throws -> Int? {
+        guard try find(id, app: app) != nil else { return nil }
         let ids: [PushID] =
             try ids
             ?? session.execute("SELECT id FROM webhook_messages WHERE webhook = \(id) AND state = 'failed' ORDER BY id LIMIT \(limit)")
             .column("id")
-        return try session.execute(
+        let redelivered = try session.execute(
             """
             UPDATE webhook_messages SET state = 'pending', attempts = 0, due_at = now(), settled_at = NULL
             WHERE webhook = \(id) AND id = ANY (\(ids))
             """
         ).affected
+        if redelivered > 0 { try record(.webhookRedelivered, id, app, actor, count: redelivered) }
+        return redelivered
     }
 }
 
