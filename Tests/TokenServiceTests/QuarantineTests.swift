@@ -25,6 +25,31 @@ struct QuarantineTests {
         }
     }
 
+    @Test("The alarm names the app by its slug, and an installation's history the rejection of a token that the brake left active")
+    func whoseTokens() async throws {
+        let lines = LogLines()
+        try await RunningService.run(.init(logger: lines.logger)) { running in
+            let brake = try await Brake.engaged(running)
+            _ = try await eventually { lines.all.contains { $0.hasPrefix("Tokens that had been retired are in quarantine") } ? true : nil }
+            let alarms = lines.all.filter { $0.hasPrefix("Too many tokens are rejected") || $0.hasPrefix("Tokens that had been retired") }
+            #expect(alarms.count == 2 && alarms.allSatisfy { $0.contains("shop") && !$0.contains("app.id") }, "\(alarms)")
+            func history() async throws -> JSONValue {
+                try await brake.shop.get("/v1/apps/shop/installations/\(installation(25))/history").json
+            }
+            let rejected = try await history()
+            #expect(rejected["reachable"]?.boolValue == true && rejected.text("rejected_at") != nil)
+            let words = "APNs rejected its alert token \(hint(25)) (400 BadDeviceToken)"
+            #expect(rejected.text("explanation")?.contains(words) == true, "\(rejected)")
+            // A newer answer takes its place.
+            let job = try await running.sendAndTake(#"{"installation":"\#(installation(25))"}"#, with: brake.shop)
+            #expect(try await history().text("explanation") == rejected.text("explanation"))
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, brake.shop)
+            let accepted = try await history()
+            #expect(accepted["rejected_at"] == nil && accepted.text("explanation")?.hasPrefix("Reachable: signed in") == true)
+        }
+    }
+
     @Test("The brake does not quarantine tokens that were retired before its window or for another reason")
     func outsideWindow() async throws {
         try await RunningService.run { running in

@@ -1,8 +1,7 @@
 /// Every log metadata key of this service. Units are in the name.
 package enum LogKey {
     package static let app = "app"
-    package static let appID = "app.id"
-    package static let appIDs = "app.ids"
+    package static let apps = "apps"
     package static let count = "count"
     package static let deliveries = "erased.deliveries"
     package static let delivery = "delivery.id"

@@ -346,8 +346,7 @@ package enum TokenServiceReference {
 
     package static let logKeys: [DocumentedLogKey] = [
         DocumentedLogKey(LogKey.app, "an app's slug"),
-        DocumentedLogKey(LogKey.appID, "an app's id"),
-        DocumentedLogKey(LogKey.appIDs, "the ids of apps"),
+        DocumentedLogKey(LogKey.apps, "the slugs of apps"),
         DocumentedLogKey(LogKey.count, "how many"),
         DocumentedLogKey(LogKey.deliveries, "deliveries that an erasure removed"),
         DocumentedLogKey(LogKey.delivery, "a delivery; the `apns-id` of its pushes"),

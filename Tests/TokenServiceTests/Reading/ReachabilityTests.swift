@@ -149,6 +149,14 @@ struct ReachabilityTests {
         #expect(Self.sentence(state).hasPrefix("Reachable as far as is known, but stale since 2026-01-02"))
         state.throttledUntil = Self.start + Self.day
         #expect(Self.sentence(state) == "Reachable, but APNs asked to leave it alone until 2026-01-02T00:00:00.000Z.")
+        state.rejection = .init(hint: "…00abcd", at: Self.start + 2 * Self.day, answer: "400 BadDeviceToken")
+        #expect(
+            Self.sentence(state) == """
+                Reachable as far as its registration of 2026-01-01T00:00:00.000Z goes, but APNs rejected its alert token …00abcd (400 \
+                BadDeviceToken) on 2026-01-03T00:00:00.000Z, and nothing newer is stored.
+                """)
+        #expect(Reachability(state, recent: []).rejectedAt == Self.start + 2 * Self.day)
+        state.rejection = nil
         state.permission = .denied
         #expect(
             Self.sentence(state)

@@ -21,6 +21,8 @@ package struct OutcomeApplication: Sendable {
         package var corrected = 0
         /// Apps whose brake is engaged: their rejected tokens were left alone.
         package var braked: [Int64] = []
+        /// Of the braked apps.
+        package var slugs: [Int64: AppSlug] = [:]
         /// Apps that had rejected tokens too, but not too many.
         package var unbraked: [Int64] = []
         /// Tokens of the braked apps that had been retired and are in quarantine now.
@@ -42,11 +44,15 @@ package struct OutcomeApplication: Sendable {
             corrected += other.corrected
             braked = other.braked.isEmpty ? braked : Set(braked + other.braked).sorted()
             unbraked = other.unbraked.isEmpty ? unbraked : Set(unbraked + other.unbraked).subtracting(braked).sorted()
+            slugs.merge(other.slugs) { $1 }
             quarantined += other.quarantined
             released += other.released
             superseded += other.superseded
             absentChannels += other.absentChannels
         }
+
+        /// For people, who know no app by its number.
+        func names(of apps: [Int64]) -> String { apps.compactMap { slugs[$0]?.text }.joined(separator: ", ") }
     }
 
     package func apply(_ batch: OutcomeBatch) async throws -> Effect {
@@ -117,6 +123,7 @@ package struct OutcomeApplication: Sendable {
         try store.count(finished)
         let brakes = try store.brakes(of: rejecting)
         effect.braked = brakes.filter { $0.value.isEngaged }.map(\.key).sorted()
+        effect.slugs = try store.slugs(of: effect.braked)
         effect.unbraked = brakes.filter { !$0.value.isEngaged }.map(\.key).sorted()
         try settle(TokenAnswers(finished, of: batch, braked: Set(effect.braked)), effect: &effect, in: store)
         return effect

@@ -220,12 +220,12 @@ package final class OutcomeConsumer: Service {
         for app in brakes.note(braked: effect.braked, unbraked: effect.unbraked) {
             logger.error(
                 "Too many tokens are rejected: none is retired until it is clear whose fault that is",
-                metadata: [LogKey.appID: "\(app)"])
+                metadata: [LogKey.app: "\(effect.names(of: [app]))"])
         }
         if effect.quarantined > 0 {
             logger.error(
                 "Tokens that had been retired are in quarantine; pushctl quarantine restore brings them back",
-                metadata: [LogKey.count: "\(effect.quarantined)", LogKey.appIDs: "\(effect.braked)"])
+                metadata: [LogKey.count: "\(effect.quarantined)", LogKey.apps: "\(effect.names(of: effect.braked))"])
         }
     }
 }

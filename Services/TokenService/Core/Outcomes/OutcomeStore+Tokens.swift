@@ -45,6 +45,12 @@ extension OutcomeStore {
         return brakes
     }
 
+    func slugs(of apps: [Int64]) throws -> [Int64: AppSlug] {
+        guard !apps.isEmpty else { return [:] }
+        let rows = try session.execute("SELECT id, slug FROM apps WHERE id = ANY (\(apps))")
+        return Dictionary(uniqueKeysWithValues: try rows.map { row in (try row["id"] as Int64, try row["slug"] as AppSlug) })
+    }
+
     /// Tokens that were retired as rejected in the brake's window and are not in quarantine yet; at most ``maximumQuarantined``.
     package func retiredInWindow(of apps: [Int64]) throws -> [Int64] {
         guard !apps.isEmpty else { return [] }

@@ -20,7 +20,7 @@ export const installation = {
   show: ({ record, history }, { app, id, query }) => [
     facts([
       ["Id", code(record.id)], ["User", userLink(app, record.user) ?? badge("signed out")],
-      ["Reachable", [badge(history.reachable ? "yes" : "no", history.reachable ? "good" : "poor"), " ", history.explanation]],
+      ["Reachable", [reached(history), " ", history.explanation]],
       ["Throttled until", moment(record.throttled_until)], ["Registered", moment(record.registered_at)],
       ["Made", moment(record.created_at)], ["Device", [record.device_model, record.os_version].filter(Boolean).join(" ")],
       ["App version", record.app_version], ["Locale", record.locale], ["Time zone", record.time_zone], ["Tags", record.tags.join(", ")],
@@ -47,6 +47,9 @@ export const installation = {
       pages(path`/apps/${app}/installations/${id}`, query, history.next_cursor)),
   ].filter(Boolean),
 };
+
+const reached = ({ reachable, rejected_at: rejected }) =>
+  rejected ? badge("rejected", "poor") : badge(reachable ? "yes" : "no", reachable ? "good" : "poor");
 
 // The purpose of an update token names its Live Activity.
 const purpose = (app, { purpose: words }) => {

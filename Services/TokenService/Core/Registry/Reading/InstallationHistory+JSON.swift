@@ -22,6 +22,9 @@ extension InstallationHistory {
             .required("explanation", .text(.string().example("Reachable: signed in, with an active alert token."))) {
                 $0.page.reachability.explanation
             },
+            .optional("rejected_at", .time, "When APNs rejected its alert token, if that is the newest answer that is stored.") {
+                $0.page.reachability.rejectedAt
+            },
             .required("entries", .array(HistoryEntry.response)) { $0.page.entries },
             .nextCursor { answer in answer.page.next.map { answer.list.cursor(after: $0, app: answer.app) } },
         ])

@@ -37,8 +37,10 @@ package struct InstallationHistory {
                 SELECT * FROM installation_history WHERE app_id = \(app.id) AND installation = \(id) AND id > \(position ?? .min)
                 ORDER BY id LIMIT \(limit)
                 """,
+            // Of any app: a token tells whose they are.
+            "SELECT token_id, class, status, reason, updated_at FROM receipts WHERE installation = \(id) ORDER BY notification DESC LIMIT 100",
         ])
-        let state = try results[0].first.map { row in try ReachabilityState(row, tokens: results[1]) }
+        let state = try results[0].first.map { row in try ReachabilityState(row, tokens: results[1], receipts: results[4]) }
         let recent = try results[2].map { row in try HistoryEntry(row) }
         guard state != nil || !recent.isEmpty else { return nil }
         let rows = results[3]
@@ -52,7 +54,8 @@ extension ReachabilityState {
     /// - Parameters:
     ///   - row: Of `installations`, with `is_throttled`.
     ///   - tokens: Of `tokens`.
-    fileprivate init(_ row: PostgresRow, tokens: PostgresRows) throws {
+    ///   - receipts: Of `receipts`, the newest first.
+    fileprivate init(_ row: PostgresRow, tokens: PostgresRows, receipts: PostgresRows) throws {
         let owner: String? = try row["owner"]
         let isThrottled: Bool? = try row["is_throttled"]
         self.init(
@@ -61,6 +64,22 @@ extension ReachabilityState {
             throttledUntil: isThrottled == true ? try row.milliseconds("throttled_until") : nil,
             staleSince: try row.milliseconds("stale_since"), registeredAt: try row.milliseconds("registered_at"),
             permission: try row["permission"], tokens: try tokens.map { row in try Token(row) })
+        for token in self.tokens where token.retired == nil && token.purpose == Purpose.alert.rawValue {
+            let newest = try receipts.first { row in
+                let (number, outcome): (Int64, OutcomeClass?) = (try row["token_id"], try row["class"])
+                return number == token.id && outcome != nil
+            }
+            if let newest, try newest["class"] == OutcomeClass.tokenRejected { rejection = try Rejection(newest, of: token) }
+        }
+    }
+}
+
+extension ReachabilityState.Rejection {
+    /// - Parameter row: Of `receipts`.
+    fileprivate init(_ row: PostgresRow, of token: ReachabilityState.Token) throws {
+        let status: Int? = try row["status"]
+        let words: [String?] = [status.map { "\($0)" }, try row["reason"]]
+        self.init(hint: token.hint, at: try row.milliseconds("updated_at"), answer: words.compactMap(\.self).joined(separator: " "))
     }
 }
 

@@ -8,6 +8,8 @@ package struct Reachability: Equatable, Sendable {
     package var purposes: [String]
     package var display: AlertDisplay
     package var explanation: String
+    /// When APNs rejected the alert token that is active, if that is the newest answer that is stored. UNIX milliseconds.
+    package var rejectedAt: Int64?
 
     /// - Parameters:
     ///   - state: Nil if the installation is no longer stored.
@@ -32,6 +34,7 @@ package struct Reachability: Equatable, Sendable {
         self.init(
             isReachable: isReachable, purposes: purposes, display: display,
             explanation: isReachable ? causes.ofReach(state) : causes.ofMissingToken(state))
+        rejectedAt = isReachable ? state.rejection?.at : nil
     }
 
     private init(unreachable explanation: String, _ display: AlertDisplay) {

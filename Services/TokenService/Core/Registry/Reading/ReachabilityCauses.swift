@@ -37,8 +37,15 @@ struct ReachabilityCauses {
 
     /// Without the permission.
     private func reach(_ state: ReachabilityState) -> String {
-        if let until = state.throttledUntil { return "Reachable, but APNs asked to leave it alone until \(Self.text(until))." }
         let seen = Self.text(state.registeredAt)
+        if let rejection = state.rejection {
+            let answer = rejection.answer.isEmpty ? "" : " (\(rejection.answer))"
+            return """
+                Reachable as far as its registration of \(seen) goes, but APNs rejected its alert token \(rejection.hint)\(answer) on \
+                \(Self.text(rejection.at)), and nothing newer is stored.
+                """
+        }
+        if let until = state.throttledUntil { return "Reachable, but APNs asked to leave it alone until \(Self.text(until))." }
         if let since = state.staleSince {
             return "Reachable as far as is known, but stale since \(Self.text(since)): it last registered on \(seen)."
         }

@@ -9,6 +9,8 @@ package struct ReachabilityState: Equatable, Sendable {
     package var registeredAt: Int64
     package var permission: Permission?
     package var tokens: [Token]
+    /// Of an active alert token, if the newest answer to it that is stored is a rejection.
+    package var rejection: Rejection?
 
     package init(
         isSignedIn: Bool, signedOutReason: String? = nil, deregisteredAt: Int64? = nil, throttledUntil: Int64? = nil,
@@ -22,6 +24,20 @@ package struct ReachabilityState: Equatable, Sendable {
         self.registeredAt = registeredAt
         self.permission = permission
         self.tokens = tokens
+    }
+
+    /// APNs rejected a token, and it is still active: the brake is engaged, or the app has registered it again.
+    package struct Rejection: Equatable, Sendable {
+        package var hint: String
+        package var at: Int64
+        /// APNs' words, as far as they are stored.
+        package var answer: String
+
+        package init(hint: String, at: Int64, answer: String) {
+            self.hint = hint
+            self.at = at
+            self.answer = answer
+        }
     }
 
     package struct Token: Equatable, Sendable {
