@@ -41,6 +41,7 @@ struct ExplanationTests {
             try await running.sending(job.notification, shop)
             let waiting = try await Self.why(id, "ada", shop)
             #expect(waiting.conclusion == "waiting" && waiting.steps == ["accepted", "addressed", "delivery_made", "published", "pending"])
+            #expect(waiting.explanation == "Waiting: It was handed to the broker, and no dispatcher has reported on it yet.")
             let retryAt = UnixClock.now() + 60_000
             try await running.report(.throttled, of: job, final: false, status: 429, reason: "TooManyRequests", retryAt: retryAt)
             _ = try await eventually { try await Self.why(id, "ada", shop).step("attempt") }
@@ -274,7 +275,19 @@ struct ExplanationTests {
             let answer = try await Self.why(id, "ada", shop)
             #expect(answer.conclusion == "waiting" && answer.steps.contains("waits") && answer.steps.contains("not_published"))
             #expect(answer.step("waits")?.text("why")?.contains("quiet hours") == true)
-            #expect(answer.step("waits")?["detail"]?.text("until") != nil)
+            let until = try #require(answer.step("waits")?["detail"]?.text("until"))
+            // The headline is the cause, not what follows from it.
+            #expect(
+                answer.explanation.hasPrefix("Waiting: It waits until \(until): the end of its user's quiet hours"), "\(answer.explanation)"
+            )
+            // A local time that falls into quiet hours waits for their end, and does not take the blame.
+            let local = RFC3339.text(milliseconds: UnixClock.now() + 600_000)
+            let later = try await Self.send(#"{"user":"ada"}"#, shop, more: #","local_time":"\#(local.prefix(16))""#)
+            let due = try await eventually { try await Self.why(later, "ada", shop).step("waits")?.text("why") }
+            #expect(due.contains("quiet hours") && due.contains("\(local.prefix(16)) by the clock where the device is"), "\(due)")
+            let urgent = try await Self.send(#"{"user":"ada"}"#, shop, more: #","urgent":true,"local_time":"\#(local.prefix(16))""#)
+            let loud = try await eventually { try await Self.why(urgent, "ada", shop).step("waits")?.text("why") }
+            #expect(!loud.contains("quiet hours") && loud.contains("by the clock where the device is"), "\(loud)")
         }
     }
 

@@ -20,6 +20,7 @@ extension DeviceAccount {
             )
         case .tags:
             guard installation.matchesTags == false else { return nil }
+            guard !installation.isLeftOutByPermission else { return (leftOutByPermission, .notAddressed) }
             return (
                 step(
                     nil, .tagsDoNotMatch,
@@ -28,6 +29,22 @@ extension DeviceAccount {
             )
         case .user, .users, .all, .activity, .channel: return nil
         }
+    }
+
+    private var leftOutByPermission: Step {
+        let words =
+            switch installation.permission {
+            case .denied: "the person has denied notifications"
+            case .notDetermined: "the app has not asked the person for the permission yet"
+            case .provisional: "the permission is provisional"
+            case .authorized: "the person has allowed notifications"
+            case .ephemeral: "the permission is that of an app clip"
+            case nil: "the app has reported none"
+            }
+        return step(
+            nil, .tagsDoNotMatch,
+            "The expression leaves the device out by its permission as it is now: \(words). What it was then is not recorded."
+        ) { $0.reason = installation.permission?.rawValue }
     }
 
     /// The user was not signed in there when it was sent.

@@ -14,7 +14,7 @@ extension DeviceAccount {
         }
         if let attempt = record.lastAttempt { steps.append(self.attempt(attempt, of: record)) }
         guard let text = record.outcome, let outcome = OutcomeClass(rawValue: text) else {
-            steps.append(pending(record))
+            steps += pending(delivery)
             return (steps, .waiting)
         }
         steps.append(
@@ -75,13 +75,18 @@ extension DeviceAccount {
     }
 
     private func wait(until due: Int64, isOver: Bool) -> Step {
+        let quiet = "the end of its user's quiet hours\(quietHours.map { " (\($0.beginsAt) to \($0.endsAt) as they are now)" } ?? "")"
         let why =
             if let localTime = notification.localTime {
-                "\(localTime) by the clock where the device is"
+                if !notification.isUrgent, quietHours != nil, let local = installation.localDueAt, due > local + 1000 {
+                    "\(quiet); \(localTime) by the clock where the device is, \(text(local)), falls into them"
+                } else {
+                    "\(localTime) by the clock where the device is"
+                }
             } else if notification.isUrgent {
                 "the time at which it was due here"
             } else {
-                "the end of its user's quiet hours\(quietHours.map { " (\($0.beginsAt) to \($0.endsAt) as they are now)" } ?? "")"
+                quiet
             }
         return step(nil, .waits, "It \(isOver || due <= now ? "waited" : "waits") until \(text(due)): \(why).") { $0.until = due }
     }
@@ -110,6 +115,13 @@ extension DeviceAccount {
         }
     }
 
+    /// Empty if it was not handed to the broker: the step before says so.
+    private func pending(_ delivery: ExplanationFacts.Delivery) -> [Step] {
+        let record = delivery.record
+        let isHanded = delivery.publishedAt != nil || record.lastAttempt != nil
+        return isHanded ? [pending(record)] : []
+    }
+
     private func pending(_ record: NotificationStatus.Delivery) -> Step {
         if let attempt = record.lastAttempt, attempt.outcome == OutcomeClass.misconfigured.rawValue {
             return step(nil, .pending, misconfiguration(attempt, in: record.environment)) {
@@ -126,7 +138,11 @@ extension DeviceAccount {
                 $0.until = until
             }
         }
-        return step(nil, .pending, "It has no outcome yet.")
+        return step(
+            nil, .pending,
+            record.lastAttempt == nil
+                ? "It was handed to the broker, and no dispatcher has reported on it yet."
+                : "It has no outcome yet; it is to be tried again now.")
     }
 }
 

@@ -36,7 +36,7 @@ extension Explanation {
         self.init(
             notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts,
             conclusion: conclusion,
-            summary: Self.summary(conclusion, fates, steps, user: facts.user, isHidden: isHidden), steps: Self.ordered(steps),
+            summary: Self.summary(conclusion, fates, steps, user: facts.user, isHidden: isHidden, now: now), steps: Self.ordered(steps),
             isCutShort: facts.isCutShort)
     }
 
@@ -64,7 +64,7 @@ extension Explanation {
 
     /// - Parameter isHidden: No device for which APNs accepted it shows alerts now.
     private static func summary(
-        _ conclusion: Conclusion, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String, isHidden: Bool
+        _ conclusion: Conclusion, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String, isHidden: Bool, now: Int64
     ) -> String {
         switch conclusion {
         case .sent:
@@ -75,12 +75,19 @@ extension Explanation {
                 ? "no device shows it now, because the person has not allowed notifications"
                 : "what the device did with it APNs does not report"
             return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); \(rest)."
-        case .waiting: return "Waiting: \(reason(steps, of: .waiting) ?? "it is not over yet.")"
+        case .waiting: return "Waiting: \(waitingReason(steps, now: now) ?? "it is not over yet.")"
         case .unknown: return "Unknown: \(reason(steps, of: .unknown) ?? "it was sent and no answer came, so it may have arrived.")"
         case .notSent: return "Not sent: \(reason(steps, of: .notSent) ?? "nothing was there to send to.")"
         case .notAddressed: return "Not meant for \(user): \(reason(steps, of: .notAddressed) ?? "the target leaves them out.")"
         case .notRecorded: return "Not recorded: what is stored does not say whether it was sent to \(user)."
         }
+    }
+
+    /// A hold, or else the moment until which it waits: without them it would go on. Else the last step that says why it waits.
+    private static func waitingReason(_ steps: [Step], now: Int64) -> String? {
+        let hold = steps.last { $0.what == .held && $0.detail.hold != nil }
+        let moment = steps.last { $0.what == .waits && $0.detail.until ?? 0 > now }
+        return (hold ?? moment)?.why ?? reason(steps, of: .waiting)
     }
 
     /// The last step that supports the conclusion.

@@ -65,6 +65,10 @@ package struct ExplanationFacts: Sendable {
         package var isAhead = false
         /// Nil where the target is no tag expression.
         package var matchesTags: Bool?
+        /// The expression leaves it out by its permission alone.
+        package var isLeftOutByPermission = false
+        /// The notification's local time by the clock that the app last reported; nil where it has none.
+        package var localDueAt: Int64?
         /// For the notification's purpose, in the order of their registration.
         package var tokens: [ReachabilityState.Token] = []
         package var deliveries: [Delivery] = []

@@ -44,10 +44,15 @@ extension ExplanationStore {
             CASE WHEN i.throttled_until > now() THEN i.throttled_until END AS throttled_until,
             x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch,
             audience_words(i.tags, i.permission) @@ f.query AS matches_tags,
+            EXISTS (
+                SELECT FROM unnest(ARRAY['not_determined', 'provisional', 'denied', 'authorized', 'ephemeral', 'unknown']) AS other (permission)
+                WHERE audience_words(i.tags, other.permission) @@ f.query) AS matches_with_another_permission,
+            f.local_time AT TIME ZONE coalesce(z.name, 'UTC') AS local_due_at,
             coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id LIMIT 1) AS i
         LEFT JOIN fan_outs f ON f.notification = \(notification)
+        LEFT JOIN time_zones z ON z.name = i.time_zone
         LEFT JOIN LATERAL (
             SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place LIMIT 1
         ) AS x ON true

@@ -123,6 +123,8 @@ extension ExplanationFacts.Installation {
         isNamed = try row["is_named"]
         namedEpoch = try row["named_epoch"]
         matchesTags = try row["matches_tags"]
+        isLeftOutByPermission = try matchesTags == false && row["matches_with_another_permission"]
+        localDueAt = try row.milliseconds("local_due_at")
         isAhead = try row["is_ahead"]
     }
 }
