@@ -205,10 +205,26 @@ struct OutputTests {
                 {"installation":"i2","hint":"…123456","environment":"production","state":"accepted","status":200,"attempts":1}]}
                 """.utf8))
         #expect(
-            deliveryTable(status).description == """
+            deliveryTable(status["deliveries"]?.arrayValue ?? []).description == """
                 INSTALLATION  TOKEN    ENVIRONMENT  STATE                STATUS  REASON           ATTEMPTS
                 i1            …abcdef  sandbox      waiting (throttled)  429     TooManyRequests  1
                 i2            …123456  production   accepted             200     -                1
+                """)
+    }
+
+    @Test("The status of a campaign shows its outcomes, and no empty table") func campaign() throws {
+        let status = try JSONValue.parse(
+            Array(
+                """
+                {"state":"sending","accepted_at":"T1","expires_at":"T2","counts":{"total":9,"pending":4},"deliveries":[],
+                 "reasons":[{"class":"accepted","status":200,"count":5}]}
+                """.utf8))
+        #expect(
+            statusText(status) == """
+                sending, accepted T1, expires T2
+                OUTCOME   STATUS  REASON  DELIVERIES
+                pending   -       -       4
+                accepted  200     -       5
                 """)
     }
 

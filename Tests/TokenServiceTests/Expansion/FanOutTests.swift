@@ -283,6 +283,26 @@ struct FanOutTests {
         }
     }
 
+    @Test(
+        "A send answers with the state of its row, also when it is repeated: with a local time it is due as soon as it is that late anywhere"
+    )
+    func stateOfLocalTime() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            for (minutes, state) in [(60, "accepted"), (2 * 1440, "scheduled")] as [(Int64, String)] {
+                let time = RFC3339.text(milliseconds: UnixClock.now() + minutes * 60_000).prefix(16)
+                for _ in 1...2 {
+                    let sent = try await shop.send(
+                        #"{"user":"ada"}"#, more: #","local_time":"\#(time)""#, headers: ["idempotency-key": state])
+                    #expect(sent.status == 202 && sent.json.text("state") == state, "\(sent.json)")
+                    let id = try #require(sent.json.text("id"))
+                    #expect(try await shop.status(id).text("state") == state)
+                }
+            }
+        }
+    }
+
     /// A zone that the database does not know counts as UTC.
     @Test("A local time comes to each zone at its own moment") func zoneMoments() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
@@ -292,7 +312,7 @@ struct FanOutTests {
                 try await shop.register(installation(index), user: "ada", token: token(index))
                 try await running.execute("UPDATE installations SET time_zone = \(zone) WHERE id = \(installation(index))")
             }
-            let date = String(RFC3339.text(milliseconds: UnixClock.now() + 86_400_000).prefix(10))
+            let date = String(RFC3339.text(milliseconds: UnixClock.now() + 2 * 86_400_000).prefix(10))
             let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00""#)
             #expect(sent.json.text("state") == "scheduled", "\(sent.json)")
             let id = try #require(sent.json.text("id").flatMap { PushID($0) })

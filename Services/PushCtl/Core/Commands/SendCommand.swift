@@ -62,7 +62,7 @@ struct SendCommand: AsyncParsableCommand {
                 CommandFailure("interrupted; the notification goes on, see pushctl status \(app) \(id)")
             }
             let reach = Reach(status)
-            try output.show(status, "\(statusLine(status))\n\(deliveryTable(status))\n\(reach)")
+            try output.show(status, "\(statusText(status))\n\(reach)")
             if let code = reach.exitCode { throw code }
         }
     }

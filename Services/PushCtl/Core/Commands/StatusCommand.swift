@@ -3,7 +3,8 @@ import PushAPI
 import StrictJSON
 
 struct StatusCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "status", abstract: "What became of a notification, device by device.")
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "What became of a notification: its state, its outcomes, and its first devices.")
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
@@ -13,8 +14,17 @@ struct StatusCommand: AsyncParsableCommand {
         let status = try await connection.withClient { client in
             try await client.get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
         }
-        try output.show(status, "\(statusLine(status))\n\(deliveryTable(status))")
+        try output.show(status, statusText(status))
     }
+}
+
+/// A notification's status document: the deliveries that it shows, and before them the outcomes of all, if there are more.
+func statusText(_ status: JSONValue) -> String {
+    let deliveries = status["deliveries"]?.arrayValue ?? []
+    var parts = [statusLine(status)]
+    if status["counts"]?["total"]?.integerValue ?? 0 > deliveries.count { parts.append("\(outcomeTable(status))") }
+    if !deliveries.isEmpty { parts.append("\(deliveryTable(deliveries))") }
+    return parts.joined(separator: "\n")
 }
 
 /// A notification's status document in one line.
@@ -24,9 +34,6 @@ func statusLine(_ status: JSONValue) -> String {
     guard let reported = status["device_receipts"]?.objectValue else { return line }
     return line + "; devices report: " + reported.map { "\($0.value.integerValue ?? 0) \($0.key)" }.joined(separator: ", ")
 }
-
-/// One row per delivery of a notification's status document.
-func deliveryTable(_ status: JSONValue) -> Table { deliveryTable(status["deliveries"]?.arrayValue ?? []) }
 
 /// One row per delivery.
 func deliveryTable(_ deliveries: [JSONValue]) -> Table {

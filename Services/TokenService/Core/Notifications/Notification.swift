@@ -26,7 +26,7 @@ package struct NotificationReceipt: Equatable, Sendable {
     package var pushType: PushType
     /// Nil where the targets are found later.
     package var deliveries: Int?
-    /// It is due later than it was accepted.
+    /// It was not due yet in any time zone when it was accepted.
     package var isScheduled = false
     package var acceptedAt: Int64
     package var expiresAt: Int64

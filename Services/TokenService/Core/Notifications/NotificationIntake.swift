@@ -220,10 +220,10 @@ extension NotificationIntake {
 
 extension Notification {
     fileprivate func receipt(deliveries: Int?) -> NotificationReceipt {
-        let timing = request.timing
+        let due = request.timing.notBefore ?? request.timing.localTime?.earliest ?? acceptedAt
         return NotificationReceipt(
             id: id, app: app, lane: request.lane, pushType: request.pushType, deliveries: deliveries,
-            isScheduled: !timing.isAtOnce, acceptedAt: acceptedAt, expiresAt: request.expiresAt, warnings: request.warnings)
+            isScheduled: due > acceptedAt, acceptedAt: acceptedAt, expiresAt: request.expiresAt, warnings: request.warnings)
     }
 }
 

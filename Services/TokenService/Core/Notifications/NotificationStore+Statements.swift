@@ -46,7 +46,7 @@ extension NotificationStore {
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
         SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
-            n.not_before IS NOT NULL OR n.local_text IS NOT NULL AS is_scheduled, r.warnings
+            (coalesce(n.not_before, n.local_text::timestamp AT TIME ZONE 'Etc/GMT-14') > n.accepted_at) IS TRUE AS is_scheduled, r.warnings
         FROM idempotency_records r JOIN notification_records n ON n.id = r.notification
         WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
             AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours'
