@@ -35,10 +35,23 @@ struct UsersCommandTests {
                 == "A user of shop was erased at 2026-11-21T06:30:00.000Z, as the key 0123456789abcdef asked.")
     }
 
+    @Test("A name under which nothing was stored is no proof of an erasure") func nothingStored() throws {
+        let answer = try JSONValue.parse(
+            Array(#"{"app":"shop","user_erased":false,"erased_at":"2026-11-21T06:30:00.000Z","key_id":"0123456789abcdef"}"#.utf8))
+        #expect(erasureHeading(answer).hasPrefix("Nothing was stored in shop under this name at 2026-11-21T06:30:00.000Z"))
+        let empty = #"{"app":"shop","user":"x","exported_at":"T","activities":[],"installations":[],"history":[],"notifications":[]}"#
+        #expect(isEmptyExport(Array(empty.utf8)))
+        for (name, value) in [("history", "[{}]"), ("activities", "[{}]"), ("notifications", "[{}]"), ("installations", "[{}]")] {
+            #expect(!isEmptyExport(Array(empty.replacing("\"\(name)\":[]", with: "\"\(name)\":\(value)").utf8)), "\(name)")
+        }
+        #expect(!isEmptyExport(Array(empty.replacing("{\"app\"", with: "{\"quiet_hours\":{},\"app\"").utf8)))
+        #expect(!isEmptyExport(Array(empty.utf8.dropLast())), "the beginning of a longer one")
+    }
+
     @Test("Erasing counts the erased rows per kind") func table() throws {
         let answer = try JSONValue.parse(
             Array(
-                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1}}"#
+                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1,"activities":1}}"#
                     .utf8))
         #expect(
             erasureTable(answer).description == """
@@ -50,6 +63,7 @@ struct UsersCommandTests {
                 receipts             6
                 idempotency records  0
                 quiet hours          1
+                Live Activities      1
                 """)
     }
 }

@@ -132,7 +132,13 @@ struct OperatorCommandTests {
                 }
                 try await Self.run(UsersCommand.Erase.self, ["shop", user, "--yes"] + connection)
                 try await running.expectNothing(of: user, shells: 1)
-                try await Self.run(UsersCommand.Erase.self, ["shop", user, "--yes"] + connection)
+                // Nothing is left, and nothing is told from a name that never was.
+                for name in [user, "nobody-ever"] {
+                    await #expect(throws: ExitCode(3)) {
+                        try await Self.run(UsersCommand.Erase.self, ["shop", name, "--yes"] + connection)
+                    }
+                    await #expect(throws: ExitCode(3)) { try await Self.run(UsersCommand.Export.self, ["shop", name] + connection) }
+                }
             }
             try FileManager.default.removeItem(atPath: path)
             try await Self.connection(running, shop) { connection in

@@ -15,7 +15,7 @@ struct UsersCommand: AsyncParsableCommand {
             abstract: "Erase everything that an app knows of a user. It cannot be undone.",
             discussion: """
                 Signs the user out everywhere and removes the installations, tokens, history, notifications and receipts. A call that was \
-                interrupted is finished by repeating it. The key needs the scope admin.
+                interrupted is finished by repeating it. Exit code 3: nothing was stored under this name. The key needs the scope admin.
                 """)
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions
@@ -39,13 +39,17 @@ struct UsersCommand: AsyncParsableCommand {
                 The broker has not confirmed the sign-out yet; the service goes on trying. Repeat the command to see it confirmed.
                 """
             try output.show(answer, "\(erasureHeading(answer))\n\(erasureTable(answer))\(isPending ? pending : "")")
+            if answer["user_erased"]?.boolValue == false { throw ExitCode(3) }
         }
     }
 
     struct Export: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Everything that an app knows of a user, as JSON.",
-            discussion: "Device tokens and payloads in full: keep it as carefully as the database. The key needs the scope admin.")
+            discussion: """
+                Device tokens and payloads in full: keep it as carefully as the database. Exit code 3: nothing is stored under this name. \
+                The key needs the scope admin.
+                """)
         @OptionGroup var connection: ConnectionOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The user, as the app calls them.") var user: String
@@ -57,10 +61,12 @@ struct UsersCommand: AsyncParsableCommand {
             let path = try userPath(app, user, "export")
             let file = try output.map(newFile) ?? .standardOutput
             let name = output.map { "the file \($0)" } ?? StandardOutput.name
+            var beginning: [UInt8] = []
             do {
                 try await connection.withClient { client in
                     try await client.download(.init(.post, path, json: JSONWriter.object { _ in })) { piece in
                         let bytes = Array(piece.readableBytesView)
+                        beginning += bytes.prefix(4096 - beginning.count)
                         do throws(SystemError) { try file.write(bytes.span) } catch { throw StandardOutput.failure(of: name, error) }
                     }
                 }
@@ -69,6 +75,10 @@ struct UsersCommand: AsyncParsableCommand {
                 // A part of a user's data is of no use and must not lie around.
                 if let output { remove(output) }
                 throw error
+            }
+            if isEmptyExport(beginning) {
+                StandardError.write("nothing is stored of this user in \(app): is the name right?\n")
+                throw ExitCode(3)
             }
         }
 
@@ -94,8 +104,24 @@ func userPath(_ app: String, _ user: String, _ verb: String) throws -> String {
 
 /// Makes the output a record: the app, the moment, and the key. The user's name is not repeated.
 func erasureHeading(_ answer: JSONValue) -> String {
-    func text(_ name: String) -> String { answer[name]?.stringValue ?? "?" }
-    return "A user of \(text("app")) was erased at \(text("erased_at")), as the key \(text("key_id")) asked."
+    let (app, at, key) = (answer.shown("app"), answer.shown("erased_at"), answer.shown("key_id"))
+    guard answer["user_erased"]?.boolValue == true else {
+        return """
+            Nothing was stored in \(app) under this name at \(at), as the key \(key) asked: is the name right, or was the user erased before?
+            """
+    }
+    return "A user of \(app) was erased at \(at), as the key \(key) asked."
+}
+
+/// Whether an export, of which this is the beginning, holds nothing.
+func isEmptyExport(_ beginning: [UInt8]) -> Bool {
+    guard let document = try? JSONValue.parse(beginning) else { return false }
+    return document["quiet_hours"] == nil
+        && ["installations", "history", "notifications", "activities"].allSatisfy { document[$0]?.arrayValue?.isEmpty == true }
+}
+
+extension JSONValue {
+    fileprivate func shown(_ name: String) -> String { self[name]?.stringValue ?? "?" }
 }
 
 /// How much was erased, one row per kind.
@@ -104,6 +130,7 @@ func erasureTable(_ answer: JSONValue) -> Table {
     for (kind, name) in [
         ("installations", "installations"), ("tokens", "device tokens"), ("history", "history entries"), ("notifications", "notifications"),
         ("deliveries", "receipts"), ("idempotency_records", "idempotency records"), ("quiet_hours", "quiet hours"),
+        ("activities", "Live Activities"),
     ] {
         table.add(name, answer["erased"]?[kind]?.integerValue.map(String.init) ?? "?")
     }

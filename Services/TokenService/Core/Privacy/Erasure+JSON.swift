@@ -18,7 +18,10 @@ extension Erasure {
         "ErasureResult",
         [
             .required("app", .slug) { $0.app },
-            .required("user_erased", .boolean) { _ in true },
+            .required(
+                "user_erased", .boolean,
+                "Whether this call removed anything. False: nothing was stored under this name, or an earlier call has removed it."
+            ) { !$0.result.isEmpty },
             .required("erased_at", .time) { _ in UnixTime.milliseconds() },
             .required("key_id", .text(.keyID), "The key that asked for it.") { $0.keyID },
             .required("fence", .fence) { $0.result.fence },

@@ -32,6 +32,15 @@ package struct Erasure: Sendable {
         package var receipts = ReceiptRemoval.Count()
         package var quietHours = 0
         package var activities = 0
+
+        /// Nothing was there to remove.
+        var isEmpty: Bool {
+            [
+                installations, tokens, history, receipts.notifications, receipts.deliveries, receipts.idempotencyRecords, quietHours,
+                activities,
+            ]
+            .allSatisfy { $0 == 0 }
+        }
     }
 
     /// - Throws: `PostgresError`; the steps until then stay done.
