@@ -1,5 +1,6 @@
 package import APNs
 import Broker
+package import Configuration
 package import Logging
 package import Observability
 import OpenSSL
@@ -150,8 +151,19 @@ package struct Dispatcher: Sendable {
     }
 
     /// The topology that `BROKER_TOPOLOGY=operators` expects, as a RabbitMQ definitions file.
-    package static func definitions(prefix: String, virtualHost: String) -> String {
-        String(decoding: Topology(prefix: prefix).definitions(virtualHost: virtualHost), as: UTF8.self)
+    /// - Parameters:
+    ///   - config: The settings of the services that will use it. No setting needs to be there.
+    ///   - prefix: Instead of the settings' own.
+    ///   - virtualHost: Instead of the settings' own.
+    package static func definitions(
+        _ config: ConfigReader, prefix: String?, virtualHost: String?, logger: Logger
+    ) throws(ConfigurationError) -> String {
+        var host = virtualHost
+        if host == nil, config.optionalText("rabbitmq.url", isSecret: true) != nil {
+            host = try DispatcherSettings.broker(config, logger: logger).virtualHost
+        }
+        let topology = Topology(prefix: prefix ?? config.text("broker.prefix", default: "push"))
+        return String(decoding: topology.definitions(virtualHost: host ?? "/"), as: UTF8.self)
     }
 
     /// Reads the same files as ``init(_:metrics:logger:pools:onListening:)``, and connects to nothing.

@@ -132,7 +132,7 @@ package struct DispatcherSettings: Sendable {
         guard isPlain, (1...64).contains(text.utf8.count) else { throw ConfigurationError(key, expected: expected, given: text) }
     }
 
-    private static func broker(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> RabbitMQConfiguration {
+    static func broker(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> RabbitMQConfiguration {
         let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost", isSecret: true)
         let passwordFile = try config.optionalFile("rabbitmq.password.file", logger: logger, isSecret: true)
         let authorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)

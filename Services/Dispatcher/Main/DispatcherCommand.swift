@@ -30,10 +30,17 @@ struct DispatcherCommand: AsyncParsableCommand {
     struct Definitions: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "topology", abstract: "Print the broker's definitions, for rabbitmqctl import_definitions, and end.")
-        @Option(help: "First word of every exchange and queue, as in BROKER_PREFIX.") var prefix = "push"
-        @Option(help: "The virtual host they are for.") var virtualHost = "/"
+        @Option(help: "First word of every exchange and queue; without it, that of BROKER_PREFIX.") var prefix: String?
+        @Option(help: "The virtual host they are for; without it, that of RABBITMQ_URL, or / where that is not set.") var virtualHost:
+            String?
 
-        func run() { print(Dispatcher.definitions(prefix: prefix, virtualHost: virtualHost)) }
+        func run() throws {
+            let logger = Logger(label: "dispatcher")
+            print(
+                try EnvironmentSettings().read(logger: logger) { config in
+                    try Dispatcher.definitions(config, prefix: prefix, virtualHost: virtualHost, logger: logger)
+                })
+        }
     }
 
     struct Reference: ParsableCommand {

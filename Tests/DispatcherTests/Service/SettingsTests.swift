@@ -18,6 +18,21 @@ struct SettingsTests {
         return try DispatcherSettings(.environment(variables), logger: .silent)
     }
 
+    @Test(
+        "The definitions are for the virtual host and the prefix of the settings, unless the operator names others",
+        arguments: [
+            (nil, nil, nil, nil, "/", "push.jobs"), ("amqp://user@broker/prod", nil, nil, nil, "prod", "push.jobs"),
+            ("amqp://user@broker", "shop", nil, nil, "/", "shop.jobs"),
+            ("amqp://user@broker/prod", "shop", "test", "cafe", "test", "cafe.jobs"),
+        ] as [(String?, String?, String?, String?, String, String)])
+    func definitions(url: String?, prefix: String?, host: String?, name: String?, isFor: String, exchange: String) throws {
+        let variables = ["RABBITMQ_URL": url, "BROKER_PREFIX": prefix].compactMapValues(\.self)
+        let text = try Dispatcher.definitions(.environment(variables), prefix: name, virtualHost: host, logger: .silent)
+        let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
+        let exchanges = try #require(document?["exchanges"])
+        #expect(exchanges.contains { $0["name"] as? String == exchange } && exchanges.allSatisfy { $0["vhost"] as? String == isFor })
+    }
+
     @Test("Two settings are enough; the others have defaults")
     func defaults() throws {
         let settings = try settings([:])
