@@ -626,6 +626,12 @@ def readers():
     enter("App", "cafe")
     page.press("Enter")
     page.wait("document.title === 'cafe · Push console' && document.querySelector('.chart rect')", "the named app does not open")
+    # No page leads nowhere: one that the key cannot open names those that it can.
+    sign_in(world.key("administrator", ["admin"], None))
+    page.evaluate("location.hash = '#/apps/shop'")
+    page.wait("view.innerText.includes('needs the scope read') && view.innerText.includes('--scopes devices,send,read,admin')")
+    page.click("[...document.querySelectorAll('#view a')].find(each => each.textContent === 'Holds')")
+    page.wait("location.hash === '#/apps/shop/holds' && document.title.startsWith('Holds')", "a link to an open page does not open it")
     key = world.key("ends soon", ["read"], "shop")
     sign_in(key)
     world.admin.call("DELETE", "/v1/admin/keys/" + key.split("_")[1])

@@ -4,7 +4,7 @@ import { chart, rate } from "./chart.js";
 import { badge, element, note } from "./dom.js";
 import { form, labelled, text } from "./forms.js";
 import { go, hash, path } from "./paths.js";
-import { may, mayAdminister } from "./session.js";
+import { everyScope, may, mayAdminister } from "./session.js";
 
 // Each of these costs a request at every refresh.
 const followedApps = 24;
@@ -31,7 +31,7 @@ export const home = {
 
 const overview = found => [
   found.length === 0 && note("There is no app yet: make one with pushctl apps create."),
-  !may("read") && note("Rates and outcomes need the scope read, which this key does not have."),
+  !may("read") && note("Rates and outcomes need the scope read, which this key does not have. " + everyScope),
   element("ul", { class: "cards", role: "list" }, found.map(({ app, minutes }) => element(
     "li", { class: "card", key: app.slug },
     element("h2", {}, element("a", { href: hash(path`/apps/${app.slug}`) }, app.slug)),

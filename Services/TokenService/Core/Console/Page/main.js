@@ -2,13 +2,13 @@
 
 import { request } from "./api.js";
 import { forget } from "./ask.js";
-import { byId, element, note, write } from "./dom.js";
+import { byId, element, note, section, write } from "./dom.js";
 import { follow, problemLines, stop } from "./follow.js";
 import { form, labelled, text } from "./forms.js";
 import { forgetToken } from "./installations.js";
 import { hash, path } from "./paths.js";
 import { allows, match, sections } from "./routes.js";
-import { mayAdminister, me, signIn, signOut } from "./session.js";
+import { everyScope, mayAdminister, me, signIn, signOut } from "./session.js";
 
 const show = (title, app, ...nodes) => {
   write(byId("heading"), title);
@@ -81,7 +81,13 @@ const open = () => {
   if (at.place === "/" && me.app !== null) return location.replace(hash(path`/apps/${me.app}`));
   if (!allows(view)) {
     const needed = view.isAdministrative ? "a key with the scope admin that is bound to no app" : "the scope " + view.scopes.join(" or ");
-    return show(view.title(at), at.app, note("This page needs " + needed + ". The key \"" + me.name + "\" does not have it."));
+    const others = sections(at.app).filter(each => each.place !== at.place);
+    return show(
+      view.title(at), at.app, note("This page needs " + needed + ". The key \"" + me.name + "\" does not have it."),
+      ...others.length === 0 ? [] : [section(
+        "What the key can open", element("ul", {}, others.map(each => element(
+          "li", {}, element("a", { href: hash(each.place) }, each.view.section)))))],
+      element("p", { class: "note" }, everyScope));
   }
   show(view.title(at), at.app);
   const refused = problem => {

@@ -10,6 +10,10 @@ export const may = (...scopes) => me !== null && scopes.some(scope => me.scopes.
 // The routes over every app need a key with the scope admin that is bound to no app.
 export const mayAdminister = () => may("admin") && me.app === null;
 
+// No scope includes another, so that an administrator's key alone sees few pages.
+export const everyScope = "An administrator makes a key that sees every page: "
+  + "pushctl keys create --name NAME --scopes devices,send,read,admin";
+
 export const signIn = async text => {
   const key = text.trim();
   if (!/^psh_[0-9a-f]{16}_[0-9a-f]{48}$/.test(key)) {
