@@ -141,7 +141,7 @@ let package = Package(
         support("TestDevice", ["PushClient"]),
         support("TestSupport", ["PushModel", "SystemIO", nio, nioPosix]),
         tests("SystemIOTests", ["SystemIO"]),
-        tests("TestSupportTests", ["SystemIO", "TestSupport"]),
+        tests("TestSupportTests", ["BenchmarkSupport", "StrictJSON", "SystemIO", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),
         tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
         tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),

@@ -50,17 +50,17 @@ strip --strip-debug -o "$work/InstructionCount" "$programs/InstructionCount"
 failures=0
 complain() { printf '%s    %s%s\n' "$red" "$*" "$plain" >&2; failures=$((failures + 1)); }
 
-# count PART: sets $counted to the instructions of a delivery. Hashes have a fixed seed. Where the C library has a variant of a function for each kind
+# count PART: sets $counted to the instructions of a delivery; complains and returns 1 if the run failed. Hashes have a fixed seed. Where the C library has a variant of a function for each kind
 # of processor, every processor gets the oldest one.
 count() {
     local log="$work/$1.log" deliveries instructions
     foreground env -i PATH="$PATH" SWIFT_DETERMINISTIC_HASHING=1 \
         GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM \
         valgrind --tool=callgrind --callgrind-out-file="$work/$1.callgrind" --toggle-collect='*counted*' "$work/InstructionCount" "$1" >"$log" 2>&1 \
-        || { tail -n 20 "$log" >&2; fail "the run of $1 failed (its last lines are above)."; }
+        || { tail -n 20 "$log" >&2; complain "the run of $1 failed (its last lines are above)."; return 1; }
     deliveries=$(sed -nE 's/^([0-9]+)$/\1/p' "$log")
     instructions=$(sed -nE 's/.* Collected : ([0-9]+).*/\1/p' "$log")
-    [ "${deliveries:-0}" -gt 0 ] && [ "${instructions:-0}" -gt 0 ] || { tail -n 20 "$log" >&2; fail "the run of $1 counted nothing (its last lines are above)."; }
+    [ "${deliveries:-0}" -gt 0 ] && [ "${instructions:-0}" -gt 0 ] || { tail -n 20 "$log" >&2; complain "the run of $1 counted nothing (its last lines are above)."; return 1; }
     counted=$((instructions / deliveries))
 }
 
@@ -70,7 +70,7 @@ figures() { [ ! -e "$root/$file" ] || grep "$@" "\"machine\": \"$machine\"" "$ro
 commit=$(git -C "$root" describe --always --dirty 2>/dev/null) || commit=unknown
 measures=() lines=()
 for part in core-1 core-100 client; do
-    count "$part"
+    count "$part" || continue
     kept=$(figures | sed -nE "s/.*\"part\": \"$part\",.*\"instructions\": ([0-9]+).*/\1/p")
     holds=true
     if [ -n "$kept" ]; then
@@ -89,7 +89,7 @@ for part in core-1 core-100 client; do
     lines+=("  {\"machine\": \"$machine\", \"part\": \"$part\", \"instructions\": $counted, \"date\": \"$(date -u +%F)\", \"commit\": \"$commit\"}")
 done
 
-if [ -n "$update" ]; then
+if [ -n "$update" ] && [ "$failures" = 0 ]; then
     mapfile -t others < <(figures -v)
     printf '%s\n' "${others[@]+"${others[@]}"}" "${lines[@]}" | sed '/^$/d; $!s/$/,/' | { printf '[\n'; cat; printf ']\n'; } >"$work/instructions.json"
     cp "$work/instructions.json" "$root/$file"
@@ -102,7 +102,7 @@ elif git -C "$root" diff --quiet HEAD -- "$file" 2>/dev/null; then
             || complain "commit ${newest:0:9} changed $file, and its body has no line that begins with \"Instructions: \" and says why."
     fi
 fi
-[ "$failures" = 0 ] || fail "a delivery does not cost what the newest commit of $file says (see above); valgrind's files are in $work."
 object=$(IFS=,; printf '{"bench":"instructions","measures":[%s]}' "${measures[*]}")
 [ -z "$json" ] || printf '%s\n' "$object" >"$json"
 printf '%s\n' "$object"
+[ "$failures" = 0 ] || fail "a delivery does not cost what the newest commit of $file says, or was not counted (see above); valgrind's files are in $work."

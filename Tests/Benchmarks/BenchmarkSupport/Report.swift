@@ -76,18 +76,33 @@ package struct Measure: Sendable {
     }
 }
 
-/// A table for people, and the JSON object for machines as the last line.
+/// The figures of a benchmark's parts: a table for people, and the JSON object for machines as the last line.
 package struct BenchmarkReport {
+    /// The benchmark's name for deploy/bench.
     private let bench: String
-    private let measures: [Measure]
+    private let wanted: [String]
+    private var measures: [Measure] = []
+    private var failures: [(part: String, reason: String)] = []
 
-    /// - Parameter bench: The benchmark's name for deploy/bench.
-    package init(_ bench: String, _ measures: [Measure]) {
+    /// - Parameters:
+    ///   - bench: The benchmark's name for deploy/bench.
+    ///   - wanted: The parts that run; empty: every part.
+    package init(_ bench: String, wanted: [String] = []) {
         self.bench = bench
-        self.measures = measures
+        self.wanted = wanted
+    }
+
+    /// Adds the figures of one part. If it fails, its figures are lost and no others.
+    package mutating func add(_ part: String, _ measure: () async throws -> [Measure]) async {
+        guard wanted.isEmpty || wanted.contains(part) else { return }
+        do { measures += try await measure() } catch {
+            failures.append((part, "\(error)"))
+            progress("the part \(part) failed: \(error)")
+        }
     }
 
     /// - Parameter path: A file for the JSON object.
+    /// - Throws: ``BenchmarkError`` when all is printed, if a part failed.
     package func publish(json path: String?) throws {
         let rows = [["", "figure", "baseline", "ratio", "bar", ""]] + measures.map(\.cells)
         let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
@@ -96,6 +111,9 @@ package struct BenchmarkReport {
         let object = json()
         if let path { try Data(object).write(to: URL(filePath: path)) }
         print(String(decoding: object, as: UTF8.self))
+        guard failures.isEmpty else {
+            throw BenchmarkError("no figures of \(failures.map { "\($0.part) (\($0.reason))" }.joined(separator: ", "))")
+        }
     }
 
     private static func padded(_ text: String, _ width: Int) -> String { text + String(repeating: " ", count: max(0, width - text.count)) }
@@ -107,6 +125,7 @@ package struct BenchmarkReport {
             object.array("measures") { array in
                 for measure in measures { array.object { measure.write(to: &$0) } }
             }
+            if !failures.isEmpty { object.field("failed", failures.map(\.part)) }
         }
         return writer.bytes
     }

@@ -42,20 +42,18 @@ extension DispatcherBenchmark {
         func run() async throws {
             let h2load = try H2Load(keyFile: keyFile, core: core)
             try AnswerTimes(control: control).set()
-            var measures: [Measure] = []
-            if isWanted("client") { measures += try measureClient(beside: h2load) }
-            if isWanted("window") { measures += try await measureWindow() }
-            if isWanted("queue") { measures += try await measureQueue(beside: h2load) }
-            if isWanted("traces") { measures += try await measureTraces() }
-            if isWanted("pair") { measures += try await measurePair() }
-            if isWanted("memory") { measures += try await measureMemory() }
-            if isWanted("pools") { measures += try await measurePools() }
-            if isWanted("headers") { measures += try measureHeaders(beside: h2load) }
+            var report = BenchmarkReport("dispatcher", wanted: part)
+            await report.add("client") { try measureClient(beside: h2load) }
+            await report.add("window") { try await measureWindow() }
+            await report.add("queue") { try await measureQueue(beside: h2load) }
+            await report.add("traces") { try await measureTraces() }
+            await report.add("pair") { try await measurePair() }
+            await report.add("memory") { try await measureMemory() }
+            await report.add("pools") { try await measurePools() }
+            await report.add("headers") { try measureHeaders(beside: h2load) }
             try h2load.removeFiles()
-            try BenchmarkReport("dispatcher", measures).publish(json: json)
+            try report.publish(json: json)
         }
-
-        private func isWanted(_ name: String) -> Bool { part.isEmpty || part.contains(name) }
 
         /// Calls `round` for the warm-up, whose samples are dropped, and for each round; prints what each gave.
         func alternate(_ name: String, _ round: () async throws -> [(String, Sample)]) async throws -> [String: [Sample]] {

@@ -31,9 +31,10 @@ extension DispatcherBenchmark {
         }
 
         func run() async throws {
-            var measures = try checks()
-            measures.append(try await start())
-            try BenchmarkReport("fences", measures).publish(json: json)
+            var report = BenchmarkReport("fences")
+            await report.add("checks") { try checks() }
+            await report.add("start") { [try await start()] }
+            try report.publish(json: json)
         }
 
         // MARK: The check

@@ -1,3 +1,4 @@
+import Foundation
 import PushModel
 import StrictJSON
 
@@ -6,8 +7,13 @@ import StrictJSON
 
 let codecs: [any JobCodec] = [FoundationCodec(), JSONJobCodec(), ProtobufCodec()]
 var figures: [Figure] = []
+var hasFailed = false
 for deliveries in [100, 1] {
-    figures += try measure(codecs, .sample(deliveries: deliveries), rounds: 9)
+    do { figures += try measure(codecs, .sample(deliveries: deliveries), rounds: 9) } catch {
+        print("no figures of jobs of \(deliveries): \(error)")
+        hasFailed = true
+    }
 }
 printTable(figures)
 printLine(figures, kept: ProtobufCodec().name)
+if hasFailed { exit(1) }

@@ -41,27 +41,25 @@ struct NotificationBenchmark: AsyncParsableCommand {
         progress("filling \(audience.devices) devices")
         try audience.fill(platform)
 
-        var measures: [Measure] = []
-        if isWanted("accept") { measures += try AcceptRounds(platform, audience, requests: quick ? 6000 : 60_000).measures(rounds) }
-        if isWanted("activities") { measures += try ActivityRounds(platform, requests: quick ? 2000 : 10_000).measures(rounds) }
-        if isWanted("batch") { measures += try BatchRounds(platform, audience, batches: quick ? 6 : 60).measures(rounds) }
-        if isWanted("idle") { measures += try IdleRounds(platform, audience, calls: quick ? 50 : 300).measures(rounds) }
-        if isWanted("expand") { measures += try ExpansionRounds(platform, audience).measures(rounds) }
-        if isWanted("backlog") { measures += try BacklogRounds(platform, audience).measures(rounds) }
+        var report = BenchmarkReport("notifications", wanted: part)
+        await report.add("accept") { try AcceptRounds(platform, audience, requests: quick ? 6000 : 60_000).measures(rounds) }
+        await report.add("activities") { try ActivityRounds(platform, requests: quick ? 2000 : 10_000).measures(rounds) }
+        await report.add("batch") { try BatchRounds(platform, audience, batches: quick ? 6 : 60).measures(rounds) }
+        await report.add("idle") { try IdleRounds(platform, audience, calls: quick ? 50 : 300).measures(rounds) }
+        await report.add("expand") { try ExpansionRounds(platform, audience).measures(rounds) }
+        await report.add("backlog") { try BacklogRounds(platform, audience).measures(rounds) }
         // A dispatcher sends no more than BULK_DELIVERIES in 80 ms: some minutes.
-        if isWanted("late") { measures += try BacklogRounds(platform, audience, isLate: true).measures(quick ? min(rounds, 2) : 1) }
-        if isWanted("outcomes") { measures += try OutcomeRounds(platform, audience).measures(rounds) }
+        await report.add("late") { try BacklogRounds(platform, audience, isLate: true).measures(quick ? min(rounds, 2) : 1) }
+        await report.add("outcomes") { try OutcomeRounds(platform, audience).measures(rounds) }
         // Millions of rows take minutes to write.
-        if isWanted("retention") {
+        await report.add("retention") {
             let receipts = quick ? 1_000_000 : 20_000_000
             // The whole form sends for about the minute in which the receipts must be gone.
             let retention = RetentionRounds(platform, audience, requests: quick ? 20_000 : 360_000, receipts: receipts)
-            measures += try retention.measures(quick ? rounds : 1)
+            return try retention.measures(quick ? rounds : 1)
         }
-        try BenchmarkReport("notifications", measures).publish(json: json)
+        try report.publish(json: json)
     }
-
-    private func isWanted(_ name: String) -> Bool { part.isEmpty || part.contains(name) }
 }
 
 /// Runs one round after the other; what the warm-up gives is shown and dropped.

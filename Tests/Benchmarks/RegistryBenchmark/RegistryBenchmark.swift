@@ -41,11 +41,16 @@ struct RegistryBenchmark: AsyncParsableCommand {
         let key = try await PushAPI.makeApp(Population.app, at: "http://127.0.0.1:\(port)", admin: admin, scopes: ["devices", "read"])
         let app = try database.integer("SELECT id FROM apps WHERE slug = '\(Population.app)'")
 
-        var measures: [Measure] = []
-        if !skipImport { measures += try measureImport(database, load.address, key: key) }
-        let levels = try measureLevels(database, load, key: key, app: app)
-        measures += Self.measures(of: levels, connections: databaseConnections)
-        try BenchmarkReport("registry", measures).publish(json: json)
+        var report = BenchmarkReport("registry")
+        if !skipImport { await report.add("import") { try measureImport(database, load.address, key: key) } }
+        var levels: [Level] = []
+        await report.add("levels") {
+            try measureLevels(database, load, key: key, app: app) { levels.append($0) }
+            return []
+        }
+        // Those that were measured, if a later one fails.
+        await report.add("levels") { Self.measures(of: levels, connections: databaseConnections) }
+        try report.publish(json: json)
     }
 
     // MARK: Import
@@ -79,20 +84,22 @@ struct RegistryBenchmark: AsyncParsableCommand {
 
     // MARK: Registrations and reads at growing sizes
 
-    private func measureLevels(_ database: Database, _ load: LoadGenerator, key: String, app: Int) throws -> [Level] {
+    private func measureLevels(
+        _ database: Database, _ load: LoadGenerator, key: String, app: Int, _ measured: (Level) -> Void
+    ) throws {
         try database.empty()
         let sizes = try sizes()
         // Far above the stored numbers, so that the two never meet.
         var fresh = 1_000_000_000
         var stored = 0
-        return try sizes.map { size in
+        for size in sizes {
             progress("filling up to \(size) installations")
             try database.psql(Population.fill(from: stored, to: size, app: app))
             try database.settle()
             stored = size
             var mix = RequestMix(key: key, stored: size, fresh: fresh, seed: UInt64(size))
             defer { fresh = mix.end }
-            return try measure(Level(size: size), database, load, &mix, app: app)
+            measured(try measure(Level(size: size), database, load, &mix, app: app))
         }
     }
 

@@ -4,7 +4,7 @@ import BenchmarkSupport
 
 /// The simulator beside nghttpd, both loaded by h2load, taking turns in one run. `deploy/bench simulator` starts what this needs.
 @main
-struct SimulatorBenchmark: ParsableCommand {
+struct SimulatorBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "SimulatorBenchmark", abstract: "Measure a simulator beside nghttpd with an empty file, in alternating rounds.",
         discussion: "Prints a table, and as the last line one JSON object.")
@@ -26,7 +26,17 @@ struct SimulatorBenchmark: ParsableCommand {
         }
     }
 
-    func run() throws {
+    func run() async throws {
+        var report = BenchmarkReport("simulator")
+        await report.add("rates") { try rates() }
+        await report.add("journal") {
+            let lost = try missing(of: requests * (rounds + 1))
+            return [Measure(name: "requests missing from the journal file", value: Double(lost), unit: "requests", bar: .valueAtMost(0))]
+        }
+        try report.publish(json: json)
+    }
+
+    private func rates() throws -> [Measure] {
         let load = try PushLoad(keyFile: keyFile, requests: requests, connections: connections, core: core)
         let contenders = [
             Contender(name: "simulator", process: pid, targets: try load.targets("\(apns)/3/device/")),
@@ -45,12 +55,11 @@ struct SimulatorBenchmark: ParsableCommand {
             }
             print(line)
         }
-        try BenchmarkReport("simulator", measures(samples[0], samples[1], samples[2])).publish(json: json)
+        return measures(samples[0], samples[1], samples[2])
     }
 
-    private func measures(_ simulator: [Sample], _ same: [Sample], _ fixed: [Sample]) throws -> [Measure] {
+    private func measures(_ simulator: [Sample], _ same: [Sample], _ fixed: [Sample]) -> [Measure] {
         let value = median(simulator.map(\.rate))
-        let lost = try missing(of: requests * (rounds + 1))
         return [
             Measure(
                 name: "rate, the same requests", value: value, unit: "requests/s", baseline: "nghttpd",
@@ -63,7 +72,6 @@ struct SimulatorBenchmark: ParsableCommand {
                 baseline: "nghttpd", baselineValue: median(same.map(\.cpuMicroseconds))),
             Measure(
                 name: "slowest round", value: simulator.map(\.rate).min() ?? 0, unit: "requests/s", bar: .valueAtLeast(100_000)),
-            Measure(name: "requests missing from the journal file", value: Double(lost), unit: "requests", bar: .valueAtMost(0)),
         ]
     }
 
