@@ -117,11 +117,11 @@ let package = Package(
         wrapper("Postgres", ["CPostgres", "SystemIO"]),
         wrapper("RabbitMQ", ["CRabbitMQ", "COpenSSL", "SystemIO"]),
         wrapper("HTTP2", ["CNGHTTP2"]),
-        wrapper("OpenSSL", ["COpenSSL"]),
+        wrapper("OpenSSL", ["COpenSSL", "SystemIO"]),
 
         shared("StrictJSON"),
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
-        shared("Observability", ["PushModel", "StrictJSON", configuration, coreMetrics, httpClient, hummingbird, hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioSSL]),
+        shared("Observability", ["PushModel", "StrictJSON", "SystemIO", configuration, coreMetrics, httpClient, hummingbird, hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioHTTPTypesHTTP1, nioSSL]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("PushAPI", ["StrictJSON", httpClient, nio, nioHTTP1], exclude: ["README.md"]),
         shared("PushClient", [crypto], exclude: ["README.md"]),

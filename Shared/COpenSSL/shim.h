@@ -24,4 +24,5 @@ static inline EVP_PKEY *push_EVP_EC_gen(const char *curve) { return EVP_EC_gen(c
 // Lists of certificates: OpenSSL's typed calls are macros over casts.
 static inline STACK_OF(X509) *push_X509_list_new(void) { return sk_X509_new_null(); }
 static inline int push_X509_list_append(STACK_OF(X509) *list, X509 *certificate) { return sk_X509_push(list, certificate); }
+static inline X509 *push_X509_list_take_first(STACK_OF(X509) *list) { return sk_X509_shift(list); }
 static inline void push_X509_list_free(STACK_OF(X509) *list) { sk_X509_pop_free(list, X509_free); }

@@ -32,6 +32,9 @@ package struct TLSError: Error, Equatable, CustomStringConvertible {
     package var isAlert: Bool { code == .alert }
 
     package var description: String { "\(operation): \(message)" }
+
+    /// The same error in other words, if there are any.
+    func saying(_ words: String?) -> TLSError { words.map { TLSError(code: code, operation: operation, message: $0) } ?? self }
 }
 
 extension TLSError {

@@ -167,7 +167,7 @@ struct CommandTests {
 
     @Test("A missing key file is named") func missingKeyFile() async throws {
         let options = try ConnectionOptions.parse(["--key-file", "/nonexistent/key"])
-        await #expect(throws: CommandFailure("the key file /nonexistent/key cannot be read")) {
+        await #expect(throws: CommandFailure("the key file /nonexistent/key cannot be used: there is no such file")) {
             try await options.withClient { _ in }
         }
     }

@@ -80,7 +80,10 @@ struct DocumentationTests {
                 "RABBITMQ_URL must be an AMQP URI (amqps needs a file with the broker's certificate authority, RABBITMQ_CA_FILE)."
             ),
             (["BACKLOG_LIMIT": "0"], "BACKLOG_LIMIT must be a whole number from 1 to 10000000, but is \"0\"."),
-            (["BOOTSTRAP_KEY_FILE": "/nowhere"], "BOOTSTRAP_KEY_FILE must be the path of a readable file, but is \"/nowhere\"."),
+            (
+                ["BOOTSTRAP_KEY_FILE": "/nowhere"],
+                "BOOTSTRAP_KEY_FILE must be the path of a readable file (there is no such file), but is \"/nowhere\"."
+            ),
         ])
     func wrongSetting(settings: [String: String], sentence: String) throws {
         var variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]

@@ -166,22 +166,31 @@ package struct Dispatcher: Sendable {
         return String(decoding: topology.definitions(virtualHost: host ?? "/"), as: UTF8.self)
     }
 
-    /// Reads the same files as ``init(_:metrics:logger:pools:onListening:)``, and connects to nothing.
+    /// Reads the same files as ``init(_:metrics:logger:pools:onListening:)``, and connects to nothing. A certificate outside its time is an
+    /// error here; a dispatcher that runs warns of it, because its other credentials serve.
+    /// - Parameter now: UNIX seconds; nil: by this machine's clock.
     /// - Returns: a summary for a person.
-    package static func check(_ settings: DispatcherSettings) throws -> String {
-        let plan = CredentialPlan(try CredentialsFile(path: settings.credentialsFile))
+    package static func check(
+        _ settings: DispatcherSettings, logger: Logger, now: Int64? = nil
+    ) throws -> String {
+        let now = now ?? WallClock.milliseconds() / 1000
+        let file = try CredentialsFile(path: settings.credentialsFile)
+        file.files.warn(logger)
+        let faults = file.entries.compactMap { entry in entry.validity.fault(at: now).map { "\(entry.credential.name): \($0)" } }
+        guard faults.isEmpty else { throw CredentialsError(settings.credentialsFile, faults, files: file.files) }
+        let plan = CredentialPlan(file)
         let broker = settings.broker
-        let pools = plan.pools.map { "  " + Self.line($0, at: settings.endpoint($0.environment)) }
+        let pools = plan.pools.map { "  " + Self.line($0, at: settings.endpoint($0.environment), now: now) }
         let lanes = settings.lanes.map(\.rawValue).joined(separator: ", ")
         let proxy = settings.proxy.map { " APNs is reached through the proxy \($0.host):\($0.port)." } ?? ""
         return "The configuration is good. Broker: \(broker). Lanes: \(lanes).\(proxy) Pools:\n" + pools.joined(separator: "\n")
     }
 
-    private static func line(_ pool: CredentialPlan.Pool, at endpoint: APNsEndpoint) -> String {
+    private static func line(_ pool: CredentialPlan.Pool, at endpoint: APNsEndpoint, now: Int64) -> String {
         var line = "\(pool.credential.name) (\(pool.environment.rawValue)) at \(endpoint.host):\(endpoint.port)"
         if !pool.entry.topics.isEmpty { line += ", for \(pool.entry.topics.joined(separator: " "))" }
         if case .certificate(_, let notAfter) = pool.entry.validity {
-            line += ", certificate valid for \((notAfter - WallClock.milliseconds() / 1000) / 86_400) days"
+            line += ", certificate valid for \((notAfter - now) / 86_400) days"
         }
         return line + (pool.entry.probeTopic.map { ", proven at start with \($0)" } ?? ", proven by its first delivery (no probe_topic)")
     }

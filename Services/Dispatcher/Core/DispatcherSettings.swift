@@ -115,7 +115,7 @@ package struct DispatcherSettings: Sendable {
             }
             return nil
         }
-        let url = try config.url("apns.proxy.url", schemes: ["http"])
+        let url = try config.url("apns.proxy.url", schemes: ["http"], credentials: "apns.proxy.credentials.file")
         let authorization = credentials.map { "Basic " + Data($0.utf8).base64EncodedString() }
         return APNsProxy(host: url.host, port: url.port ?? 80, authorization: authorization)
     }

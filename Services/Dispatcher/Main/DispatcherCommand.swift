@@ -66,7 +66,8 @@ struct DispatcherCommand: AsyncParsableCommand {
 
         func run() throws {
             let logger = Logger(label: "dispatcher")
-            print(try Dispatcher.check(EnvironmentSettings().read(logger: logger) { try DispatcherSettings($0, logger: logger) }))
+            let settings = try EnvironmentSettings().read(logger: logger) { try DispatcherSettings($0, logger: logger) }
+            print(try Dispatcher.check(settings, logger: logger))
         }
     }
 }

@@ -39,3 +39,8 @@ struct InputFile {
         }
     }
 }
+
+extension [UInt8] {
+    /// Editors of Windows write the mark (EF BB BF) before a text in UTF-8. In a text that is no JSON it says nothing.
+    var withoutByteOrderMark: [UInt8] { starts(with: [0xef, 0xbb, 0xbf]) ? Array(dropFirst(3)) : self }
+}

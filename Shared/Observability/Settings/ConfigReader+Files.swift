@@ -1,7 +1,6 @@
 package import Configuration
-import FoundationEssentials
-import Glibc
 package import Logging
+import SystemIO
 
 extension ConfigReader {
     /// A file that holds one secret: its text without the line feed at its end. Nil if the setting is not set.
@@ -11,13 +10,13 @@ extension ConfigReader {
     package func optionalSecretFile(_ key: String, maximumBytes: Int = 65_536, logger: Logger) throws(ConfigurationError) -> String? {
         guard let path = try optionalFile(key, logger: logger, isSecret: true) else { return nil }
         let expected = "the path of a readable text file of 1 to \(maximumBytes) bytes"
-        let content: Data
-        do {
-            content = try Data(contentsOf: URL(filePath: path))
+        let content: WholeFile
+        do throws(WholeFile.Fault) {
+            content = try WholeFile(path: path, maximumBytes: maximumBytes)
         } catch {
-            throw ConfigurationError(key, expected: expected, given: path)
+            throw ConfigurationError(key, expected: "\(expected) (\(error))", given: path)
         }
-        guard content.count <= maximumBytes, let text = String(validating: content, as: UTF8.self) else {
+        guard let text = String(validating: content.bytes, as: UTF8.self) else {
             throw ConfigurationError(key, expected: expected, given: path)
         }
         let secret = text.trimmingTrailingLineFeeds()
@@ -36,10 +35,12 @@ extension ConfigReader {
     /// - Parameter isSecret: Warns when others than the owner can read the file.
     package func optionalFile(_ key: String, logger: Logger, isSecret: Bool = false) throws(ConfigurationError) -> String? {
         guard let path = optionalText(key) else { return nil }
-        guard FileManager.default.isReadableFile(atPath: path) else {
-            throw ConfigurationError(key, expected: "the path of a readable file", given: path)
+        do throws(WholeFile.Fault) {
+            let mode = try WholeFile.check(path)
+            if isSecret, let mode { logger.warn(ofSecretFile: path, mode: mode, setting: ConfigurationError.variable(key)) }
+        } catch {
+            throw ConfigurationError(key, expected: "the path of a readable file (\(error))", given: path)
         }
-        if isSecret { Self.warnIfOthersMayRead(path, variable: ConfigurationError.variable(key), logger: logger) }
         return path
     }
 
@@ -49,19 +50,17 @@ extension ConfigReader {
         }
         return path
     }
+}
 
-    /// Group and others, any of read, write, execute. The process's own group may read: orchestrators give secrets to it (`fsGroup`). A
-    /// warning only: they mount secrets with modes of their own.
-    private static func warnIfOthersMayRead(_ path: String, variable: String, logger: Logger) {
-        let target = URL(filePath: path).resolvingSymlinksInPath().path
-        guard let attributes = try? FileManager.default.attributesOfItem(atPath: target),
-            let permissions = attributes[.posixPermissions] as? Int
-        else { return }
-        let isOwnGroup = attributes[.groupOwnerAccountID] as? UInt32 == getegid() && getegid() != 0
-        guard permissions & (isOwnGroup ? 0o037 : 0o077) != 0 else { return }
-        logger.warning(
+extension Logger {
+    /// Others than the owner may use a secret file. A warning only: orchestrators mount secrets with modes of their own.
+    /// - Parameters:
+    ///   - mode: its permission bits.
+    ///   - setting: the setting or field that names it.
+    package func warn(ofSecretFile path: String, mode: UInt32, setting: String) {
+        warning(
             "A secret file can be read by others than its owner",
-            metadata: ["setting": "\(variable)", "file.path": "\(path)", "file.mode": "\(String(permissions, radix: 8))"])
+            metadata: ["setting": "\(setting)", "file.path": "\(path)", "file.mode": "\(String(mode, radix: 8))"])
     }
 }
 

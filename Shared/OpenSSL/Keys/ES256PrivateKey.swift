@@ -13,8 +13,8 @@ package struct ES256PrivateKey: Sendable {
         try self.init(pem: Array(pem.utf8))
     }
 
-    private init(pem: [UInt8]) throws(TLSError) {
-        key = try ECKey(pem: pem, "private key") { bio in PEM_read_bio_PrivateKey(bio, nil, withoutAsking, nil) }
+    package init(pem: [UInt8]) throws(TLSError) {
+        key = try ECKey(pem: pem, .privateKey) { bio in PEM_read_bio_PrivateKey(bio, nil, withoutAsking, nil) }
     }
 
     private init(key: ECKey) {

@@ -17,7 +17,7 @@ package struct ES256PublicKey: Sendable {
     }
 
     private init(pem: [UInt8]) throws(TLSError) {
-        key = try ECKey(pem: pem, "public key") { bio in PEM_read_bio_PUBKEY(bio, nil, withoutAsking, nil) }
+        key = try ECKey(pem: pem, .publicKey) { bio in PEM_read_bio_PUBKEY(bio, nil, withoutAsking, nil) }
     }
 
     /// - Parameter signature: R‖S or, as Apple's own shell sample sends it, DER (docs/apns.md, Provider tokens).

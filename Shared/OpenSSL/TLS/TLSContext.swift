@@ -89,16 +89,13 @@ package final class TLSContext: Sendable {
     }
 
     private func use(_ identity: TLSIdentity) throws(TLSError) {
-        ERR_clear_error()
-        // An encrypted key must be an error, not a question on the terminal.
-        SSL_CTX_set_default_passwd_cb(handle, { _, _, _, _ in -1 })
-        guard SSL_CTX_use_certificate_chain_file(handle, identity.certificateFile) == 1 else {
-            throw .last("certificate in \(identity.certificateFile)", code: .file)
+        let (pem, key) = (try keyFileBytes(identity.certificateFile), try keyFileBytes(identity.keyFile))
+        do throws(TLSError) {
+            try ClientCertificate(pem: pem, key: key).use(in: handle)
+        } catch {
+            let files = "\(identity.certificateFile) with its key in \(identity.keyFile)"
+            throw TLSError(code: error.code, operation: files, message: error.description)
         }
-        guard SSL_CTX_use_PrivateKey_file(handle, identity.keyFile, SSL_FILETYPE_PEM) == 1 else {
-            throw .last("private key in \(identity.keyFile)", code: .file)
-        }
-        guard SSL_CTX_check_private_key(handle) == 1 else { throw .last("private key in \(identity.keyFile)", code: .file) }
     }
 
     private static func wireForm(_ names: [String]) throws(TLSError) -> [UInt8] {

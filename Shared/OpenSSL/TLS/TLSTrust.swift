@@ -6,7 +6,7 @@ package enum TLSTrust: Sendable, Hashable {
     case file(String)
 }
 
-/// Our identity: PEM files, the certificate first and its chain after it.
+/// Our identity: PEM files, a certificate with its chain in any order, and its key.
 package struct TLSIdentity: Sendable, Equatable {
     package let certificateFile: String
     package let keyFile: String

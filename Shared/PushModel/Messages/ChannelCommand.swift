@@ -65,8 +65,8 @@ package struct ChannelCommand: Equatable, Sendable {
         do throws(JSONError) { entry = MessageFields(try JSONValue.parse(bytes)) } catch { throw MessageError(error) }
         try MessageVersion.check(Int(clamping: try entry.integer("v")), atMost: Self.currentVersion)
         let bundleID = try entry.string("bundle_id")
-        guard Self.isBundleID(bundleID) else {
-            throw MessageError(.invalidField("bundle_id"), "expected letters, digits, hyphens, underscores and full stops")
+        guard BundleID.isOne(bundleID) else {
+            throw MessageError(.invalidField("bundle_id"), "expected \(BundleID.rule)")
         }
         let request: Request =
             switch try entry.choice("operation", of: ChannelOperation.self) {
@@ -78,18 +78,5 @@ package struct ChannelCommand: Equatable, Sendable {
         self.init(
             id: try entry.id("id"), app: try entry.app("app"), environment: try entry.choice("environment", of: APNsEnvironment.self),
             bundleID: bundleID, request: request, expiresAt: try entry.moment("expires_at"))
-    }
-
-    /// It becomes a part of a path.
-    private static func isBundleID(_ text: String) -> Bool {
-        !text.isEmpty
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
-                    UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
-                    true
-                default: false
-                }
-            }
     }
 }

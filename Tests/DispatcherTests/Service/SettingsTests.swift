@@ -1,8 +1,10 @@
 import Configuration
 import Foundation
+import Logging
 import Observability
 import OpenSSL
 import PushModel
+import Synchronization
 import Testing
 
 @testable import APNs
@@ -73,7 +75,10 @@ struct SettingsTests {
             ("APNS_PRODUCTION_CHANNELS_URL", "localhost:1"), ("PREFETCH_NOW", "0"),
             ("PREFETCH_BULK", "many"), ("LANES", "now,fast"), ("LANES", "now,now"), ("LANES", "soon,"), ("BULK_DELIVERIES", "0"),
             ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
-            ("APNS_PROXY_URL", "https://user:secret@proxy:3128"), ("APNS_PROXY_CREDENTIALS_FILE", "/nowhere/proxy"), ("APNS_THREADS", "0"),
+            ("APNS_PROXY_URL", "https://user:secret@proxy:3128"), ("APNS_PROXY_URL", "http://user:secret@proxy:3128"),
+            ("APNS_SANDBOX_URL", "https://user:secret@localhost:1"), ("APNS_PRODUCTION_URL", "https://localhost:65536"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:secret@collector:4318"), ("APNS_PROXY_CREDENTIALS_FILE", "/nowhere/proxy"),
+            ("APNS_THREADS", "0"),
             ("APNS_CREDENTIALS_CHECK_SECONDS", "0"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
             ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
             ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "199"), ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "1s"),
@@ -85,16 +90,46 @@ struct SettingsTests {
         #expect(!error.description.contains("secret"))
     }
 
+    @Test("A proxy's user and password belong into the file that the error names") func proxyCredentials() {
+        let error = #expect(throws: ConfigurationError.self) { try settings(["APNS_PROXY_URL": "http://user:secret@proxy:3128"]) }
+        #expect(error?.description.contains("APNS_PROXY_CREDENTIALS_FILE names the file with them") == true)
+    }
+
+    @Test("The check refuses a certificate outside its time, and names the moment") func validity() throws {
+        let folder = try TestIdentity.shared.get().makeFolder()
+        try TestIdentity.openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 100 -subj /CN=shop -keyout c.pem -out c.crt", in: folder)
+        let path = "\(folder)/credentials.json"
+        try Data(contentsOf: URL(filePath: "\(folder)/c.crt")).appended(to: "\(folder)/c.pem")
+        try Data(
+            #"{"v":1,"credentials":[{"name":"shop","certificate_file":"c.pem","environments":["production","sandbox"],"apps":["shop"]}]}"#
+                .utf8
+        ).write(to: URL(filePath: path))
+        let entry = try #require(try CredentialsFile(path: path).entries.first)
+        guard case .certificate(let notBefore, let notAfter) = entry.validity else { throw NoCertificate() }
+        let settings = try settings(["APNS_CREDENTIALS_FILE": path])
+        func check(at now: Int64) throws -> String { try Dispatcher.check(settings, logger: .silent, now: now) }
+        #expect(try check(at: notBefore).contains("certificate valid for 100 days"))
+        #expect(try check(at: notAfter).contains("certificate valid for 0 days"))
+        let ended = #expect(throws: CredentialsError.self) { try check(at: notAfter + 1) }
+        #expect(ended?.problems == ["shop: the certificate has ended, at \(RFC3339.text(milliseconds: notAfter * 1000))"])
+        let early = #expect(throws: CredentialsError.self) { try check(at: notBefore - 1) }
+        #expect(early?.problems.first?.hasPrefix("shop: the certificate is not valid before ") == true)
+        #expect(early?.problems.count == 1, "one sentence for two pools")
+    }
+
+    private struct NoCertificate: Error {}
+
     @Test("A dispatcher without the lane `now` has as much of `bulk` at work as of any lane") func lanes() throws {
         let settings = try settings(["LANES": "soon, bulk"])
         #expect(settings.lanes == [.soon, .bulk] && settings.bulkDeliveries == 20_000)
-        #expect(try Dispatcher.check(settings).contains("Lanes: soon, bulk."))
+        #expect(try Dispatcher.check(settings, logger: .silent).contains("Lanes: soon, bulk."))
         #expect(try self.settings(["LANES": "now,bulk"]).bulkDeliveries == 800)
     }
 
     @Test("The check names every pool and shows no password")
     func checks() throws {
-        let text = try Dispatcher.check(settings(["APNS_PRODUCTION_URL": "https://localhost:2197"]))
+        let text = try Dispatcher.check(settings(["APNS_PRODUCTION_URL": "https://localhost:2197"]), logger: .silent)
         #expect(text.contains("shop (production) at localhost:2197"))
         #expect(text.contains("shop (sandbox) at api.sandbox.push.apple.com:443"))
         #expect(text.contains("other (production) at localhost:2197"))
@@ -142,11 +177,61 @@ struct CredentialsFileTests {
             (["environments": "[]"], "/credentials/0/environments"), (["apps": "[]"], "/credentials/0/apps"),
             (["apps": "[\"UPPER\"]"], "/credentials/0/apps"), (["apps": ""], "/credentials/0/apps"),
             (["colour": "1"], "/credentials/0/colour"),
+            (["topics": "[\"com.example.shop \"]"], "/credentials/0/topics"),
+            (["topics": "[\"com.example.shop\\n\"]"], "/credentials/0/topics"),
+            (["topics": "[\"com.example.*\"]"], "/credentials/0/topics"),
+            (["probe_topic": "\"com.example.shop\\n\""], "/credentials/0/probe_topic"),
+            (["probe_topic": "\" com.example.shop\""], "/credentials/0/probe_topic"),
         ] as [([String: String], String)])
     func names(changes: [String: String], place: String) throws {
         let found = try problems(#"{"v":1,"credentials":[\#(entry(changes))]}"#)
         #expect(found.count == 1, "\(found)")
         #expect(found.first?.hasPrefix("\(place): ") == true, "\(found)")
+    }
+
+    @Test("An error says what is wrong with a key file") func keyFiles() throws {
+        let identity = try TestIdentity.shared.get()
+        let pem = try ES256PrivateKey.generate().pem()
+        let oneLine = try identity.write(pem.replacing("\n", with: " "), to: "one-line.p8")
+        func problem(_ keyFile: String) throws -> String? {
+            try problems(#"{"v":1,"credentials":[\#(entry(["key_file": "\"\(keyFile)\""]))]}"#).first
+        }
+        #expect(try problem(oneLine)?.contains("from \(oneLine): its line breaks are missing") == true)
+        #expect(try problem("missing.p8")?.hasSuffix("missing.p8 cannot be used: there is no such file") == true)
+        #expect(try problem("~/shop.p8")?.contains("a ~ stands for no folder here") == true)
+        #expect(try problem(identity.directory)?.hasSuffix("it is a folder") == true)
+        let publicKey = try identity.write(try ES256PrivateKey.generate().publicKey.pem(), to: "public.p8")
+        #expect(try problem(publicKey)?.hasSuffix("it holds a public key, and a private key is wanted") == true)
+    }
+
+    @Test("Secret files that others may read are warned about; a certificate without a key is no secret") func openFiles() throws {
+        let identity = try TestIdentity.shared.get()
+        let folder = try identity.makeFolder()
+        try TestIdentity.openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=shop -keyout c.key -out c.pem", in: folder)
+        try Data("sesame\n".utf8).write(to: URL(filePath: "\(folder)/pass"))
+        try Data(try ES256PrivateKey.generate().pem().utf8).write(to: URL(filePath: "\(folder)/a.p8"))
+        let path = "\(folder)/credentials.json"
+        try Data(
+            #"""
+            {"v":1,"credentials":[
+              {"name":"a","certificate_file":"c.pem","certificate_key_file":"c.key","passphrase_file":"pass","environments":["production"],"apps":["shop"]},
+              {"name":"b","team_id":"TEAM000001","key_id":"KEY0000001","key_file":"a.p8","environments":["sandbox"],"apps":["shop"]}]}
+            """#.utf8
+        ).write(to: URL(filePath: path))
+        func warned(_ mode: Int) throws -> [String] {
+            for name in ["a.p8", "c.key", "c.pem", "credentials.json", "pass"] {
+                try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: "\(folder)/\(name)")
+            }
+            let log = LinesOfLog()
+            try CredentialsFile(path: path).files.warn(log.logger)
+            return log.lines.map { line in
+                #expect(line.contains("644") && line.contains("APNS_CREDENTIALS_FILE"))
+                return ["a.p8", "c.key", "c.pem", "credentials.json", "pass"].first { line.contains("/\($0)\"") } ?? line
+            }
+        }
+        #expect(try warned(0o600) == [])
+        #expect(try warned(0o644) == ["a.p8", "c.key", "credentials.json", "pass"])
     }
 
     @Test("Two credentials may not claim the same app and environment, nor the same name")
@@ -213,5 +298,21 @@ struct CredentialsFileTests {
         try Data(wrong.utf8).write(to: URL(filePath: "\(folder)/wrong.json"))
         let error = try #require(throws: CredentialsError.self) { try CredentialsFile(path: "\(folder)/wrong.json") }
         #expect(error.problems.first?.hasPrefix("/credentials/0/certificate_file: ") == true, "\(error.problems)")
+    }
+}
+
+private final class LinesOfLog: Sendable {
+    private let all = Mutex<[String]>([])
+    var lines: [String] { all.withLock { $0 } }
+
+    var logger: Logger {
+        let sink = LogSink { line in self.all.withLock { $0.append(String(decoding: line, as: UTF8.self)) } }
+        return Logger(label: "test") { JSONLogHandler(label: $0, level: .warning, sink: sink) }
+    }
+}
+
+extension Data {
+    fileprivate func appended(to path: String) throws {
+        try (Data(contentsOf: URL(filePath: path)) + self).write(to: URL(filePath: path))
     }
 }

@@ -1,5 +1,5 @@
-import FoundationEssentials
 import StrictJSON
+import SystemIO
 
 /// Reads a scenario strictly: an unknown field, an impossible value or a rule without effect is refused with its place.
 enum ScenarioReader {
@@ -11,10 +11,10 @@ enum ScenarioReader {
     /// - Throws: ``SimulatorError``, one sentence that names the file and the place.
     static func read(file path: String) throws(SimulatorError) -> Scenario {
         let content: [UInt8]
-        do {
-            content = Array(try Data(contentsOf: URL(filePath: path)))
+        do throws(WholeFile.Fault) {
+            content = try WholeFile(path: path, maximumBytes: maximumBytes).bytes
         } catch {
-            throw SimulatorError(.scenario, "the scenario file \(path) cannot be read")
+            throw SimulatorError(.scenario, "the scenario file \(path) cannot be used: \(error)")
         }
         do throws(SimulatorError) {
             return try parse(content)

@@ -13,7 +13,7 @@ extension APNsSimulatorConfiguration {
         let keysFile = try config.file("keys.file", logger: logger)
         let keys: [ProviderKey]
         do throws(SimulatorError) {
-            keys = try KeysFile.read(keysFile)
+            keys = try KeysFile.read(keysFile, logger: logger)
         } catch {
             throw ConfigurationError("keys.file", expected: "a file of provider keys (\(error))", given: keysFile)
         }

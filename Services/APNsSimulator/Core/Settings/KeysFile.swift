@@ -1,6 +1,9 @@
 import FoundationEssentials
+import Logging
+import Observability
 import OpenSSL
 import StrictJSON
+import SystemIO
 
 /// The file with the keys whose provider tokens are good.
 enum KeysFile {
@@ -18,17 +21,17 @@ enum KeysFile {
 
     private static let maximumBytes = 1 << 20
 
-    static func read(_ path: String) throws(SimulatorError) -> [ProviderKey] {
+    static func read(_ path: String, logger: Logger) throws(SimulatorError) -> [ProviderKey] {
         let content: [UInt8]
-        do {
-            content = Array(try Data(contentsOf: URL(filePath: path)))
+        do throws(WholeFile.Fault) {
+            content = try WholeFile(path: path, maximumBytes: maximumBytes).bytes
         } catch {
-            throw SimulatorError(.configuration, "\(path) cannot be read")
+            throw SimulatorError(.configuration, error.description)
         }
-        return try parse(content, folder: URL(filePath: path).deletingLastPathComponent())
+        return try parse(content, folder: URL(filePath: path).deletingLastPathComponent(), logger)
     }
 
-    private static func parse(_ content: [UInt8], folder: URL) throws(SimulatorError) -> [ProviderKey] {
+    private static func parse(_ content: [UInt8], folder: URL, _ logger: Logger) throws(SimulatorError) -> [ProviderKey] {
         let root: JSONValue
         do throws(JSONError) {
             root = try JSONValue.parse(content, maximumBytes: maximumBytes)
@@ -43,7 +46,7 @@ enum KeysFile {
             throw SimulatorError(.configuration, "\(problem.pointer): \(problem.code), \(problem.detail)")
         }
         var keys: [ProviderKey] = []
-        for entry in entries { keys.append(try entry.key(folder: folder)) }
+        for entry in entries { keys.append(try entry.key(folder: folder, logger)) }
         return keys
     }
 
@@ -74,13 +77,15 @@ enum KeysFile {
             reader.finish()
         }
 
-        func key(folder: URL) throws(SimulatorError) -> ProviderKey {
+        func key(folder: URL, _ logger: Logger) throws(SimulatorError) -> ProviderKey {
             let publicKey: ES256PublicKey
             do throws(TLSError) {
                 if let publicKeyFile {
                     publicKey = try ES256PublicKey(pemFile: path(publicKeyFile, folder))
                 } else {
-                    publicKey = try ES256PrivateKey(pemFile: path(privateKeyFile ?? "", folder)).publicKey
+                    let path = path(privateKeyFile ?? "", folder)
+                    publicKey = try ES256PrivateKey(pemFile: path).publicKey
+                    if let mode = try? WholeFile.check(path) { logger.warn(ofSecretFile: path, mode: mode, setting: "KEYS_FILE") }
                 }
             } catch {
                 throw SimulatorError(.configuration, "key \(keyID ?? ""): \(error)")

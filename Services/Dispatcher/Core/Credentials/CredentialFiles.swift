@@ -1,4 +1,7 @@
 import FoundationEssentials
+import Logging
+import Observability
+import SystemIO
 
 /// The files that credentials are read from, and their state when they were read, so that a later change is seen.
 struct CredentialFiles: Equatable, Sendable {
@@ -27,9 +30,9 @@ struct CredentialFiles: Equatable, Sendable {
         }
     }
 
-    struct Unreadable: Error {}
-
     private(set) var stamps: [String: Stamp] = [:]
+    /// The secret files that others than their owner may use, with their permission bits.
+    private var open: [String: UInt32] = [:]
 
     init() {}
 
@@ -39,14 +42,20 @@ struct CredentialFiles: Equatable, Sendable {
     }
 
     /// Takes the stamp first: a change during the read counts as a later change.
-    mutating func read(_ path: String, maximumBytes: Int) throws(Unreadable) -> [UInt8] {
+    mutating func read(_ path: String, maximumBytes: Int) throws(WholeFile.Fault) -> [UInt8] {
         stamps[path] = Stamp(path)
-        do {
-            let bytes = [UInt8](try Data(contentsOf: URL(filePath: path)))
-            guard bytes.count <= maximumBytes else { throw Unreadable() }
-            return bytes
-        } catch {
-            throw Unreadable()
+        let file = try WholeFile(path: path, maximumBytes: maximumBytes)
+        open[path] = file.openMode
+        return file.bytes
+    }
+
+    /// What was read from here may be read by everybody.
+    mutating func noteHoldsNoSecret(_ path: String) { open[path] = nil }
+
+    /// Warns of the secret files that others than their owner may use.
+    func warn(_ logger: Logger) {
+        for (path, mode) in open.sorted(by: { $0.key < $1.key }) {
+            logger.warn(ofSecretFile: path, mode: mode, setting: "APNS_CREDENTIALS_FILE")
         }
     }
 

@@ -23,7 +23,7 @@ final class CredentialKeeper: Sendable {
         var files: CredentialFiles
         var standing = Standing.current
         /// As they were at the last check, if they differ from `files`.
-        var seen: CredentialFiles?
+        var seen: [String: CredentialFiles.Stamp]?
     }
 
     private let path: String
@@ -60,7 +60,8 @@ final class CredentialKeeper: Sendable {
     /// Proves the first pools.
     func begin() {
         for pool in table.serving { prove(pool) }
-        warnOfExpiry(plan)
+        contents.withLock { $0.files }.warn(logger)
+        warnOfValidity(plan)
     }
 
     /// Checks the files. A change is read once it looks the same twice in a row, so that an operator has time to replace several files.
@@ -76,13 +77,13 @@ final class CredentialKeeper: Sendable {
     private func isDue() -> Bool {
         contents.withLock { contents in
             let now = CredentialFiles(nowAt: contents.files)
-            guard now != contents.files else {
+            guard now.stamps != contents.files.stamps else {
                 contents.seen = nil
                 if contents.standing == .changing { contents.standing = .current }
                 return false
             }
-            if contents.seen == now { return true }
-            contents.seen = now
+            if contents.seen == now.stamps { return true }
+            contents.seen = now.stamps
             if contents.standing == .current { contents.standing = .changing }
             return false
         }
@@ -108,7 +109,8 @@ final class CredentialKeeper: Sendable {
                 adopt(plan)
                 counted(true)
                 logger.notice(done, metadata: [LogKey.count: "\(plan.pools.count)", LogKey.new: "\(new.count)"])
-                warnOfExpiry(plan)
+                file.files.warn(logger)
+                warnOfValidity(plan)
             } catch {
                 refuse("\(error)", file.files)
             }
@@ -138,16 +140,18 @@ final class CredentialKeeper: Sendable {
         pool.pool.submit([CredentialProof.batch(topic: topic, now: WallClock.milliseconds())])
     }
 
-    /// A certificate lasts a year, and every push fails after it: warns ahead.
-    private func warnOfExpiry(_ plan: CredentialPlan) {
+    /// A certificate lasts a year, and every push fails after it: warns ahead. One that is not valid yet: the clock is slow, or it came early.
+    private func warnOfValidity(_ plan: CredentialPlan) {
         let now = WallClock.milliseconds() / 1000
         for pool in plan.pools {
-            guard case .certificate(_, let notAfter) = pool.entry.validity, notAfter - now < 30 * 86_400 else { continue }
+            guard case .certificate(let notBefore, let notAfter) = pool.entry.validity else { continue }
+            guard notBefore > now || notAfter - now < 30 * 86_400 else { continue }
+            let isEarly = notBefore > now
             logger.warning(
-                "A certificate ends soon, or has ended",
+                isEarly ? "A certificate is not valid yet" : "A certificate ends soon, or has ended",
                 metadata: [
                     LogKey.credential: "\(pool.credential.name)", LogKey.environment: "\(pool.environment.rawValue)",
-                    LogKey.days: "\((notAfter - now) / 86_400)",
+                    LogKey.days: "\(((isEarly ? notBefore : notAfter) - now) / 86_400)",
                 ])
         }
     }

@@ -9,6 +9,16 @@ struct CredentialsEntry: Sendable {
         /// A `.p8` key bears no date: the time of the last write of its file.
         case key(writtenAt: Int64?)
         case certificate(notBefore: Int64, notAfter: Int64)
+
+        /// - Parameter now: UNIX seconds.
+        /// - Returns: a sentence about a certificate outside its time; nil for one that is good, and for every key.
+        func fault(at now: Int64) -> String? {
+            guard case .certificate(let notBefore, let notAfter) = self else { return nil }
+            if now > notAfter { return "the certificate has ended, at \(Self.text(notAfter))" }
+            return now < notBefore ? "the certificate is not valid before \(Self.text(notBefore)); it is \(Self.text(now)) here" : nil
+        }
+
+        private static func text(_ seconds: Int64) -> String { RFC3339.text(milliseconds: seconds * 1000) }
     }
 
     let credential: APNsCredential

@@ -3,6 +3,7 @@ import FoundationEssentials
 import OpenSSL
 import PushModel
 import StrictJSON
+import SystemIO
 
 /// Reads one credential: its fields, and the files that they name. Faults are recorded with their place.
 struct CredentialsEntryReader {
@@ -15,6 +16,7 @@ struct CredentialsEntryReader {
     /// APNs' limit for a topic-specific key (Apple: Establishing a token-based connection to APNs).
     private static let maximumTopics = 400
     private static let maximumKeyBytes = 65_536
+    private static let maximumTopicBytes = 255
 
     init(_ reader: JSONObjectReader, folder: URL) {
         self.reader = reader
@@ -29,7 +31,7 @@ struct CredentialsEntryReader {
         let environments = self.environments()
         let apps = self.apps()
         let topics = self.topics()
-        let probe = reader.optionalString("probe_topic", maximumBytes: 255) ?? topics.first
+        let probe = probeTopic() ?? topics.first
         reader.finish()
         guard let name, let (kind, validity) = kind, !environments.isEmpty, !apps.isEmpty else { return nil }
         return CredentialsEntry(
@@ -44,14 +46,13 @@ struct CredentialsEntryReader {
         let keyID = identifier("key_id")
         guard let file = reader.string("key_file", maximumBytes: 4096) else { return nil }
         let path = path(file)
-        let problem = "no EC P-256 private key in PEM form could be read from \(path)"
-        guard let bytes = content(path, "key_file", problem, &files) else { return nil }
-        do {
-            let key = try ES256PrivateKey(pem: String(decoding: bytes, as: UTF8.self))
+        guard let bytes = content(path, "key_file", &files) else { return nil }
+        do throws(TLSError) {
+            let key = try ES256PrivateKey(pem: bytes)
             guard let team, let keyID else { return nil }
             return (.token(teamID: team, keyID: keyID, key: key), .key(writtenAt: files.modified(path)))
         } catch {
-            reader.problem("key_file", "unreadable", problem)
+            reader.problem("key_file", "unreadable", "no EC P-256 private key in PEM form could be read from \(path): \(error.message)")
             return nil
         }
     }
@@ -63,14 +64,15 @@ struct CredentialsEntryReader {
         let path = path(file)
         let isPKCS12 = [".p12", ".pfx"].contains { path.lowercased().hasSuffix($0) }
         if isPKCS12, keyFile != nil { reader.problem("certificate_key_file", "not_allowed", "the key is in the certificate's file") }
-        guard let bytes = content(path, "certificate_file", "the file cannot be read: \(path)", &files) else { return nil }
+        guard let bytes = content(path, "certificate_file", &files) else { return nil }
         do throws(TLSError) {
             let certificate: ClientCertificate
             if isPKCS12 {
                 certificate = try ClientCertificate(pkcs12: bytes, passphrase: passphrase)
             } else {
                 let keyPath = keyFile.map(self.path) ?? path
-                guard let key = content(keyPath, "certificate_key_file", "the file cannot be read: \(keyPath)", &files) else { return nil }
+                if keyPath != path { files.noteHoldsNoSecret(path) }
+                guard let key = content(keyPath, "certificate_key_file", &files) else { return nil }
                 certificate = try ClientCertificate(pem: bytes, key: key, passphrase: passphrase)
             }
             return (.certificate(certificate), .certificate(notBefore: certificate.notBefore, notAfter: certificate.notAfter))
@@ -83,7 +85,7 @@ struct CredentialsEntryReader {
     private mutating func passphrase(_ files: inout CredentialFiles) -> String? {
         guard let file = reader.optionalString("passphrase_file", maximumBytes: 4096) else { return nil }
         let path = path(file)
-        guard let bytes = content(path, "passphrase_file", "the file cannot be read: \(path)", &files) else { return nil }
+        guard let bytes = content(path, "passphrase_file", &files) else { return nil }
         let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         return String(decoding: line, as: UTF8.self)
     }
@@ -92,13 +94,13 @@ struct CredentialsEntryReader {
         file.hasPrefix("/") ? file : folder.appending(path: file).path
     }
 
-    private mutating func content(_ path: String, _ field: String, _ problem: String, _ files: inout CredentialFiles) -> [UInt8]? {
-        do {
+    private mutating func content(_ path: String, _ field: String, _ files: inout CredentialFiles) -> [UInt8]? {
+        do throws(WholeFile.Fault) {
             let bytes = try files.read(path, maximumBytes: Self.maximumKeyBytes)
             contents.append(bytes)
             return bytes
         } catch {
-            reader.problem(field, "unreadable", problem)
+            reader.problem(field, "unreadable", "\(path) cannot be used: \(error)")
             return nil
         }
     }
@@ -132,12 +134,26 @@ struct CredentialsEntryReader {
     }
 
     private mutating func topics() -> [String] {
-        guard let topics = reader.optionalStrings("topics", maximumCount: Self.maximumTopics, maximumBytes: 255) else { return [] }
-        if topics.isEmpty || topics.contains("") || Set(topics).count != topics.count {
-            reader.problem("topics", "unsupported_value", "expected different topics, as in apns-topic")
+        guard let topics = reader.optionalStrings("topics", maximumCount: Self.maximumTopics, maximumBytes: Self.maximumTopicBytes) else {
+            return []
+        }
+        if topics.isEmpty || !topics.allSatisfy(Self.isTopic) || Set(topics).count != topics.count {
+            reader.problem("topics", "unsupported_value", "expected different topics, each \(Self.topicRule)")
         }
         return topics
     }
+
+    private mutating func probeTopic() -> String? {
+        let topic = reader.optionalString("probe_topic", maximumBytes: Self.maximumTopicBytes)
+        if let topic, !Self.isTopic(topic) { reader.problem("probe_topic", "unsupported_value", "expected a topic: \(Self.topicRule)") }
+        return topic
+    }
+
+    private static let topicRule = BundleID.rule + ", as in apns-topic"
+
+    /// A bundle id with the ending of a push type, or the UID of an MDM certificate. Other characters name no topic, and a line end or a
+    /// blank at an end cannot be sent at all (RFC 9113 section 8.2.1).
+    private static func isTopic(_ text: String) -> Bool { BundleID.isOne(text) }
 
     // MARK: Which pool it is
 

@@ -2,6 +2,7 @@ import APNs
 import FoundationEssentials
 import PushModel
 import StrictJSON
+import SystemIO
 
 /// The file that `APNS_CREDENTIALS_FILE` names: the keys and certificates of apps, environments and topics. This service's README describes
 /// its fields. It holds paths, never keys or certificates.
@@ -25,7 +26,7 @@ struct CredentialsFile: Sendable {
     init(path: String) throws(CredentialsError) {
         var files = CredentialFiles()
         let problems: [String]
-        do throws(CredentialFiles.Unreadable) {
+        do throws(WholeFile.Fault) {
             let bytes = try files.read(path, maximumBytes: Self.maximumBytes)
             switch Self.entries(bytes, folder: URL(filePath: path).deletingLastPathComponent(), files: &files) {
             case .success(let entries):
@@ -35,7 +36,7 @@ struct CredentialsFile: Sendable {
             case .failure(let found): problems = found.list
             }
         } catch {
-            problems = ["the file cannot be read, or is larger than \(Self.maximumBytes) bytes"]
+            problems = [error.description]
         }
         throw CredentialsError(path, problems, files: files)
     }

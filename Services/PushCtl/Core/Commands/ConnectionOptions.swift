@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Observability
 import PushAPI
+import SystemIO
 
 /// The address of the token service, and the key for it.
 struct ConnectionOptions: ParsableArguments {
@@ -27,10 +28,14 @@ struct ConnectionOptions: ParsableArguments {
 
     private func key() throws -> String {
         if let path = keyFile ?? environment("PUSH_KEY_FILE") {
-            guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-                throw CommandFailure("the key file \(path) cannot be read")
+            let file: WholeFile
+            do throws(WholeFile.Fault) { file = try WholeFile(path: path, maximumBytes: 65_536) } catch {
+                throw CommandFailure("the key file \(path) cannot be used: \(error)")
             }
-            return try oneKey(text, "the key file \(path)")
+            if let mode = file.openMode {
+                StandardError.write("warning: the key file \(path) can be read by others (mode \(String(mode, radix: 8)))\n")
+            }
+            return try oneKey(String(decoding: file.bytes.withoutByteOrderMark, as: UTF8.self), "the key file \(path)")
         }
         guard let key = environment("PUSH_KEY") else {
             throw CommandFailure("no API key: give --key-file, or set PUSH_KEY_FILE or PUSH_KEY\(misspelling)")
