@@ -1,4 +1,5 @@
 public import AsyncHTTPClient
+import Foundation
 
 /// The token service's HTTP API, for a backend.
 ///
@@ -18,6 +19,8 @@ public struct PushAPI: Sendable {
     /// One attempt has this long, from the connection to the last byte of the answer.
     public var attemptTimeout: Duration
     let http: HTTPClient
+    /// Whether the port of ``baseURL``, if it has one, is one.
+    let hasPort: Bool
     var clock = CallClock.continuous
 
     /// - Parameters:
@@ -31,6 +34,8 @@ public struct PushAPI: Sendable {
         attemptTimeout: Duration = .seconds(10)
     ) {
         self.baseURL = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
+        let port = URLComponents(string: baseURL)?.rangeOfPort.map { baseURL[$0] }
+        hasPort = port.map { Int($0).map { (1...65_535).contains($0) } ?? false } ?? true
         self.key = key
         self.http = http
         self.deadline = deadline

@@ -6,7 +6,7 @@ public enum PushAPIError: Error, Sendable, Hashable, CustomStringConvertible {
     case refused(PushAPI.Problem)
     /// No whole answer came. The service may have done what the call asks for.
     case lostConnection(String)
-    /// The answer is not what the API describes, or a value of the caller's is no JSON.
+    /// The answer is not what the API describes, or a value of the caller's is no JSON or no URL.
     case unreadable(String)
 
     /// Whether the same call may succeed later.

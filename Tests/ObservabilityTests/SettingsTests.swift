@@ -13,7 +13,7 @@ struct SettingsTests {
     func readsEnvironment() throws {
         let config = environment([
             "HTTP_PORT": "8081", "NAME": "x", "WAIT": "5", "COLOUR": "green", "ON": "true",
-            "POSTGRES_URL": "postgresql://u:p@db.example:5433/push", "EMPTY": "",
+            "POSTGRES_URL": "postgresql://db.example:5433/push", "EMPTY": "",
         ])
         #expect(try config.integer("http.port", default: 1, in: 1...65_535) == 8081)
         #expect(try config.text("name", "a name") == "x")
@@ -69,16 +69,63 @@ struct SettingsTests {
         "A URL may hold a password, so neither an error nor a description shows it",
         arguments: [
             "postgresql://user:hunter2@", "mysql://user:hunter2@db/push", "user:hunter2@db", "postgresql://user:hunter2@db:99999/x",
-            "postgresql:hunter2",
+            "postgresql:hunter2", "postgresql://user:hunter2@db/push", "postgresql://user:hunter2@d%62/push",
         ])
     func hidesURLs(_ text: String) throws {
         let words = sentence { _ = try environment(["POSTGRES_URL": text]).url("postgres.url", schemes: ["postgresql"]) }
-        #expect(words == "POSTGRES_URL must be a URL beginning with postgresql:// and naming a host.")
+        #expect(words.hasPrefix("POSTGRES_URL must be a URL beginning with postgresql:// and naming a host"))
+        #expect(!words.contains("hunter2"))
         let url = try #require(SettingURL("postgresql://user:hunter2@[::1]:5432/push?password=hunter2"))
         var dumped = ""
         dump(url, to: &dumped)
         #expect(url.description == "postgresql://[::1]:5432" && url.host == "::1")
         #expect(!"\(url) \(String(reflecting: url)) \(dumped)".contains("hunter2"))
+    }
+
+    @Test("A user and a password in a URL are refused, with the setting that holds them")
+    func credentialsInURL() throws {
+        let config = environment(["PROXY_URL": "http://user:hunter2@proxy:3128"])
+        #expect(
+            sentence { _ = try config.url("proxy.url", schemes: ["http"], credentials: "proxy.credentials.file") }
+                == "PROXY_URL must be a URL beginning with http:// and naming a host without a user and a password: "
+                + "PROXY_CREDENTIALS_FILE names the file with them.")
+        #expect(sentence { _ = try config.url("proxy.url", schemes: ["http"]) }.hasSuffix("without a user and a password."))
+    }
+
+    @Test(
+        "A URL keeps its host as it was written, and has a port that is one",
+        arguments: [
+            ("https://xn--e1afmkfd.example/a?b", "xn--e1afmkfd.example", nil), ("https://XN--EXMPLE-CUA.com:1", "XN--EXMPLE-CUA.com", 1),
+            ("https://[::1]:65535", "::1", 65_535), ("https://10.0.0.1:0443/", "10.0.0.1", 443), ("https://host:/x", "host", nil),
+        ] as [(String, String, Int?)])
+    func hosts(text: String, host: String, port: Int?) throws {
+        let url = try SettingURL.parse(text)
+        #expect((url.host, url.port) == (host, port))
+    }
+
+    @Test(
+        "Any other port or host is an error that names it",
+        arguments: [
+            ("https://host:0", "has a port that is not from 1 to 65535"), ("https://host:65536", "has a port that is not from 1 to 65535"),
+            ("https://host:18446744073709552059", "has a port that is not from 1 to 65535"),
+            ("https://пример.example", "has characters that are not printable ASCII: write an international host name as xn--…"),
+            ("https://h%6fst", "has a host name with a %"),
+            ("https:///x", "is no URL with a scheme and a host"), ("host:80", "is no URL with a scheme and a host"),
+            ("https://host:80a", "is no URL with a scheme and a host"),
+        ])
+    func wrongURLs(text: String, fault: String) {
+        let error = #expect(throws: SettingURL.Fault.self) { try SettingURL.parse(text) }
+        #expect(error?.description == fault)
+    }
+
+    @Test("A path that leads to a folder, or begins with ~, is named so") func paths() {
+        let folder = FileManager.default.temporaryDirectory.path
+        let config = environment(["A_FILE": folder, "B_FILE": "~/keys/b"])
+        #expect(
+            sentence { _ = try config.optionalFile("a.file", logger: silent) }
+                == "A_FILE must be the path of a readable file (it is a folder), but is \"\(folder)\".")
+        #expect(
+            sentence { _ = try config.file("b.file", logger: silent) }.contains("(there is no such file (a ~ stands for no folder here"))
     }
 
     @Test("A secret file is read without its line end; others who may read it are warned about, its content never shown")
@@ -100,10 +147,10 @@ struct SettingsTests {
     func refusesSecretFiles(_ text: String, times: Int) throws {
         let file = try TemporaryFile(String(repeating: text, count: times), permissions: 0o600)
         let words = sentence { _ = try environment(["PASSWORD_FILE": file.path]).secretFile("password.file", logger: silent) }
-        #expect(words.hasPrefix("PASSWORD_FILE must be the path of a readable text file of 1 to 65536 bytes, but is"))
+        #expect(words.hasPrefix("PASSWORD_FILE must be the path of a readable text file of 1 to 65536 bytes"))
         #expect(!words.contains("hunter2"))
         let missing = sentence { _ = try environment(["PASSWORD_FILE": file.path + ".none"]).secretFile("password.file", logger: silent) }
-        #expect(missing.hasPrefix("PASSWORD_FILE must be the path of a readable file, but is"))
+        #expect(missing.hasPrefix("PASSWORD_FILE must be the path of a readable file (there is no such file), but is"))
         #expect(sentence { _ = try environment([:]).secretFile("password.file", logger: silent) }.hasSuffix("and is not set."))
     }
 

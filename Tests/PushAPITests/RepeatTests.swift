@@ -152,6 +152,21 @@ struct RepeatTests {
         }
     }
 
+    @Test(
+        "A base URL with an impossible port is an error of its own, and not the end of the process",
+        arguments: ["http://127.0.0.1:65536", "http://127.0.0.1:0/", "http://[::1]:18446744073709552059"])
+    func impossiblePort(url: String) async {
+        let api = PushAPI(baseURL: url, key: nil, attemptTimeout: .seconds(60))
+        for call in [PushAPI.Call(.get, "/v1/x"), PushAPI.Call(.post, "/v1/x", json: Array("{}".utf8))] {
+            let error = await #expect(throws: PushAPIError.self) { try await api.call(call) }
+            guard case .unreadable(let words) = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+            #expect(words.hasSuffix("has a port that is not from 1 to 65535"))
+        }
+    }
+
     @Test("A cancelled task throws CancellationError, in a request and in a pause") func cancellation() async throws {
         try await ScriptedServer.run([.silence, .problem(503, "overloaded", retryAfter: 600, retryable: true)]) { server, url in
             // Its clock is the real one.

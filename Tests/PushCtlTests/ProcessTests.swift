@@ -41,6 +41,9 @@ struct ProcessTests {
             ("localhost:8080", "but is \"localhost:8080\": write http://localhost:8080"),
             ("push.example.com", "but is \"push.example.com\": write http://push.example.com"),
             ("amqp://localhost", "but is \"amqp://localhost\""), ("http://", "but is \"http://\""),
+            ("http://127.0.0.1:65536", "has a port that is not from 1 to 65535"),
+            ("http://[::1]:0", "has a port that is not from 1 to 65535"),
+            ("http://u:p@localhost:70000", "without a user and a password"),
             ("http://u:p@localhost", "without a user and a password"), ("http://localhost/?a=b", "without a query"),
         ])
     func wrongAddress(_ address: String, _ words: String) async throws {
@@ -48,6 +51,20 @@ struct ProcessTests {
         #expect(
             status == 1 && output.hasPrefix("Error: PUSH_URL must be an address such as http://") && output.contains(words), "\(output)")
         #expect(!output.contains("u:p@"))
+        let (sameStatus, same) = try await shell("pushctl apps list --url '\(address)'", ["PUSH_KEY": "k"])
+        #expect(sameStatus == 1 && same.hasPrefix("Error: --url must be an address such as http://") && same.contains(words), "\(same)")
+    }
+
+    @Test("A key file that others may read is warned about, and one that is none is named") func keyFile() async throws {
+        let call = "pushctl apps list --url http://127.0.0.1:\(FreePorts.closed) --key-file"
+        let (_, open) = try await shell("printf k > key; chmod 644 key; \(call) key")
+        #expect(open.hasPrefix("warning: the key file key can be read by others (mode 644)\n"), "\(open)")
+        let (_, closed) = try await shell("printf k > key; chmod 600 key; \(call) key")
+        #expect(!closed.contains("warning"), "\(closed)")
+        let (status, folder) = try await shell("\(call) .")
+        #expect(status == 1 && folder == "Error: the key file . cannot be used: it is a folder\n", "\(folder)")
+        let (_, marked) = try await shell(#"printf '\xef\xbb\xbfk\r\n' > key; chmod 600 key; \#(call) key"#)
+        #expect(marked.contains("no answer"), "\(marked)")
     }
 
     @Test("A service that is not there is named, in words") func nobodyListens() async throws {

@@ -1,5 +1,4 @@
 package import Configuration
-import FoundationEssentials
 
 /// Settings read once at start, and checked: one that is set but wrong is an error, never the default. An empty value counts as not set.
 /// Every error is a ``ConfigurationError``.
@@ -74,39 +73,25 @@ extension ConfigReader {
 
     // MARK: URLs
 
-    /// A URL with a host. It may hold a password, so an error does not show it.
-    package func url(_ key: String, schemes: [String], default fallback: String? = nil) throws(ConfigurationError) -> SettingURL {
+    /// A URL with a host. It may hold a password by mistake, so an error does not show it.
+    /// - Parameter credentials: the setting that holds a user and a password for it. Neither may stand in the URL, where they would be
+    ///   ignored.
+    package func url(
+        _ key: String, schemes: [String], default fallback: String? = nil, credentials: String? = nil
+    ) throws(ConfigurationError) -> SettingURL {
         let expected = "a URL beginning with " + schemes.map { $0 + "://" }.joined(separator: " or ") + " and naming a host"
         guard let text = optionalText(key, isSecret: true) ?? fallback else {
             throw ConfigurationError(key, expected: expected + ", and is not set")
         }
-        guard let url = SettingURL(text), schemes.contains(url.scheme) else { throw ConfigurationError(key, expected: expected) }
+        let url: SettingURL
+        do throws(SettingURL.Fault) { url = try SettingURL.parse(text) } catch {
+            throw ConfigurationError(key, expected: "\(expected) (this one \(error))")
+        }
+        guard schemes.contains(url.scheme) else { throw ConfigurationError(key, expected: expected) }
+        guard !url.hasUser else {
+            let place = credentials.map { ": \(ConfigurationError.variable($0)) names the file with them" } ?? ""
+            throw ConfigurationError(key, expected: expected + " without a user and a password\(place)")
+        }
         return url
     }
-}
-
-/// A URL from a setting. Describes itself without user, password, path and query.
-package struct SettingURL: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The whole text, with any secret in it.
-    package let text: String
-    /// In lower case.
-    package let scheme: String
-    /// Without the brackets of an IPv6 address.
-    package let host: String
-    package let port: Int?
-
-    /// Nil unless there are a scheme, a host, and a port from 1 to 65535 if any.
-    package init?(_ text: String) {
-        guard let parts = URLComponents(string: text), let scheme = parts.scheme, let host = parts.host, !host.isEmpty,
-            parts.port.map({ (1...65_535).contains($0) }) ?? true
-        else { return nil }
-        self.text = text
-        self.scheme = scheme.lowercased()
-        self.host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
-        self.port = parts.port
-    }
-
-    package var description: String { "\(scheme)://\(host.contains(":") ? "[\(host)]" : host)" + (port.map { ":\($0)" } ?? "") }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
 }

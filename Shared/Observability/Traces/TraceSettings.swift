@@ -16,7 +16,7 @@ package struct TraceSettings: Sendable {
         headers = try Self.headers(config, logger: logger)
         authorityFile = try config.optionalFile("otel.exporter.otlp.certificate", logger: logger)
         guard config.optionalText("otel.exporter.otlp.endpoint") != nil else { return }
-        _ = try config.url("otel.exporter.otlp.endpoint", schemes: ["http", "https"])
+        _ = try config.url("otel.exporter.otlp.endpoint", schemes: ["http", "https"], credentials: "otel.exporter.otlp.headers.file")
         endpoint = config.optionalText("otel.exporter.otlp.endpoint")
     }
 

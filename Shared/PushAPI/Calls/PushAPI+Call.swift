@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import Foundation
 import NIOCore
 import NIOHTTP1
 
@@ -23,10 +24,11 @@ extension PushAPI {
 
     /// One attempt. Every status is an answer.
     /// - Parameter limit: Nil: ``attemptTimeout``.
-    /// - Throws: ``PushAPIError/lostConnection(_:)``; `CancellationError` if the task is cancelled.
+    /// - Throws: ``PushAPIError/lostConnection(_:)``; ``PushAPIError/unreadable(_:)`` for a ``baseURL`` with an impossible port;
+    ///   `CancellationError` if the task is cancelled.
     public func once(_ call: Call, within limit: Duration? = nil) async throws -> Answer {
         let limit = limit ?? attemptTimeout
-        var request = request(call, type: call.json == nil ? nil : "application/json")
+        var request = try request(call, type: call.json == nil ? nil : "application/json")
         request.body = call.json.map { .bytes($0) }
         do {
             return try await Self.within(limit) { [http, request] in
@@ -44,7 +46,10 @@ extension PushAPI {
     }
 
     /// A request with the key and, if it has a body, the body's type.
-    func request(_ call: Call, type: String?) -> HTTPClientRequest {
+    /// - Throws: ``PushAPIError/unreadable(_:)``
+    func request(_ call: Call, type: String?) throws -> HTTPClientRequest {
+        // The HTTP client would end the process.
+        guard hasPort else { throw PushAPIError.unreadable("\(baseURL) has a port that is not from 1 to 65535") }
         var request = HTTPClientRequest(url: baseURL + call.target)
         request.method = HTTPMethod(rawValue: call.method.rawValue)
         if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }

@@ -13,7 +13,7 @@ extension PushAPI {
         _ call: Call, sending body: (some AsyncSequence<ByteBuffer, any Error> & Sendable)?,
         _ onLine: (ArraySlice<UInt8>) async throws -> Void
     ) async throws {
-        var request = request(call, type: body == nil ? nil : "application/x-ndjson")
+        var request = try request(call, type: body == nil ? nil : "application/x-ndjson")
         request.body = body.map { .stream($0, length: .unknown) }
         var rest: [UInt8] = []
         try await pieces(request, call, headWithin: .seconds(60)) { piece in
@@ -31,7 +31,7 @@ extension PushAPI {
     /// Hands on the answer piece by piece.
     /// - Throws: ``PushAPIError``, also if the answer breaks off; the error of `sink`.
     package func download(_ call: Call, to sink: (ByteBuffer) throws -> Void) async throws {
-        var request = request(call, type: call.json == nil ? nil : "application/json")
+        var request = try request(call, type: call.json == nil ? nil : "application/json")
         request.body = call.json.map { .bytes($0) }
         try await pieces(request, call, headWithin: .hours(24), sink)
     }

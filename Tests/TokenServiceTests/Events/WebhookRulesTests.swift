@@ -60,7 +60,8 @@ struct WebhookRulesTests {
         arguments: [
             ("https://hooks.example.com", "https://hooks.example.com/", 443),
             ("HTTPS://Hooks.Example.COM:8443/a/b?c=d%20e", "https://hooks.example.com:8443/a/b?c=d%20e", 8443),
-            ("https://1.1.1.1/x", "https://1.1.1.1/x", 443),
+            ("https://1.1.1.1/x", "https://1.1.1.1/x", 443), ("https://xn--exmple-cua.com/", "https://xn--exmple-cua.com/", 443),
+            ("https://XN--E1AFMKFD.xn--p1ai/a", "https://xn--e1afmkfd.xn--p1ai/a", 443),
         ])
     func urlParts(_ given: String, _ text: String, _ port: Int) throws {
         let url = try #require(WebhookURL(given, allowsHTTP: false))
@@ -77,6 +78,7 @@ struct WebhookRulesTests {
             "https://user:pass@example.com/", "https://example.com/#part", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
             "https://ex ample.com/",
             "https://example.com\\@10.0.0.1/", "https://exämple.com/", "https://example.com:0/", "https://example.com:65536/",
+            "https://example.com:18446744073709552059/", "https://ex%61mple.com/",
             "https://a_b.com/",
             "https://example.com/\r\nx: y", "file:///etc/passwd",
         ])

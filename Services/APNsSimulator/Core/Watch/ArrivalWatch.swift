@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import Observability
 import StrictJSON
 import SystemIO
 
@@ -33,9 +34,12 @@ package struct ArrivalWatch: Sendable {
     /// Hands over arrivals from now on, until `body` returns false or the task is cancelled.
     /// - Parameter fromStart: Also the earlier ones that the simulator still has.
     package func follow(fromStart: Bool = false, _ body: (Line) async throws -> Bool) async throws {
-        guard base.hasPrefix("http://") || base.hasPrefix("https://") else {
-            throw Failure(description: "\(base) is not the URL of a control API: one begins with http://, as http://127.0.0.1:2199 does")
+        let expected = "is not the URL of a control API: one begins with http://, as http://127.0.0.1:2199 does"
+        let url: SettingURL
+        do throws(SettingURL.Fault) { url = try SettingURL.parse(base) } catch {
+            throw Failure(description: "\(base) \(expected); it \(error)")
         }
+        guard ["http", "https"].contains(url.scheme) else { throw Failure(description: "\(base) \(expected)") }
         var configuration = HTTPClient.Configuration()
         // If no server listens, that is reported now and not when the wait is over.
         configuration.connectionPool.retryConnectionEstablishment = false

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Observability
 
 /// A webhook's URL, taken apart and put together again, so that the service connects to exactly what it checked: a host name of letters,
 /// digits, hyphens and full stops, no user, no fragment.
@@ -13,15 +13,14 @@ package struct WebhookURL: Hashable, Sendable {
     /// - Parameter allowsHTTP: For development.
     package init?(_ text: String, allowsHTTP: Bool) {
         guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }),
-            let parts = URLComponents(string: text), let scheme = parts.scheme?.lowercased(), let host = parts.host?.lowercased(),
-            scheme == "https" || allowsHTTP && scheme == "http", parts.user == nil, parts.password == nil, parts.fragment == nil,
-            Self.isName(host), parts.port.map({ (1...65_535).contains($0) }) ?? true
+            let url = SettingURL(text), url.scheme == "https" || allowsHTTP && url.scheme == "http", !url.hasUser, !url.hasFragment,
+            Self.isName(url.host.lowercased())
         else { return nil }
-        self.host = host
-        port = parts.port ?? (scheme == "https" ? 443 : 80)
-        let path = parts.percentEncodedPath.isEmpty ? "/" : parts.percentEncodedPath
-        let query = parts.percentEncodedQuery.map { "?" + $0 } ?? ""
-        self.text = "\(scheme)://\(host)" + (parts.port.map { ":\($0)" } ?? "") + path + query
+        host = url.host.lowercased()
+        port = url.port ?? (url.scheme == "https" ? 443 : 80)
+        let path = url.percentEncodedPath.isEmpty ? "/" : url.percentEncodedPath
+        let query = url.percentEncodedQuery.map { "?" + $0 } ?? ""
+        self.text = "\(url.scheme)://\(host)" + (url.port.map { ":\($0)" } ?? "") + path + query
     }
 
     private static func isName(_ host: String) -> Bool {
