@@ -18,7 +18,8 @@ struct AppTests {
                 headers: ["content-type": "application/merge-patch+json"])
             #expect(changed.status == 200)
             let read = try await running.client.get(Self.path)
-            #expect(read.bytes == changed.bytes)
+            // The answer to a change has warnings besides.
+            #expect(changed.bytes.starts(with: read.bytes.dropLast()))
             #expect(read.json.text("bundle_id") == "com.example.new" && read.json.text("device_policy") == "multi")
             #expect(read.json.number("stale_after_days") == 90 && read.json["removes_stale"]?.boolValue == true)
             let cleared = try await running.client.call("PATCH", Self.path, #"{"stale_after_days":null}"#)

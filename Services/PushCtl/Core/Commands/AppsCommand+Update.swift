@@ -66,7 +66,7 @@ extension AppsCommand {
                     if let stale { body.field("removes_stale", stale == .removeStale) }
                 }
             }
-            try output.show(app, appTable([app]))
+            try output.show(app, "\(appTable([app]))" + appWarnings(app))
         }
     }
 }

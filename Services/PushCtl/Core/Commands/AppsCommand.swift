@@ -22,8 +22,7 @@ struct AppsCommand: AsyncParsableCommand {
                     slug: slug, bundleID: bundleID, devicePolicy: devicePolicy,
                     environments: environments.split(separator: ",").map(String.init))
             }
-            let warnings = (app["warnings"]?.arrayValue ?? []).map { "\nwarning: \($0["detail"]?.stringValue ?? "?")" }
-            try output.show(app, "\(slug) is there" + warnings.joined())
+            try output.show(app, "\(slug) is there" + appWarnings(app))
         }
     }
 
@@ -37,6 +36,11 @@ struct AppsCommand: AsyncParsableCommand {
             try output.show(answer, appTable(answer["apps"]?.arrayValue ?? []))
         }
     }
+}
+
+/// The service's warnings, a line for each.
+func appWarnings(_ app: JSONValue) -> String {
+    (app["warnings"]?.arrayValue ?? []).map { "\nwarning: \($0["detail"]?.stringValue ?? "?")" }.joined()
 }
 
 /// One row per app.

@@ -24,10 +24,9 @@ struct AppsController: Sendable {
         }
     }
 
-    /// With a warning for each environment in which the app cannot send.
     private func answer(_ status: HTTPResponse.Status, _ app: App) async throws -> Response {
-        let missing = app.missing(among: try await apps.credentials(of: app.slug))
-        return JSONAnswer.response(status, App.made, (app, missing))
+        let warnings = app.warnings(among: try await apps.credentials(of: app.slug))
+        return JSONAnswer.response(status, App.made, (app, warnings))
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
@@ -47,7 +46,7 @@ struct AppsController: Sendable {
             let result = try await apps.change(slug, change, by: call.actor)
         else { throw APIError.notFound }
         switch result {
-        case .changed(let app): return JSONAnswer.response(.ok, App.response, app)
+        case .changed(let app): return try await answer(.ok, app)
         case .environmentInUse(let environment):
             throw APIError(
                 .conflict, "environment_in_use", "The environment is in use",

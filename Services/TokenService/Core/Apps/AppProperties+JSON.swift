@@ -46,8 +46,8 @@ extension JSONObjectReader {
 
     private mutating func bundleID() -> String? {
         guard let bundleID = string("bundle_id", maximumBytes: AppProperties.maximumBundleIDBytes) else { return nil }
-        if bundleID.utf8.allSatisfy(Self.isBundleIDCharacter) { return bundleID }
-        problem("bundle_id", "invalid_character", "letters, digits, hyphen, underscore and full stop")
+        if BundleID.isOne(bundleID) { return bundleID }
+        problem("bundle_id", "invalid_character", BundleID.rule)
         return nil
     }
 
@@ -65,16 +65,6 @@ extension JSONObjectReader {
         if logs.count == words.count, Set(words).count == words.count { return logs }
         problem("event_stream", "unsupported_value", "any of \(EventLog.allCases.map(\.rawValue).joined(separator: ", "))")
         return nil
-    }
-
-    /// The bundle id becomes a header's value.
-    private static func isBundleIDCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
-            UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
-            true
-        default: false
-        }
     }
 }
 
@@ -101,19 +91,20 @@ extension App {
     static let response = ResponseSchema<App>.object("App", fields)
     static let list = ResponseSchema<[App]>.object("Apps", [.required("apps", .array(response)) { $0 }])
 
-    /// With a warning for each environment in which the app cannot send.
-    static let made = ResponseSchema<(app: App, warnings: [String])>.object(
+    /// With what keeps it, or may keep it, from sending.
+    static let made = ResponseSchema<(app: App, warnings: [AppWarning])>.object(
         "MadeApp",
         [
             .all(fields) { $0.app },
             .required(
-                "warnings", .array(warning), "An environment that no dispatcher has reported a credential for: nothing is sent there."
+                "warnings", .array(warning),
+                "`no_credential`: an environment that no dispatcher has reported a credential for, so nothing is sent there. "
+                    + "`doubtful_bundle_id`: a bundle id that looks like a topic, or that begins with a team id."
             ) { $0.warnings },
         ])
 
-    private static let warning = ResponseSchema<String>.object(
-        nil,
-        [.required("code", .text(.words(["no_credential"]))) { _ in "no_credential" }, .required("detail", .text(), "For people.") { $0 }])
+    private static let warning = ResponseSchema<AppWarning>.object(
+        nil, [.required("code", .word) { $0.code }, .required("detail", .text(), "For people.") { $0.detail }])
 
     private static let fields: [ResponseSchema<App>.Field] = [
         .required("slug", .slug) { $0.slug },

@@ -50,12 +50,29 @@ package struct AppCredential: Equatable, Sendable {
     var words: String { "\(kind.rawValue) \(id)" }
 }
 
+/// What keeps an app, or may keep it, from sending.
+package struct AppWarning: Equatable, Sendable {
+    package enum Code: String, CaseIterable, Sendable {
+        case noCredential = "no_credential"
+        case doubtfulBundleID = "doubtful_bundle_id"
+    }
+
+    package var code: Code
+    /// For people.
+    package var detail: String
+}
+
 extension App {
-    /// A sentence for each environment of the app that no dispatcher has a credential for.
-    package func missing(among credentials: [AppCredential]) -> [String] {
-        environments.filter { environment in !credentials.contains { $0.environment == environment } }.map { environment in
-            "no dispatcher has reported a credential for \(slug.text) in \(environment.rawValue): nothing is sent there until the operator "
-                + "adds one to the dispatchers' APNS_CREDENTIALS_FILE"
+    package func warnings(among credentials: [AppCredential]) -> [AppWarning] {
+        let missing = environments.filter { environment in !credentials.contains { $0.environment == environment } }
+        let unsent = missing.map { environment in
+            AppWarning(
+                code: .noCredential,
+                detail:
+                    "no dispatcher has reported a credential for \(slug.text) in \(environment.rawValue): nothing is sent there until the "
+                    + "operator adds one to the dispatchers' APNS_CREDENTIALS_FILE")
         }
+        let doubt = BundleID.doubt(about: bundleID).map { AppWarning(code: .doubtfulBundleID, detail: "bundle_id \(bundleID): \($0)") }
+        return unsent + [doubt].compactMap { $0 }
     }
 }

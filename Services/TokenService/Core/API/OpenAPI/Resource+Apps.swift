@@ -17,7 +17,7 @@ extension Resource {
 
     private static let change = Operation(
         .changeApp, "changeApp", "Change an app", "A merge patch (RFC 7396): what the body does not name stays as it is.",
-        request: .mergePatch(AppProperties.change), answers: [Answer(200, "The app as it is now.", .json(App.response))],
+        request: .mergePatch(AppProperties.change), answers: [Answer(200, "The app as it is now.", .json(App.made))],
         problems: [.notFound, .environmentInUse])
 
 }
