@@ -170,6 +170,32 @@ struct BadInputTests {
             let only = try await admin.makeKey(app: "only", scopes: ["devices"])
             let wrong = try await only.register(installation(1), user: "ada", token: token(1), environment: "sandbox", app: "only")
             #expect(wrong.problems == ["/tokens/0/environment unsupported_value"])
+            // Legal, and more likely a topic or an identifier of the portal than a bundle id.
+            func doubts(_ answer: APITestClient.Answer) -> [String] {
+                (answer.json["warnings"]?.arrayValue ?? []).filter { $0.text("code") == "doubtful_bundle_id" }.compactMap {
+                    $0.text("detail")
+                }
+            }
+            #expect(doubts(try await create("plain")) == [])
+            let topic =
+                "bundle_id com.example.my.voip: it ends with .voip, which the platform adds to the bundle id itself for pushes of that type"
+            #expect(doubts(try await create("calls", bundle: "com.example.my.voip")) == [topic])
+            #expect(doubts(try await create("team", bundle: "A1B2C3D4E5.com.example.shop")).count == 1)
+            #expect(doubts(try await admin.call("PATCH", "/v1/admin/apps/plain", #"{"bundle_id":"com.example.my.voip"}"#)) == [topic])
+        }
+    }
+
+    @Test("A channel without a storage or an id is refused at its place, also where one is null") func channels() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            func problems(_ fields: String) async throws -> [String] {
+                try await shop.put("/v1/apps/shop/channels/x", #"{"environment":"production"\#(fields)}"#).problems
+            }
+            for fields in ["", #","storage":null"#, #","channel_id":null"#, #","storage":null,"channel_id":null"#] {
+                #expect(try await problems(fields) == ["/storage missing"], "\(fields)")
+            }
+            #expect(try await problems(#","storage":"none","channel_id":"dHN0LXNyY2gtY2hubA==""#) == ["/storage conflict"])
+            #expect(try await problems(#","storage":null,"channel_id":"x""#) == ["/channel_id invalid_channel_id"])
         }
     }
 }

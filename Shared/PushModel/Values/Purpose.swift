@@ -36,6 +36,8 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
     }
 
     /// A type or an id may be any text without control characters.
+    package static let nameRule = "1 to \(maximumNameBytes) bytes without control characters"
+
     package static func isName(_ text: String) -> Bool {
         (1...maximumNameBytes).contains(text.utf8.count) && !text.utf8.contains { $0 < 0x20 || $0 == 0x7f }
     }

@@ -21,12 +21,12 @@ struct ContentTests {
             {"alert":{"title":"T","subtitle":"S","body":"Gr\u00fc\u00dfe\/\n","launch_image":"L","title_loc_key":"TK","title_loc_args":["1"],
             "subtitle_loc_key":"SK","subtitle_loc_args":[],"loc_key":"K","loc_args":["x","y"]},"badge":3,"sound":"a.caf","category":"C",
             "thread_id":"t","interruption_level":"time-sensitive","relevance_score":0.50,"filter_criteria":"f","target_content_id":"w",
-            "mutable_content":true,"content_available":true,"custom":{"order":{"id":12345678901234567890,"x":1e3},"n":[null,false]}}
+            "mutable_content":true,"content_available":true,"custom":{"order":{"id":12345678901234567890,"x":1e3},"n":[true,false]}}
             """#, .alert,
             #"{"aps":{"alert":{"title":"T","subtitle":"S","body":"Grüße/\n","launch-image":"L","title-loc-key":"TK","title-loc-args":["1"],"#
                 + #""subtitle-loc-key":"SK","subtitle-loc-args":[],"loc-key":"K","loc-args":["x","y"]},"badge":3,"sound":"a.caf","category":"C","#
                 + #""thread-id":"t","interruption-level":"time-sensitive","relevance-score":0.50,"filter-criteria":"f","target-content-id":"w","#
-                + #""content-available":1,"mutable-content":1},"order":{"id":12345678901234567890,"x":1e3},"n":[null,false]}"#
+                + #""content-available":1,"mutable-content":1},"order":{"id":12345678901234567890,"x":1e3},"n":[true,false]}"#
         ),
         (
             #"{"alert":"a","sound":{"name":"default","critical":true,"volume":0.8},"mutable_content":false}"#, .alert,
@@ -145,7 +145,7 @@ struct ContentTests {
         (#"{"event":"update","content_state":{},"stale_date":"2300-01-01T00:00:00Z"}"#, ["/content/stale_date out_of_range"]),
         (
             #"{"event":"start","content_state":{},"alert":{},"attributes_type":"","attributes":{}}"#,
-            ["/content/alert missing", "/content/attributes_type missing"]
+            ["/content/attributes_type too_short", "/content/alert missing"]
         ),
         (
             #"{"event":"start","content_state":{},"alert":{"title_loc_args":["a"],"body":""},"sound":"s","attributes_type":"A","attributes":{}}"#,
@@ -255,7 +255,7 @@ struct ContentTests {
             (.alert, #"{"aps":{"alert":{"title":{"loc-key":"k"}}}}"#, ["/payload/aps/alert/title wrong_type"]),
             (
                 .alert, #"{"aps":{"alert":"a","sound":{"critical":0,"name":"x","volume":-1}}}"#,
-                ["/payload/aps/sound/critical missing", "/payload/aps/sound/volume wrong_type"]
+                ["/payload/aps/sound/critical unsupported_value", "/payload/aps/sound/volume wrong_type"]
             ),
             (.alert, #"{"aps":{"alert":"a","url-args":"x"},"k":null}"#, ["/payload/k wrong_type", "/payload/aps/url-args wrong_type"]),
             (.alert, #"{"aps":null}"#, ["/payload/aps wrong_type"]),
@@ -280,7 +280,7 @@ struct ContentTests {
                 .liveactivity,
                 #"{"aps":{"event":"update","timestamp":-1,"content-state":{},"alert":{"sound":{"critical":true,"volume":"x"}}}}"#,
                 [
-                    "/payload/aps/alert/sound/critical missing", "/payload/aps/alert/sound/name missing",
+                    "/payload/aps/alert/sound/critical unsupported_value", "/payload/aps/alert/sound/name missing",
                     "/payload/aps/alert/sound/volume wrong_type", "/payload/aps/timestamp wrong_type",
                 ]
             ),
@@ -290,9 +290,63 @@ struct ContentTests {
                 ["/payload/aps/alert missing"]
             ),
             (.background, #"{"aps":{"content-available":1,"a/b":1}}"#, ["/payload/aps/a~1b not_allowed"]),
+            // An empty sound is none, and an empty name of one as well.
+            (.alert, #"{"aps":{"sound":""}}"#, ["/payload/aps/sound missing"]),
+            (.alert, #"{"aps":{"alert":"","sound":""}}"#, ["/payload/aps/alert missing"]),
+            (.alert, #"{"aps":{"content-available":1,"sound":""}}"#, ["/payload/aps/sound missing"]),
+            (.alert, #"{"aps":{"alert":"a","sound":""}}"#, []), (.alert, #"{"aps":{"badge":0,"sound":""}}"#, []),
+            (.alert, #"{"aps":{"alert":"a","sound":{"critical":1,"name":""}}}"#, ["/payload/aps/sound/name missing"]),
+            (.alert, #"{"aps":{"alert":"a","sound":{"name":"n"}}}"#, ["/payload/aps/sound/critical missing"]),
+            (.alert, #"{"aps":{"alert":"a","sound":{"critical":true,"name":"n"}}}"#, ["/payload/aps/sound/critical unsupported_value"]),
+            // A null at any depth of what is the app's own, and in aps and alert.
+            (.alert, #"{"aps":{"alert":"a"},"x":{"y":null}}"#, ["/payload/x/y wrong_type"]),
+            (.alert, #"{"aps":{"alert":"a"},"x":[1,{"a/b":[null]}]}"#, ["/payload/x/1/a~1b/0 wrong_type"]),
+            (.background, #"{"aps":{"content-available":1},"x":[null]}"#, ["/payload/x/0 wrong_type"]),
+            (.voip, #"{"call":{"from":null}}"#, ["/payload/call/from wrong_type"]),
+            (.alert, #"{"aps":{"alert":{"body":"b","action-loc-key":null}}}"#, ["/payload/aps/alert/action-loc-key wrong_type"]),
+            (
+                .alert, #"{"aps":{"alert":"a","thread-id":null,"mine":null}}"#,
+                ["/payload/aps/thread-id wrong_type", "/payload/aps/mine wrong_type"]
+            ),
+            (
+                .liveactivity, #"{"aps":{"event":"update","timestamp":1,"content-state":{"eta":null}},"x":{"y":null}}"#,
+                ["/payload/x/y wrong_type"]
+            ),
+            // A start goes to the tokens of its attributes type, and names a channel by Apple's id.
+            (
+                .liveactivity,
+                #"{"aps":{"event":"start","timestamp":1,"alert":"a","attributes":{},"attributes-type":"a\nb","input-push-channel":"x"}}"#,
+                ["/payload/aps/attributes-type invalid_character", "/payload/aps/input-push-channel invalid_channel_id"]
+            ),
         ])
     func refusesRaw(type: PushType, payload: String, problems: [String]) throws {
         #expect(try ParsedRequest(payload: payload, type: type).problems == problems)
+    }
+
+    @Test(
+        "A start's attributes type has a name's limits, and its channel an id of Apple's",
+        arguments: [
+            (String(repeating: "a", count: 128), "dHN0LXNyY2gtY2hubA==", []),
+            (String(repeating: "a", count: 129), "dHN0LXNyY2gtY2hubA==", ["/content/attributes_type too_long"]),
+            (#"a\u007f"#, "dHN0LXNyY2gtY2hubA==", ["/content/attributes_type invalid_character"]),
+            (#"a\nb"#, "dHN0LXNyY2gtY2hubA==", ["/content/attributes_type invalid_character"]),
+            ("A", "x", ["/content/input_push_channel invalid_channel_id"]), ("A", "", ["/content/input_push_channel invalid_channel_id"]),
+        ])
+    func starts(type: String, channel: String, problems: [String]) throws {
+        let parsed = try ParsedRequest(
+            content: #"{"event":"start","attributes":{"ride":"1"},"content_state":{"eta":1},"alert":{"title":"t","body":"b"},"#
+                + #""attributes_type":"\#(type)","input_push_channel":"\#(channel)","input_push_token":true}"#)
+        #expect(parsed.problems == problems)
+    }
+
+    @Test("A typed sound that is an object and not critical is told so, and a typed null is refused at its place") func typedPlaces() throws
+    {
+        let sound = try ParsedRequest(content: #"{"alert":"a","sound":{"critical":false,"name":"n"}}"#)
+        #expect(sound.problems == ["/content/sound/critical unsupported_value"])
+        #expect(sound.details == ["true: a sound that is an object is a critical one; any other sound is a string, its name"])
+        #expect(try ParsedRequest(content: #"{"alert":"a","sound":{"name":"n"}}"#).problems == ["/content/sound/critical missing"])
+        #expect(try ParsedRequest(content: #"{"alert":"a","custom":{"x":{"y":null}}}"#).problems == ["/content/custom/x/y wrong_type"])
+        #expect(try ParsedRequest(content: #"{"sound":""}"#).problems == ["/content/sound missing"])
     }
 
     @Test("The limit is in bytes of what is sent: exactly as many are taken, one more is not", arguments: [PushType.alert, .voip])

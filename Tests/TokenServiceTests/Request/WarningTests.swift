@@ -57,6 +57,28 @@ struct WarningTests {
             ["/payload/aps/sound ignored_key"]
         ),
         (#""push_type":"widgets","content":{"content_changed":true,"badge":1}"#, ["/content/badge ignored_key"]),
+        // Apple's keys in another place than Apple's.
+        (
+            #""payload":{"aps":{"alert":"a"},"sound":"s","badge":1,"interruption-level":"active","x/y":1}"#,
+            ["/payload/sound misplaced_key", "/payload/badge misplaced_key", "/payload/interruption-level misplaced_key"]
+        ),
+        (#""payload":{"aps":{"content-available":1},"alert":"a"}"#, ["/payload/alert misplaced_key"]),
+        (
+            #""content":{"alert":"a","custom":{"category":"news","event":"start","timestamp":1}}"#,
+            ["/content/custom/category misplaced_key"]
+        ),
+        (#""push_type":"voip","payload":{"alert":"a"},"apns_expiration":0"#, []),
+        (
+            #""payload":{"aps":{"alert":{"body":"b","interruption-level":"active","sound":"s","tittle":"t","action-loc-key":"k"}}}"#,
+            [
+                "/payload/aps/alert/interruption-level misplaced_key", "/payload/aps/alert/sound misplaced_key",
+                "/payload/aps/alert/tittle ignored_key",
+            ]
+        ),
+        (
+            #""payload":{"aps":{"event":"update","timestamp":1,"content-state":{},"alert":{"body":"b","sound":"s"}}},"push_type":"liveactivity""#,
+            []
+        ),
         (#""content":{"alert":{"body":"b","title_loc_args":["a"]}}"#, ["/content/alert/title_loc_args arguments_without_key"]),
         (#""payload":{"aps":{"alert":{"loc-key":"k","loc-args":["a"]}}}"#, []),
         (

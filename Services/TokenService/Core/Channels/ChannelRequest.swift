@@ -23,9 +23,9 @@ package struct ChannelRequest: Equatable, Sendable {
             if id == nil { body.problem("channel_id", "invalid_channel_id", "Apple's id, in base64") }
             return id
         }
-        if body.has("storage") == body.has("channel_id") {
-            body.problem("storage", body.has("storage") ? "conflict" : "missing", "exactly one of storage and channel_id")
-        }
+        // Null is the same as leaving it out.
+        let (hasStorage, hasID) = (body.optionalValue("storage") != nil, body.optionalValue("channel_id") != nil)
+        if hasStorage == hasID { body.problem("storage", hasStorage ? "conflict" : "missing", "exactly one of storage and channel_id") }
         body.finish()
         guard body.problems.isEmpty, let environment else { return nil }
         self.environment = environment

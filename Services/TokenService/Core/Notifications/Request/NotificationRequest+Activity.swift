@@ -107,7 +107,7 @@ extension JSONObjectReader {
     mutating func activityName(_ key: String) -> String? {
         guard let id = string(key, maximumBytes: Purpose.maximumNameBytes) else { return nil }
         if Purpose.isName(id) { return id }
-        problem(key, "invalid_character", "1 to \(Purpose.maximumNameBytes) bytes without control characters")
+        problem(key, "invalid_character", Purpose.nameRule)
         return nil
     }
 }

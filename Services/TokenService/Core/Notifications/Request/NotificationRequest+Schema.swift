@@ -162,9 +162,9 @@ extension NotificationRequest {
             "When it was sent, for a Live Activity; where it is left out, when it is due (with local_time: first anywhere, but never before the request)."
         ),
         .omissible("stale_date", .time), .omissible("dismissal_date", .time, "With the event end."),
-        .omissible("attributes_type", .string(), "With the event start, as the rest:"),
+        .omissible("attributes_type", .string(Purpose.maximumNameBytes), "With the event start, as the rest:"),
         .omissible("attributes", .dictionary(.anything)), .omissible("input_push_token", .boolean),
-        .omissible("input_push_channel", .string()),
+        .omissible("input_push_channel", .channelID),
         .omissible("custom", .dictionary(.anything), "Keys of the app's own, which stand beside aps."),
     ])
     private static let contentExample = DocumentNode.map([

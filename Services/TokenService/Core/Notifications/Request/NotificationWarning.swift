@@ -15,6 +15,7 @@ package struct NotificationWarning: Equatable, Sendable {
         case liveActivityWithoutState = "live_activity_without_state"
         case lateDismissal = "late_dismissal"
         case ignoredKey = "ignored_key"
+        case misplacedKey = "misplaced_key"
         case argumentsWithoutKey = "arguments_without_key"
     }
 
@@ -55,6 +56,7 @@ extension NotificationWarning.Code {
         case .liveActivityWithoutState: "without content-state the activity shows what it showed before, or cannot be shown"
         case .lateDismissal: "the system removes an ended activity after four hours at the latest"
         case .ignoredKey: "APNs and the system ignore this key here; keys of your own stand beside aps"
+        case .misplacedKey: "Apple has this key in aps, and nowhere else: here it is a key of your own, or nothing"
         case .argumentsWithoutKey: "arguments without their localization key are not shown"
         }
     }

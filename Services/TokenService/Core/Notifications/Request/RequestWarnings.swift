@@ -62,8 +62,27 @@ struct RequestWarnings {
             }
         }
         if request.pushType == .liveactivity { warnings += ofActivity(aps, draft.place) }
-        let ignored = aps.objectValue?.map(\.key).filter { !PushType.isKnown($0, to: request.pushType) } ?? []
-        return warnings + ignored.map { .init(.ignoredKey, at: draft.place.aps(String(pointerStep($0).dropFirst()))) }
+        return warnings + ofKeys(draft, aps)
+    }
+
+    /// Keys that have no effect where they stand.
+    private func ofKeys(_ draft: ContentDraft, _ aps: JSONValue) -> [NotificationWarning] {
+        let place = draft.place
+        func step(_ key: String) -> String { String(pointerStep(key).dropFirst()) }
+        var warnings: [NotificationWarning] = []
+        for (key, _) in aps.objectValue ?? [] where !PushType.isKnown(key, to: request.pushType) {
+            warnings.append(NotificationWarning(.ignoredKey, at: place.aps(step(key))))
+        }
+        for (key, _) in aps["alert"]?.objectValue ?? [] where !request.pushType.isKnownInAlert(key) {
+            let code: NotificationWarning.Code = PushType.apsKeys.contains(key) ? .misplacedKey : .ignoredKey
+            warnings.append(NotificationWarning(code, at: place.aps("alert/\(step(key))")))
+        }
+        guard [.alert, .background, .liveactivity].contains(request.pushType) else { return warnings }
+        // The keys of a Live Activity alone (`event`, `timestamp`) are good names for keys of one's own.
+        for (key, _) in draft.value.objectValue ?? [] where PushType.notificationKeys.contains(key) {
+            warnings.append(NotificationWarning(.misplacedKey, at: place.custom(step(key))))
+        }
+        return warnings
     }
 
     private func ofActivity(_ aps: JSONValue, _ place: ContentPlace) -> [NotificationWarning] {
@@ -79,15 +98,25 @@ struct RequestWarnings {
 }
 
 extension PushType {
-    private static let notificationKeys: Set<String> = [
+    /// Apple's keys of `aps` in a notification.
+    fileprivate static let notificationKeys: Set<String> = [
         "alert", "badge", "sound", "thread-id", "category", "content-available", "mutable-content", "target-content-id",
-        "interruption-level",
-        "relevance-score", "filter-criteria", "url-args",
+        "interruption-level", "relevance-score", "filter-criteria", "url-args",
     ]
     private static let activityKeys: Set<String> = [
         "alert", "interruption-level", "relevance-score", "timestamp", "event", "content-state", "stale-date", "dismissal-date",
         "attributes-type", "attributes", "input-push-token", "input-push-channel",
     ]
+    /// Apple's keys of `aps` in any push.
+    fileprivate static let apsKeys = notificationKeys.union(activityKeys).union(["content-changed"])
+    /// Apple's keys of `alert`, and older ones that senders still state.
+    fileprivate static let alertKeys: Set<String> = [
+        "title", "subtitle", "body", "launch-image", "title-loc-key", "title-loc-args", "subtitle-loc-key", "subtitle-loc-args", "loc-key",
+        "loc-args", "action", "action-loc-key", "summary-arg", "summary-arg-count",
+    ]
+
+    /// Whether a key has an effect in the alert of a push of that type: a Live Activity has its sound there.
+    fileprivate func isKnownInAlert(_ key: String) -> Bool { Self.alertKeys.contains(key) || self == .liveactivity && key == "sound" }
 
     /// Whether a key of `aps` has an effect in a push of that type. For most types Apple does not document which keys do: every key counts.
     fileprivate static func isKnown(_ key: String, to type: PushType) -> Bool {

@@ -1,3 +1,4 @@
+import PushModel
 import StrictJSON
 
 extension PayloadRules {
@@ -11,8 +12,16 @@ extension PayloadRules {
         expect(aps, "content-state", "an object") { $0.objectValue != nil }
         expect(aps, "attributes", "an object") { $0.objectValue != nil }
         expect(aps, "attributes-type", "a string") { $0.stringValue != nil }
+        // The start goes to the tokens of that name.
+        if let name = aps["attributes-type"]?.stringValue, !Purpose.isName(name) {
+            let code = name.isEmpty ? "too_short" : name.utf8.count > Purpose.maximumNameBytes ? "too_long" : "invalid_character"
+            problem(place.aps("attributes-type"), code, Purpose.nameRule)
+        }
         expect(aps, "input-push-token", "1") { $0.integerValue == 1 }
         expect(aps, "input-push-channel", "a string") { $0.stringValue != nil }
+        if let channel = aps["input-push-channel"]?.stringValue, ChannelID(channel) == nil {
+            problem(place.aps("input-push-channel"), "invalid_channel_id", "Apple's id of a channel, in base64")
+        }
         guard let event = aps["event"]?.stringValue, ["start", "update", "end"].contains(event) else {
             return problem(place.aps("event"), "unsupported_value", "one of start, update, end")
         }
@@ -33,11 +42,11 @@ extension PayloadRules {
     private func check(_ event: String, _ aps: JSONValue) {
         let ofStart = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
         if event == "start" {
-            // Empty is as good as absent: there is nothing to show, and no type of that name.
+            // An empty alert is as good as none.
             if !hasText(aps["alert"]) {
                 problem(place.aps("alert"), "missing", "a title or body, or its localization key: required to start a Live Activity")
             }
-            if aps["attributes-type"].map({ $0.stringValue == "" }) ?? true {
+            if aps["attributes-type"] == nil {
                 problem(place.aps("attributes-type"), "missing", "required to start a Live Activity")
             }
             if aps["attributes"] == nil { problem(place.aps("attributes"), "missing", "required to start a Live Activity") }

@@ -48,10 +48,15 @@ extension PayloadRules {
 
     /// Apple, "Generating a remote notification", keys of a critical `sound`.
     private func check(sound: JSONValue, at path: String) {
-        if sound["critical"]?.integerValue != 1 {
-            problem(place.aps("\(path)/critical"), "missing", "a sound that is an object is a critical one")
+        let critical = sound["critical"]
+        if critical?.integerValue != 1 {
+            problem(
+                place.aps("\(path)/critical"), critical == nil ? "missing" : "unsupported_value",
+                "\(isTyped ? "true" : "1"): a sound that is an object is a critical one; any other sound is a string, its name")
         }
-        if sound["name"]?.stringValue == nil { problem(place.aps("\(path)/name"), "missing", "a string: a file of the app, or default") }
+        if sound["name"]?.stringValue.map(\.isEmpty) ?? true {
+            problem(place.aps("\(path)/name"), "missing", "a string: a file of the app, or default")
+        }
         expect(sound, "volume", below: "\(path)/", "a number from 0 to 1") { $0.numberValue.map { (0...1).contains($0) } ?? false }
     }
 

@@ -21,11 +21,34 @@ struct PayloadRules {
         if namesJob, payload[JobTemplate.jobNameKey] != nil {
             problem(place.custom(JobTemplate.jobNameKey), "not_allowed", "the platform's own key, with device_receipts")
         }
-        for (key, value) in payload.objectValue ?? [] where key != "aps" && value.isNull {
-            problem(place.custom(String(pointerStep(key).dropFirst())), "wrong_type", "a custom key's value may not be null")
+        for (key, value) in payload.objectValue ?? [] where key != "aps" {
+            refuseNulls(in: value, at: place.custom(String(pointerStep(key).dropFirst())))
         }
         if let aps = payload["aps"] { checkValues(of: aps) }
         checkType(payload, aps: payload["aps"])
+        refuseNulls(ofKeysIn: payload["aps"], below: "")
+        refuseNulls(ofKeysIn: payload["aps"]?["alert"], below: "alert/")
+    }
+
+    /// Keys that no other rule looks at; a Live Activity's own objects may hold nulls, which its app decodes.
+    /// - Parameter path: of the object, below `aps`.
+    private func refuseNulls(ofKeysIn object: JSONValue?, below path: String) {
+        for (key, value) in object?.objectValue ?? [] where value.isNull {
+            let pointer = place.aps(path + String(pointerStep(key).dropFirst()))
+            if !problems.list.contains(where: { $0.pointer == pointer }) { problem(pointer, "wrong_type", "may not be null") }
+        }
+    }
+
+    /// A custom value is an object, an array, a string, a number or a boolean, at any depth (Apple, "Payload Key Reference").
+    private func refuseNulls(in value: JSONValue, at pointer: String) {
+        switch value.kind {
+        case .null: problem(pointer, "wrong_type", "a custom value may not be null")
+        case .array(let elements):
+            for (index, element) in elements.enumerated() { refuseNulls(in: element, at: "\(pointer)/\(index)") }
+        case .object(let members):
+            for (key, member) in members { refuseNulls(in: member, at: pointer + pointerStep(key)) }
+        case .bool, .integer, .number, .string: break
+        }
     }
 
     private func checkType(_ payload: JSONValue, aps: JSONValue?) {
@@ -59,8 +82,13 @@ struct PayloadRules {
         guard !hasText(aps["alert"]) else { return }
         if aps["mutable-content"]?.integerValue == 1 {
             problem(place.aps("mutable-content"), "not_allowed", "mutable-content needs an alert with a title, subtitle or body")
-        } else if aps["badge"] == nil, aps["sound"] == nil {
-            problem(place.aps("alert"), "missing", "a title, subtitle or body, or its localization key")
+        } else if aps["badge"] == nil, aps["sound"].map({ $0.stringValue == "" }) ?? true {
+            // An empty sound is none.
+            if aps["alert"] == nil {
+                problem(place.aps("sound"), "missing", "the name of a sound: with an empty one there is nothing to show, play or count")
+            } else {
+                problem(place.aps("alert"), "missing", "a title, subtitle or body, or its localization key")
+            }
         }
     }
 

@@ -9,7 +9,8 @@ struct SoundWriter {
         guard sound.objectValue != nil else { return parent.field("sound", sound, source: source) }
         var reader = JSONObjectReader(sound, at: pointer + "/sound", problems: problems)
         parent.object("sound") { object in
-            if reader.optionalBool("critical") == true { object.field("critical", 1) }
+            // The rules for the whole body refuse another value than 1.
+            if let isCritical = reader.optionalBool("critical") { object.field("critical", isCritical ? 1 : 0) }
             for name in ["name", "volume"] {
                 if let value = reader.optionalValue(name) { object.field(name, value, source: source) }
             }
