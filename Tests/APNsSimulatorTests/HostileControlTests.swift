@@ -39,6 +39,15 @@ struct HostileControlTests {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ]
 
+    @Test("A request of HTTP/1.0 is the last on its connection", arguments: ["", "Connection: keep-alive\r\n"])
+    func olderVersion(field: String) async throws {
+        try await withControl { control in
+            let (statuses, text) = try await Self.exchange("GET /healthz HTTP/1.0\r\n\(field)\r\n" + Self.follower, control)
+            #expect(statuses == [200])
+            #expect(text.lowercased().contains("\r\nconnection: close\r\n"))
+        }
+    }
+
     @Test("The API refuses a malformed or ambiguous request and reads nothing after it", arguments: torn)
     func smuggling(_ text: String) async throws {
         try await withControl { control in

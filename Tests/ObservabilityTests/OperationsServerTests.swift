@@ -89,6 +89,19 @@ struct OperationsServerTests {
         }
     }
 
+    @Test(
+        "A request of HTTP/1.0 is the last on its connection, and the answer says so",
+        arguments: ["", "Connection: keep-alive\r\n", "Connection: close\r\n"])
+    func olderVersion(field: String) async throws {
+        try await withServer(metrics: PrometheusMetrics(), readiness: Readiness([])) { port in
+            // A server that reads on would answer this as well.
+            let follower = "GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+            let answer = try await exchange("GET /healthz HTTP/1.0\r\n\(field)\r\n" + follower, port: port)
+            #expect(answer.split(separator: "HTTP/1.1 ").map { $0.prefix(3) } == ["200"])
+            #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
+        }
+    }
+
     // MARK: Tools
 
     private static func undated(_ head: String) -> [Substring] {

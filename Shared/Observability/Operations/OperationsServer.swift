@@ -29,10 +29,7 @@ package struct OperationsServer: Service {
         router.answerOtherMethods()
         application = Application(
             router: router,
-            server: .http1(
-                configuration: HTTP1Channel.Configuration(
-                    idleTimeout: TimeAmount(idleTimeout),
-                    httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100))),
+            server: SidePortChannel.server(idleTimeout: idleTimeout),
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port), availableConnectionsDelegate: MaximumAvailableConnections(Self.maximumConnections)),
             onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) }, logger: logger)

@@ -139,7 +139,7 @@ struct HostileRequest: Sendable {
             HostileRequest(
                 "an expectation of HTTP/1.0",
                 post("Connection: keep-alive\r\nExpect: 100-continue\r\nContent-Length: 2\r\n", "{}", version: "1.0"),
-                .answered(400)),
+                .ended(400)),
             HostileRequest("an expectation", post("Expect: 100-continue\r\nContent-Length: 2\r\n", "{}"), .answered(400)),
             HostileRequest("a body with GET", get("Content-Length: 5\r\n") + "GET /", .answered(200)),
             HostileRequest(
@@ -162,7 +162,9 @@ struct HostileRequest: Sendable {
         [
             HostileRequest("no host", "GET /healthz HTTP/1.1\r\n\r\n", .ended(400)),
             HostileRequest("no host, absolute form", "GET http://t/healthz HTTP/1.1\r\n\r\n", .ended(400)),
-            HostileRequest("no host in HTTP/1.0", "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", .answered(200)),
+            HostileRequest("no host in HTTP/1.0", "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", .ended(200)),
+            HostileRequest("HTTP/1.0 and no more", "GET /healthz HTTP/1.0\r\n\r\n", .ended(200)),
+            HostileRequest("a body in HTTP/1.0", post("Content-Length: 2\r\n", "{}", version: "1.0"), .ended(400)),
             HostileRequest("two hosts", get("Host: u\r\n"), .ended(400)),
             HostileRequest("the same host twice", get("hOST: t\r\n"), .ended(400)),
         ]

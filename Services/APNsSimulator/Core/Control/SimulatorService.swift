@@ -42,10 +42,7 @@ package struct SimulatorService: Service {
         let configuration = simulator.configuration
         let application = Application(
             responder: ControlRoutes(simulator: simulator, logger: logger).responder(),
-            server: .http1(
-                configuration: HTTP1Channel.Configuration(
-                    idleTimeout: TimeAmount(idleTimeout),
-                    httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100))),
+            server: SidePortChannel.server(idleTimeout: idleTimeout),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.controlPort ?? 0),
                 availableConnectionsDelegate: MaximumAvailableConnections(Self.maximumControlConnections)),

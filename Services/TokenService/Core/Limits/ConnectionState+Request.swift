@@ -6,8 +6,10 @@ extension ConnectionState.Request {
     init(_ head: HTTPRequestHead) {
         let isOld = head.version != .http1_1
         isAmbiguous = Self.isFramingAmbiguous(head.headers, isOld: isOld) || !Self.namesOneHost(head.headers, isOld: isOld)
+        // A client of HTTP/1.0 takes the end of the connection for the end of the answer (RFC 9112, section 9.3); if it asks for more
+        // requests, the answer refuses them.
         isLast =
-            head.method == .CONNECT || head.headers.contains(name: "Upgrade")
+            isOld || head.method == .CONNECT || head.headers.contains(name: "Upgrade")
             || head.headers[canonicalForm: "Connection"].contains { $0.lowercased() == "close" }
         // A client of HTTP/1.0 knows no interim answer (RFC 9110, section 10.1.1).
         awaitsContinue = !isOld && head.headers.first(name: "Expect")?.lowercased() == "100-continue"
