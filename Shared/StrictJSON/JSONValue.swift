@@ -115,7 +115,7 @@ extension JSONScanner {
             _ = try null()
             kind = .null
         default:
-            guard Self.beginsNumber(first) else { throw error("expected a value") }
+            guard Self.beginsNumber(first) else { throw error(isAtByteOrderMark ? Self.byteOrderMarkFault : "expected a value") }
             switch try number() {
             case .integer(let value): kind = .integer(value)
             case .fraction(let value): kind = .number(value)
@@ -123,6 +123,10 @@ extension JSONScanner {
         }
         return JSONValue(kind: kind, range: start..<position)
     }
+
+    /// RFC 8259 section 8.1 lets a reader ignore the mark. It is named instead, because what follows is cut out and sent on.
+    private var isAtByteOrderMark: Bool { source[position...].starts(with: [0xef, 0xbb, 0xbf]) }
+    private static let byteOrderMarkFault = "a byte order mark (BOM, EF BB BF) stands before the value: write the text in UTF-8 without one"
 
     private mutating func members() throws(JSONError) -> [(key: String, value: JSONValue)] {
         var members: [(key: String, value: JSONValue)] = []

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import PushAPI
 import StrictJSON
 import Synchronization
@@ -54,6 +55,21 @@ struct BatchTests {
         #expect(groups.count == 1)
         #expect(Self.words(groups[0]) == ["1 {}", "4: column 2: \(fault)", "5: column 5: nothing may follow the value", "6 {\"a\":1}\r"])
         #expect(try Self.groups(Self.lines(text, from: 5)).first?.map(\.number) == [5, 6])
+    }
+
+    @Test("A byte order mark is named on the line that has it") func byteOrderMark() throws {
+        let words = Self.words(try Self.groups(Self.lines("\u{feff}{}\n{}\n")).flatMap { $0 })
+        #expect(
+            words == [
+                "1: column 1: a byte order mark (BOM, EF BB BF) stands before the value: write the text in UTF-8 without one", "2 {}",
+            ])
+    }
+
+    @Test("A list of names is read without a byte order mark and without line ends") func names() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "names-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data("\u{feff}ada\r\n\nbob\n".utf8).write(to: URL(filePath: path))
+        #expect(try SendCommand.lines(of: path) == ["ada", "bob"])
     }
 
     private static let results = #"""

@@ -119,6 +119,13 @@ struct JSONValueTests {
         #expect(value["x"]?[2] == nil)
     }
 
+    @Test(
+        "A byte order mark is named, before the text and before any value in it", arguments: ["\u{feff}{}", " \u{feff}1", "[1,\u{feff}2]"])
+    func byteOrderMark(text: String) {
+        let error = #expect(throws: JSONError.self) { try JSONValue.parse(Array(text.utf8)) }
+        #expect(error?.message == "a byte order mark (BOM, EF BB BF) stands before the value: write the text in UTF-8 without one")
+    }
+
     @Test("Random damage to a good text is read or refused, and never stops the process", arguments: [UInt64.random(in: 0 ... .max)])
     func survivesDamage(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

@@ -4,7 +4,7 @@ import json
 import sys
 
 sys.dont_write_bytecode = True
-from registrations import Skipped, Unreadable, registration, run  # noqa: E402
+from registrations import Skipped, Unreadable, registration, run, text  # noqa: E402
 
 # The platform is a part of the endpoint's ARN: arn:aws:sns:REGION:ACCOUNT:endpoint/PLATFORM/APPLICATION/ID
 PLATFORMS = {
@@ -12,17 +12,22 @@ PLATFORMS = {
     "APNS_VOIP_SANDBOX": ("sandbox", "voip")}
 
 
-def rows(file):
-    text = file.read()
+def rows(file, arguments):
+    whole = file.read()
     try:
-        endpoints = json.loads(text)["Endpoints"]
-    except (ValueError, KeyError, TypeError) as error:
+        endpoints = json.loads(whole)["Endpoints"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreadable(f"expected a JSON object with Endpoints: {error}") from None
+    if not isinstance(endpoints, list):
+        raise Unreadable(f"Endpoints is {type(endpoints).__name__}; expected a list")
     line, place = 1, 0
     for endpoint in endpoints:
-        found = text.find(json.dumps(endpoint.get("EndpointArn")), place)
+        if not isinstance(endpoint, dict) or not isinstance(endpoint.get("Attributes") or {}, dict):
+            yield line, Skipped("expected an object with EndpointArn and Attributes; the line is that of the endpoint before it")
+            continue
+        found = whole.find(json.dumps(endpoint.get("EndpointArn")), place)
         if found >= 0:
-            line, place = line + text.count("\n", place, found), found
+            line, place = line + whole.count("\n", place, found), found
         yield line, endpoint
 
 
@@ -40,13 +45,15 @@ def device(endpoint, arguments):
 
 def user(data, field):
     """The user's name: all of CustomUserData, or one field of the JSON object in it."""
+    data = text(data, "CustomUserData")
     if not data or not field:
-        return (data or "").strip()
+        return data
     try:
         name = json.loads(data).get(field)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise Skipped(f"CustomUserData is no JSON object, so it has no field {field}") from None
-    return "" if name is None else str(name)
+    # A boolean is a number in Python.
+    return str(name) if isinstance(name, int) and not isinstance(name, bool) else text(name, f"the field {field} of CustomUserData")
 
 
 if __name__ == "__main__":

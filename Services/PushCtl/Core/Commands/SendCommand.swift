@@ -93,7 +93,7 @@ struct SendCommand: AsyncParsableCommand {
     /// The lines of a file that are not empty; nil without a file.
     static func lines(of file: String?) throws -> [String]? {
         guard let file else { return nil }
-        let lines = try InputFile.read(file).split(separator: UInt8(ascii: "\n")).map { line in
+        let lines = try InputFile.read(file).withoutByteOrderMark.split(separator: UInt8(ascii: "\n")).map { line in
             line.last == UInt8(ascii: "\r") ? line.dropLast() : line
         }
         return try lines.filter { !$0.isEmpty }.map { line in
