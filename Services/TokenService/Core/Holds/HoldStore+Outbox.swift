@@ -37,7 +37,7 @@ extension HoldStore {
     package func putAside(jobs: [JobID], under holds: [PushID]) throws -> Set<JobID> {
         guard !jobs.isEmpty, !holds.isEmpty else { return [] }
         // A caller may be cancelling a held one: either it is cancelled here already, or its jobs are hastened after they are held.
-        try session.execute(
+        let lock = RowLock(
             """
             SELECT n.id FROM notifications n
             WHERE n.id = ANY (\(Set(jobs.map(\.notification)).sorted())::uuid[]) AND EXISTS (
@@ -67,7 +67,7 @@ extension HoldStore {
                     WHERE d.expiry > now()
                 ) AS h
                 WHERE j.notification = h.notification AND j.number = h.number RETURNING j.notification, j.number
-                """
+                """, under: lock
             ).map { row in
                 let number: Int32 = try row["number"]
                 return JobID(notification: try row["notification"], number: Int(number))

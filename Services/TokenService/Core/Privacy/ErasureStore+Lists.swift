@@ -44,11 +44,12 @@ extension ErasureStore {
         let rows = try session.execute(entries)
         let (notifications, places): ([PushID], [Int32]) = (try rows.column("notification"), try rows.column("place"))
         guard let last = notifications.last else { return Listing() }
-        let answers = try session.pipeline([
+        let lock = RowLock(
             """
             SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             ORDER BY n.id FOR NO KEY UPDATE OF n
-            """,
+            """)
+        let only = try session.execute(
             """
             WITH own AS (SELECT * FROM unnest(\(notifications)::uuid[], \(places.map(Int.init))::bigint[]) AS e (notification, place)), page AS (
                 SELECT DISTINCT own.notification, NOT EXISTS (
@@ -60,8 +61,7 @@ extension ErasureStore {
                 WHERE t.notification = own.notification AND t.place = own.place AND page.notification = own.notification AND NOT page.is_only
             )
             SELECT notification FROM page WHERE is_only ORDER BY notification
-            """,
-        ])
-        return Listing(only: try answers[1].column("notification"), last: last)
+            """, under: lock)
+        return Listing(only: try only.column("notification"), last: last)
     }
 }

@@ -151,7 +151,7 @@ package struct ReceiptRemoval {
     private func discount(_ gone: Gone) throws {
         let notifications = gone.waiting.keys.sorted()
         guard !notifications.isEmpty else { return }
-        try session.execute(
+        let lock = RowLock(
             """
             SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR UPDATE OF n
             """)
@@ -167,7 +167,7 @@ package struct ReceiptRemoval {
                     \(notifications.map { gone.waiting[$0] ?? 0 })::bigint[]) AS e (id, ended, waiting)
                 JOIN notifications m ON m.id = e.id
             ) AS e WHERE n.id = e.id
-            """)
+            """, under: lock)
     }
 }
 
