@@ -133,7 +133,7 @@ struct DeviceCredentialTests {
             }
             let tokens = try await running.texts("token", "SELECT encode(token, 'hex') AS token FROM tokens ORDER BY 1")
             #expect(Set(tokens) == [token(1), token(2)])
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "active")
             #expect(try await device.put(Self.path, #"{"user":\#(user.map { "\"\($0)\"" } ?? "null"),"tokens":[]}"#).status == 200)
         }
     }
@@ -246,6 +246,31 @@ struct DeviceCredentialTests {
                 let answer = try await shop.post("/v1/apps/shop/device-credentials", wrong)
                 #expect(answer.code == "invalid_request", "\(wrong)")
             }
+        }
+    }
+
+    @Test("A device that says which token it replaces drops its own user's, and nobody else's") func replaces() async throws {
+        try await RunningService.withDevices { running, shop in
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            try await shop.register(installation(3), user: "mallory", token: token(3))
+            try await shop.register(installation(4), user: nil, token: token(4))
+            let mallory = try await shop.device(user: "mallory", id: installation(1))
+            for number in 2...4 {
+                let body = #"{"user":"mallory","tokens":[{"token":"\#(token(1))"}],"replaces":"\#(token(number))"}"#
+                #expect(try await mallory.put("/v1/apps/shop/installations/\(installation(1))", body).status < 300)
+                let isActive =
+                    try await running.count(
+                        "SELECT count(*) FROM tokens WHERE installation = \(installation(number)) AND state = 'active'") == 1
+                #expect(isActive == (number == 2))
+            }
+            #expect(try await running.count("SELECT owner_epoch AS count FROM installations WHERE id = \(installation(2))") == 1)
+            // A backend answers for its users.
+            try await shop.register(installation(5), user: "eve", token: token(5))
+            let body = #"{"user":"eve","tokens":[{"token":"\#(token(5))"}],"replaces":"\#(token(2))"}"#
+            #expect(try await shop.put("/v1/apps/shop/installations/\(installation(5))", body).status == 200)
+            #expect(
+                try await running.count(
+                    "SELECT count(*) FROM tokens WHERE token = \(DeviceToken(hex: token(2))?.bytes ?? []) AND state = 'active'") == 0)
         }
     }
 }

@@ -36,7 +36,10 @@ extension InstallationPatch {
         [
             .optional("user", .user.orNull, "The signed-in user; null for none."),
             .optional("tokens", RegisteredToken.list, "All its tokens, as in a registration."),
-            .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
+            .omissible(
+                "replaces", .deviceToken,
+                "A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or of none."
+            ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated)
 }

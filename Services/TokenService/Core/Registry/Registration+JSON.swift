@@ -163,7 +163,10 @@ extension Registration {
             .required(
                 "tokens", RegisteredToken.list,
                 "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay."),
-            .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
+            .omissible(
+                "replaces", .deviceToken,
+                "A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or of none."
+            ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated
 }

@@ -112,6 +112,8 @@ package enum ExpectedOwner: Equatable, Sendable {
     /// the epoch ends by another cause than this user's own sign-in with it.
     case device(user: String?, ownerEpoch: Int64)
 
+    package var isOfDevice: Bool { if case .device = self { true } else { false } }
+
     /// Whether a request that names the user from now on may go on.
     /// - Parameters: the present state; no owner, 0 and false if there is none.
     package func allows(_ owner: String?, epoch: Int64, isRegistered: Bool = true) -> Bool {

@@ -15,6 +15,9 @@ extension RegistryBatch {
         /// The activity whose token the list has; nil: the list has all tokens but those of activities that it does not name.
         var activity: String?
         var replaces: DeviceToken?
+        /// The request has a device's own credential, so the token that it replaces may not be another user's: who names one proves nothing.
+        /// An installation that loses its token to a new user gets it from the list, which needs the token that the device has.
+        var replacesOwnOnly = false
         /// Whether the request comes from the device itself, so that its moment counts.
         var stamps: Bool
     }
@@ -33,7 +36,7 @@ extension RegistryBatch {
             let target = Target(
                 user: registration.user, profile: registration.profile, tags: registration.tags,
                 isImported: registration.isListed && (!isRegistered || row?.isImported == true), tokens: registration.tokens,
-                replaces: registration.replaces, stamps: true)
+                replaces: registration.replaces, replacesOwnOnly: registration.expectedOwner.isOfDevice, stamps: true)
             return (target, key)
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
@@ -157,7 +160,7 @@ extension RegistryBatch {
     private mutating func take(_ wanted: Target, for key: InstallationKey, isNew: Bool, at moment: Int64) -> [InstallationKey] {
         let named = wanted.tokens.map { proven($0, app: key.app) }
         var losers: [InstallationKey] = []
-        if let replaces = wanted.replaces { losers += drop(replaces, keeping: named ?? [], for: key, at: moment) }
+        if let replaces = wanted.replaces { losers += drop(replaces, of: wanted, keeping: named ?? [], for: key, at: moment) }
         guard let named else { return losers }
         for index in indices(of: key) where !tokens[index].isOver && wanted.covers(tokens[index].purpose) {
             let token = tokens[index]
@@ -197,14 +200,19 @@ extension RegistryBatch {
         }
     }
 
-    /// Retires a token that the client reports as ended, at any installation.
+    /// Retires a token that the client reports as ended, at any installation; for a device, at any of its user or of none.
     private mutating func drop(
-        _ replaces: DeviceToken, keeping named: [RegisteredToken], for key: InstallationKey, at moment: Int64
+        _ replaces: DeviceToken, of wanted: Target, keeping named: [RegisteredToken], for key: InstallationKey, at moment: Int64
     ) -> [InstallationKey] {
         var losers: [InstallationKey] = []
         for index in tokens.indices where tokens[index].app == key.app && tokens[index].token == replaces {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
+            if wanted.replacesOwnOnly, token.installation != key.id, let owner = installations[token.holder]?.owner,
+                !Optional(owner).hasSameBytes(as: wanted.user)
+            {
+                continue
+            }
             if token.installation != key.id { losers.append(token.holder) }
             guard !token.isOver else { continue }
             tokens[index].retire(.replaced, at: moment)
@@ -279,7 +287,8 @@ extension RegistryBatch.Target {
         profile.permission = patch.permission.applied(to: profile.permission)
         profile.appTags = patch.appTags ?? profile.appTags
         self.init(
-            user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, replaces: patch.replaces, stamps: false)
+            user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, replaces: patch.replaces,
+            replacesOwnOnly: patch.expectedOwner.isOfDevice, stamps: false)
     }
 }
 
