@@ -10,6 +10,14 @@ import Testing
 struct LiveActivityTests {
     private static let updates = 50
 
+    private static func user(_ activity: String) -> String {
+        switch activity {
+        case "pass-1": "bob"
+        case "pass-2": "cleo"
+        default: "ada"
+        }
+    }
+
     @Test("Fifty updates, kills of every process and changing users: each shows its newest state, and none is left over")
     func throughKills() async throws {
         try await withPlatform { platform in
@@ -39,14 +47,14 @@ struct LiveActivityTests {
                         service = try await platform.startTokenService(at: port)
                     case 25:
                         // The shared iPad changes hands while an update for its former user is under way.
-                        try await client.update("pass-1", number, "update")
+                        try await client.update("pass-1", of: "bob", number, "update")
                         try await iPad.signIn("cleo")
                         live = ["ride-1", "ride-2", "pass-2"]
                         try await iPad.start("pass-2", of: "cleo")
                     default: break
                     }
                     let activity = try #require(live.randomElement(using: &random))
-                    try await client.update(activity, number, "update")
+                    try await client.update(activity, of: Self.user(activity), number, "update")
                     newest[activity] = number
                     if Bool.random(using: &random) { try await Task.sleep(for: .milliseconds(Int.random(in: 1...80, using: &random))) }
                 }
@@ -54,7 +62,7 @@ struct LiveActivityTests {
                     let screen = activity.hasPrefix("ride") ? phone : iPad
                     try await screen.shows(activity, number, states: ["active"])
                 }
-                for activity in live { try await client.update(activity, 999, "end") }
+                for activity in live { try await client.update(activity, of: Self.user(activity), 999, "end") }
                 for (screen, activities) in [(phone, ["ride-1", "ride-2"]), (iPad, ["pass-2"])] {
                     for activity in activities { try await screen.shows(activity, 999, states: ["ended"]) }
                 }
@@ -89,11 +97,11 @@ extension LiveActivityTests {
                     body.field("then", "accept")
                 }
                 // Seconds apart, so that the device can tell which one is newer.
-                try await client.update("ride", 1, "update", timestamp: "2099-01-01T00:00:00Z")
+                try await client.update("ride", of: "ada", 1, "update", timestamp: "2099-01-01T00:00:00Z")
                 _ = try await eventually("the first update has left") {
                     try await client.arrivals().count { $0.token == token } > sent ? true : nil
                 }
-                try await client.update("ride", 2, "update", timestamp: "2099-01-01T00:00:10Z")
+                try await client.update("ride", of: "ada", 2, "update", timestamp: "2099-01-01T00:00:10Z")
                 await dispatcher.process.killAndWait()
                 try await platform.startDispatcher("second")
                 try await phone.shows("ride", 2, states: ["active"])

@@ -210,7 +210,7 @@ def live_activity(world):
     path = f"/v1/apps/shop/installations/{world.device('rider')}/activities/ride-4711"
     world.shop.call("PUT", path, {"token": uuid.uuid4().hex})
     # The third of them replaces the second.
-    updates = [{"to": {"activity": "ride-4711"}, "content": {"event": "update", "content_state": {"eta": eta}}} for eta in (3, 2, 1)]
+    updates = [{"to": {"user": "rider", "activity": "ride-4711"}, "content": {"event": "update", "content_state": {"eta": eta}}} for eta in (3, 2, 1)]
     world.shop.call("POST", "/v1/apps/shop/notifications/batch", {"notifications": [{"notification": update} for update in updates]})
     world.shop.call("DELETE", path)
 

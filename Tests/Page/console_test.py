@@ -99,11 +99,11 @@ def populate_live_activities():
         world.start(to, activity)
         world.report_activity(phone, activity)
     # The backend's clock is wrong.
-    made["newest"] = world.update(RIDE, timestamp=AHEAD)
-    world.settled(made["newest"], world.update("ride-2", stale_date="2026-01-01T00:00:00Z"))
+    made["newest"] = world.update("liv", RIDE, timestamp=AHEAD)
+    world.settled(made["newest"], world.update("liv", "ride-2", stale_date="2026-01-01T00:00:00Z"))
     # The app never reports its token, so its newest state waits.
     world.start({"user": "lou"}, "ride-4")
-    made["waits"] = world.update("ride-4")
+    made["waits"] = world.update("lou", "ride-4")
     world.start({"user": "lou"}, "watch-17", input_push_channel=made["match"])
 
 
@@ -116,7 +116,7 @@ def places():
     shop = "/apps/shop"
     return [
         "/", shop, shop + "/notifications", f"{shop}/notifications/{made['to gus']}", f"{shop}/notifications/{made['to ada']}/why?user=ada",
-        shop + "/activities", f"{shop}/activities/{quoted(RIDE)}", shop + "/activities/ride-4", shop + "/channels",
+        shop + "/activities", f"{shop}/activities/{quoted(RIDE)}?user=liv", shop + "/activities/ride-4?user=lou", shop + "/channels",
         f"{shop}/channels/{quoted(MATCH)}",
         shop + "/installations", f"{shop}/installations/{made['gone']}", made["user"], shop + "/holds", "/apps/cafe/quarantine",
         shop + "/webhooks", f"{shop}/webhooks/{made['failing hook']}", "/holds", "/dead-letters", f"/dead-letters/{made['last letter']}",
@@ -310,13 +310,14 @@ def live_activities():
     page.wait("location.hash.includes('user=lou') && document.querySelectorAll('tbody tr').length === 1", "the filters do not filter")
     go("/apps/shop/activities")
     enter("Id", "ride-4")
+    enter("Its user", "lou")
     page.press("Enter")
     page.wait("document.title.startsWith('Live Activity ride-4') && view.innerText.includes('for an update token')",
               "the page does not say what a state waits for")
     go(f"/apps/shop/installations/{made['liv']}")
     page.click("[...document.querySelectorAll('td a')].find(each => each.textContent === 'ride-2')")
     page.wait("document.title.startsWith('Live Activity ride-2')", "a token does not lead to its Live Activity")
-    go(f"/apps/shop/activities/{quoted(RIDE)}")
+    go(f"/apps/shop/activities/{quoted(RIDE)}?user=liv")
     page.wait(f"[...document.querySelectorAll('#view a')].some(each => each.textContent === '{made['newest']}')",
               "the newest state is no link")
     picture("live-activity-light")
@@ -326,10 +327,10 @@ def live_activities():
     expect(world.on_screen(made["liv token"], RIDE)["state"] == "ended", "the device does not show the end")
     page.wait(f"view.innerText.includes('{end}') && !{button('End…')} && !{button('Remove from the lock screen…')}",
               "a Live Activity that has ended can be ended")
-    go(f"/apps/shop/notifications/{world.update(RIDE)}")
+    go(f"/apps/shop/notifications/{world.update('liv', RIDE)}")
     page.wait(f"view.innerText.includes('no targets') && view.innerText.includes({json.dumps(RIDE)})",
               "a notification does not name the Live Activity that is over")
-    go("/apps/shop/activities/ride-2")
+    go("/apps/shop/activities/ride-2?user=liv")
     act("Remove from the lock screen…", ["ride-2", "shop", "liv", "at once"], "Accepted as notification ")
     world.settled(page.text("#said").split()[-1].rstrip("."))
     expect(world.on_screen(made["liv token"], "ride-2")["state"] == "dismissed", "it stays on the lock screen")
@@ -541,7 +542,7 @@ def refreshing():
 
 
 def keyboard():
-    for place in (f"/notifications/{made['held']}", "/activities/ride-4", "/channels", f"/channels/{quoted(MATCH)}", "/holds"):
+    for place in (f"/notifications/{made['held']}", "/activities/ride-4?user=lou", "/channels", f"/channels/{quoted(MATCH)}", "/holds"):
         go("/apps/shop" + place)
         page.evaluate("document.activeElement.blur(); document.querySelector('#skip').focus()")
         page.wait("document.activeElement.getBoundingClientRect().top >= 0", "the skip link stays out of sight")

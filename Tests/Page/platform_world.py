@@ -102,9 +102,9 @@ class PlatformWorld:
             "event": "start", "attributes_type": "Ride", "attributes": {"id": activity}, "content_state": {"eta": 12},
             "alert": "On the way", **content}})
 
-    def update(self, activity, **content):
+    def update(self, user, activity, **content):
         return self.service.call("POST", "/v1/apps/shop/notifications", {
-            "to": {"activity": activity}, "content": {"event": "update", "content_state": {"eta": 9}, **content}})["id"]
+            "to": {"user": user, "activity": activity}, "content": {"event": "update", "content_state": {"eta": 9}, **content}})["id"]
 
     def on_screen(self, token, activity):
         """The Live Activity as the device has it; None: not yet."""

@@ -19,8 +19,8 @@ struct ActivityTests {
         #expect(answer.status == 200, "\(answer.json)")
     }
 
-    private static func update(_ activity: String) -> String {
-        #"{"to":{"activity":"\#(activity)"},"content":{"event":"update","content_state":{"eta":3}}}"#
+    private static func update(_ activity: String, of user: String = "ada") -> String {
+        #"{"to":{"user":"\#(user)","activity":"\#(activity)"},"content":{"event":"update","content_state":{"eta":3}}}"#
     }
 
     private static func start(_ type: String) -> String {
@@ -138,7 +138,8 @@ struct ActivityTests {
             #expect(try await Self.active(shop) == ["alert": token(1)])
             #expect(try await Self.active(shop, installation(2))["activity:match"] == token(9))
             #expect(try await running.fences().contains(.init(installation: installation(1), epochsBelow: 2)))
-            #expect(try await Self.deliveries(Self.update("match"), by: shop, running) == [], "the activity is ada's")
+            #expect(try await Self.deliveries(Self.update("match"), by: shop, running) == [], "ada's activity has no token any more")
+            #expect(try await Self.deliveries(Self.update("match", of: "eve"), by: shop, running) == [token(9)])
         }
     }
 
@@ -165,30 +166,45 @@ struct ActivityTests {
     func rules() throws {
         func problems(_ body: String) throws -> [String] { try ParsedRequest(body).problems }
         let update = #""content":{"event":"update","content_state":{}}"#
-        let updated = try #require(try ParsedRequest(#"{"to":{"activity":"x"},\#(update)}"#).request)
+        let updated = try #require(try ParsedRequest(#"{"to":{"user":"ada","activity":"x"},\#(update)}"#).request)
         #expect(updated.purpose == .activity(id: "x") && updated.priority == 5 && updated.lane == .now)
         let starting = String(Self.start("Ride").dropFirst())
         let started = try #require(try ParsedRequest(#"{"activity":"x",\#(starting)"#).request)
         #expect(started.purpose == .activityStart(type: "Ride") && started.priority == 10)
         #expect(started.activity?.subject == .activity("x") && started.activity?.attributesType == "Ride")
         #expect(try problems(#"{"to":{"user":"a"},\#(update)}"#) == ["/to not_allowed"])
-        #expect(try problems(#"{"to":{"activity":"x"},"activity":"x",\#(update)}"#) == ["/activity not_allowed"])
+        #expect(updated.target == .user("ada") && updated.activity?.subject == .activity("x"))
+        let lonely = try #require(
+            try ParsedRequest(#"{"to":{"installation":"\#(installation(1))","activity":"x"},\#(update)}"#).request)
+        #expect(lonely.target == .installation(installation(1)) && lonely.activity?.subject == .activity("x"))
+        for nobody in [#"{"activity":"x"}"#, #"{"activity":"x","user":null}"#] {
+            #expect(try problems(#"{"to":\#(nobody),\#(update)}"#) == ["/to/user missing"])
+        }
+        #expect(try problems(#"{"to":{"users":["a"],"activity":"x"},\#(update)}"#).contains("/to/activity not_allowed"))
+        #expect(
+            try problems(#"{"to":{"user":"a","installation":"\#(installation(1))","activity":"x"},\#(update)}"#).contains(
+                "/to ambiguous_target"))
+        #expect(try problems(#"{"to":{"user":"a","activity":"x","activity_type":"Ride"},\#(update)}"#) == ["/to/activity_type conflict"])
+        #expect(try problems(#"{"to":{"user":"ada","activity":"x"},"activity":"x",\#(update)}"#) == ["/activity not_allowed"])
         let byType = try #require(try ParsedRequest(#"{"to":{"user":"a","activity_type":"Ride"},\#(update)}"#).request)
         #expect(byType.activity?.subject == .type("Ride") && byType.namesActivityByType)
         #expect(try problems(#"{"to":{"users":["a"],"activity_type":"Ride"},\#(update)}"#).contains("/to/activity_type not_allowed"))
         #expect(try problems(#"{"to":{"user":"a","activity_type":"Ride"},"content":{"alert":"Hi"}}"#) == ["/to/activity_type not_allowed"])
-        let later = #"{"to":{"activity":"x"},"not_before":"2099-01-01T00:00:00Z",\#(update)}"#
+        let later = #"{"to":{"user":"ada","activity":"x"},"not_before":"2099-01-01T00:00:00Z",\#(update)}"#
         #expect(try problems(later).contains("/not_before not_allowed"))
-        #expect(try problems(#"{"to":{"activity":"x"},"supersede_key":"k",\#(update)}"#) == ["/supersede_key not_allowed"])
-        #expect(try problems(#"{"to":{"activity":"x"},"content":{"alert":"a"}}"#) == ["/to/activity not_allowed"])
+        #expect(try problems(#"{"to":{"user":"ada","activity":"x"},"supersede_key":"k",\#(update)}"#) == ["/supersede_key not_allowed"])
+        #expect(try problems(#"{"to":{"user":"ada","activity":"x"},"content":{"alert":"a"}}"#) == ["/to/activity not_allowed"])
         #expect(try problems(#"{"to":{"user":"a"},"activity":"x","content":{"alert":"a"}}"#) == ["/activity not_allowed"])
         let startTo = #""content":{"event":"start","attributes_type":"A","attributes":{},"content_state":{},"alert":"a"}}"#
-        #expect(try problems(#"{"to":{"activity":"x"},\#(startTo)"#) == ["/to/activity not_allowed"])
+        #expect(try problems(#"{"to":{"user":"ada","activity":"x"},\#(startTo)"#) == ["/to/activity not_allowed"])
         #expect(try problems(#"{"to":{"all":true},"activity":"x",\#(startTo)"#) == ["/activity not_allowed"])
-        #expect(try problems(#"{"to":{"activity":"x"},"locales":{"de":{"content":{"event":"end"}}},\#(update)}"#) == ["/locales conflict"])
+        #expect(
+            try problems(#"{"to":{"user":"ada","activity":"x"},"locales":{"de":{"content":{"event":"end"}}},\#(update)}"#) == [
+                "/locales conflict"
+            ])
         let other = #"{"event":"start","attributes_type":"Match","attributes":{},"content_state":{},"alert":"a"}"#
         #expect(try problems(#"{"locales":{"de":{"content":\#(other)}},\#(starting)"#) == ["/locales conflict"])
-        #expect(try problems(#"{"to":{"activity":"a\u0001"},\#(update)}"#) == ["/to/activity invalid_character"])
+        #expect(try problems(#"{"to":{"user":"ada","activity":"a\u0001"},\#(update)}"#) == ["/to/activity invalid_character"])
     }
 
     @Test(

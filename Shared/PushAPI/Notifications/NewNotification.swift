@@ -14,8 +14,10 @@ extension PushAPI {
         case tags(String)
         /// Every installation of the app.
         case all
-        /// The devices that have this Live Activity; only with event update and end.
-        case activity(String)
+        /// The devices that have this Live Activity of the user; only with event update and end.
+        case activity(String, of: String)
+        /// The same of an installation that has no user.
+        case activityOfInstallation(String, id: String)
         /// The only Live Activity of this attributes type that the user has; only with event update and end.
         case activityOfUser(String, type: String)
 
@@ -28,7 +30,12 @@ extension PushAPI {
             case .tokens(let tokens): to.field("tokens", tokens)
             case .tags(let expression): to.field("tags", expression)
             case .all: to.field("all", true)
-            case .activity(let id): to.field("activity", id)
+            case .activity(let id, let user):
+                to.field("user", user)
+                to.field("activity", id)
+            case .activityOfInstallation(let installation, let id):
+                to.field("installation", installation)
+                to.field("activity", id)
             case .activityOfUser(let user, let type):
                 to.field("user", user)
                 to.field("activity_type", type)
@@ -71,7 +78,7 @@ extension PushAPI {
         /// By language tag: what devices of that locale get instead.
         public var locales: [String: Content] = [:]
         public var pushType: String?
-        /// The id of the Live Activity that it starts, under which updates and ends address it.
+        /// The id of the Live Activity that it starts, under which updates and ends address it beside its user.
         public var activity: String?
         /// 10, 5 or 1.
         public var priority: Int?

@@ -34,7 +34,7 @@ struct ActivityRounds {
                 })
             let updates = try cost(
                 (0..<requests).map { number in
-                    request(#"{"to":{"activity":"activity-\#(number)"},"content":\#(Self.update)}"#, key)
+                    request(#"{"to":{"user":"user-\#(number)","activity":"activity-\#(number)"},"content":\#(Self.update)}"#, key)
                 })
             let text =
                 "alerts \(Int(alerts.rate))/s, \(Int(alerts.service)) + \(Int(alerts.database)) µs;"

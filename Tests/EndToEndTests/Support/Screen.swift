@@ -44,7 +44,7 @@ struct Screen {
     func start(_ id: String, of user: String, channel: String? = nil) async throws {
         try await send(id, of: user, channelID: nil)
         // Before the app has reported it: the update waits.
-        try await client.update(id, 0, "update")
+        try await client.update(id, of: user, 0, "update")
         let activity = try await eventually("\(id) is on the lock screen") {
             try await activities().first { $0["id"]?.stringValue == id }
         }
@@ -90,9 +90,12 @@ struct Screen {
 }
 
 extension Client {
-    func update(_ activity: String, _ number: Int64, _ event: String, timestamp: String? = nil) async throws {
+    func update(_ activity: String, of user: String, _ number: Int64, _ event: String, timestamp: String? = nil) async throws {
         try await service.post("/v1/apps/\(Self.app)/notifications") { request in
-            request.object("to") { $0.field("activity", activity) }
+            request.object("to") { to in
+                to.field("user", user)
+                to.field("activity", activity)
+            }
             request.object("content") { content in
                 content.field("event", event)
                 content.object("content_state") { $0.field("number", number) }

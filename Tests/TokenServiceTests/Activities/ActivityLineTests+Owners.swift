@@ -30,15 +30,15 @@ extension ActivityLineTests {
                 #expect(ended == [token(3), token(4)])
                 try await Self.send(Self.change("ride", 1), by: shop)
                 #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(5)])
-                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active", "on another device")
-                #expect(try await shop.get("/v1/apps/shop/activities/pass").json.text("state") == "ended")
-                // The app of another user's device reports what is still on its lock screen.
+                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "active", "on another device")
+                #expect(try await shop.get("/v1/apps/shop/activities/pass?user=ada").json.text("state") == "ended")
+                // The next user's app has one of the same name.
                 try await shop.register(installation(1), user: "eve", token: token(1))
                 for _ in 1...2 { _ = try await signal.next() }
                 #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
-                let late = try PushJob(decoding: try await signal.next().body)
-                #expect(late.deliveries.map(\.token.hex) == [token(6)] && late.deliveries.map(\.ownerEpoch) == [3])
-                #expect(try JSONValue.parse(late.payload)["aps"]?["event"]?.stringValue == "end")
+                for user in ["ada", "eve"] {
+                    #expect(try await shop.get("/v1/apps/shop/activities/ride?user=\(user)").json.text("state") == "active")
+                }
             }
         }
     }
@@ -48,7 +48,8 @@ extension ActivityLineTests {
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
             try await running.jobs { signal in
                 try await Self.send(
-                    #"{"to":{"activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}"#, by: shop)
+                    #"{"to":{"user":"ada","activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}"#,
+                    by: shop)
                 _ = try await signal.next()
                 #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
                 let aps = try JSONValue.parse(try PushJob(decoding: try await signal.next().body).payload)["aps"]
@@ -63,9 +64,9 @@ extension ActivityLineTests {
             let content = #"{"event":"start","attributes_type":"Ride","attributes":{},"content_state":{},"alert":"Now"}"#
             try await Self.send(
                 #"{"to":{"installation":"\#(installation(1))"},"activity":"ride","content":\#(content)}"#, by: shop)
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("user") == "ada")
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("user") == "ada")
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "active")
             try await running.jobs { signal in
                 _ = try await signal.next()
                 let update = try await Self.send(Self.change("ride", 1), by: shop)
@@ -80,7 +81,9 @@ extension ActivityLineTests {
             let tokens = #"[{"token":"\#(token(11))"},{"token":"\#(token(12))","purpose":"activity_start:Ride"}]"#
             #expect(
                 try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
-            func state(_ id: String) async throws -> String? { try await shop.get("/v1/apps/shop/activities/\(id)").json.text("state") }
+            func state(_ id: String) async throws -> String? {
+                try await shop.get("/v1/apps/shop/activities/\(id)?user=ada").json.text("state")
+            }
             try await Self.send(Self.start("ride"), by: shop)
             for id in ["ride", "own"] {
                 #expect(try await shop.put("\(Self.path)/\(id)", #"{"token":"\#(token(id == "ride" ? 3 : 4))"}"#).status == 200)
@@ -121,9 +124,87 @@ extension ActivityLineTests {
             #expect(export["activities"]?.arrayValue?.compactMap { $0.text("id") } == ["ride"])
             // The last device of it says that it is over.
             #expect(try await shop.delete(lonely).status == 204)
-            #expect(try await shop.get("/v1/apps/shop/activities/lonely").json.text("state") == "ended")
+            #expect(try await shop.get("/v1/apps/shop/activities/lonely?installation=\(installation(2))").json.text("state") == "ended")
             #expect(try await running.client.erase("ada").json["erased"]?["activities"]?.integerValue == 1)
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").status == 404)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").status == 404)
+        }
+    }
+
+    @Test("A start that a device gets for a user who has left ends there when the next user's app reports it") func lateReport()
+        async throws
+    {
+        try await Self.withPhone { running, shop in
+            try await shop.register(installation(2), user: "ada", token: token(11))
+            let tablet = "/v1/apps/shop/installations/\(installation(2))/activities/ride"
+            try await running.jobs { signal in
+                try await Self.send(Self.start("ride"), by: shop)
+                _ = try await signal.next()
+                try await shop.register(installation(1), user: "eve", token: token(1))
+                #expect(try await shop.put(tablet, #"{"token":"\#(token(5))"}"#).status == 200)
+                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
+                let end = try PushJob(decoding: try await signal.next().body)
+                #expect(end.deliveries.map(\.token.hex) == [token(6)] && end.deliveries.map(\.ownerEpoch) == [2])
+                #expect(try JSONValue.parse(end.payload)["aps"]?["event"]?.stringValue == "end")
+                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=eve").status == 404)
+                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "active", "on the tablet")
+            }
+        }
+    }
+
+    @Test("Two users have activities of one name, and a device that knows the name reaches the other's neither before nor after it")
+    func sameName() async throws {
+        try await RunningService.withDevices { running, shop in
+            let (mallory, ada) = (
+                try await shop.device(user: "mallory", id: installation(1)), try await shop.device(user: "ada", id: installation(2))
+            )
+            try await mallory.register(installation(1), user: "mallory", token: token(1))
+            try await ada.register(installation(2), user: "ada", token: token(2))
+            @Sendable func path(_ device: Int, _ id: String) -> String {
+                "/v1/apps/shop/installations/\(installation(device))/activities/\(id)"
+            }
+            // She knows the names that will come, and she takes them first. The second one the app of ada makes itself, the third one the
+            // backend starts.
+            for (number, id) in ["ride-4712", "ride-4713", "ride-4714"].enumerated() {
+                #expect(try await mallory.put(path(1, id), #"{"token":"\#(token(10 + number))"}"#).status == 200)
+            }
+            try await running.jobs { signal in
+                #expect(try await ada.put(path(2, "ride-4713"), #"{"token":"\#(token(23))"}"#).status == 200)
+                let update = #""content":{"event":"update","content_state":{"eta":7}}}"#
+                for (user, id, tokens) in [("ada", "ride-4713", [token(23)]), ("mallory", "ride-4713", [token(11)])] {
+                    let sent = try await Self.send(#"{"to":{"user":"\#(user)","activity":"\#(id)"},\#(update)"#, by: shop)
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    #expect(job.notification == sent && job.deliveries.map(\.token.hex) == tokens)
+                }
+                // The name that she holds and ada does not.
+                let nowhere = try await Self.send(#"{"to":{"user":"ada","activity":"ride-4712"},\#(update)"#, by: shop)
+                #expect(try await Self.state(nowhere, shop) == "no_targets")
+                let read = try await shop.get("/v1/apps/shop/notifications/\(nowhere)").json["to"]
+                #expect(read?.text("user") == "ada" && read?.text("activity") == "ride-4712")
+                let nameless = try await shop.post("/v1/apps/shop/notifications", #"{"to":{"activity":"ride-4712"},\#(update)"#)
+                #expect(nameless.status == 400 && nameless.problems == ["/to/user missing"])
+                let start = #"{"event":"start","attributes_type":"Ride","attributes":{},"content_state":{},"alert":"Now"}"#
+                let more = #"{"user":"ada","tokens":[{"token":"\#(token(2))"},{"token":"\#(token(9))","purpose":"activity_start:Ride"}]}"#
+                #expect(try await ada.put("/v1/apps/shop/installations/\(installation(2))", more).status == 200)
+                try await Self.send(#"{"to":{"user":"ada"},"activity":"ride-4714","content":\#(start)}"#, by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(9)])
+                // After it she reports the name again, says that it is over, and signs out.
+                #expect(try await mallory.put(path(1, "ride-4714"), #"{"token":"\#(token(14))"}"#).status == 200)
+                #expect(try await mallory.delete(path(1, "ride-4713")).status == 204)
+                #expect(try await mallory.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)
+                for (id, state) in [("ride-4713", "active"), ("ride-4714", "starting")] {
+                    #expect(try await shop.get("/v1/apps/shop/activities/\(id)?user=ada").json.text("state") == state)
+                    #expect(try await shop.get("/v1/apps/shop/activities/\(id)?user=mallory").json.text("state") == "ended")
+                }
+                #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_installation = \(installation(2))") == 0)
+            }
+            let listed = try await shop.get("/v1/apps/shop/activities").json["activities"]?.arrayValue ?? []
+            #expect(
+                listed.map { "\($0.text("user") ?? "") \($0.text("id") ?? "")" } == [
+                    "ada ride-4713", "ada ride-4714", "mallory ride-4712", "mallory ride-4713", "mallory ride-4714",
+                ])
+            for query in ["", "?user=ada&installation=\(installation(2))", "?installation=x"] {
+                #expect(try await shop.get("/v1/apps/shop/activities/ride-4713" + query).status == 400)
+            }
         }
     }
 }

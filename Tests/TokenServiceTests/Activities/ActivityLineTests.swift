@@ -20,7 +20,7 @@ struct ActivityLineTests {
     }
 
     static func change(_ id: String, _ eta: Int, event: String = "update", more: String = "") -> String {
-        #"{"to":{"activity":"\#(id)"},"content":{"event":"\#(event)","content_state":{"eta":\#(eta)}}\#(more)}"#
+        #"{"to":{"user":"ada","activity":"\#(id)"},"content":{"event":"\#(event)","content_state":{"eta":\#(eta)}}\#(more)}"#
     }
 
     /// Accepts a request.
@@ -60,13 +60,13 @@ struct ActivityLineTests {
                 let first = try await Self.send(Self.change("ride", 9), by: shop)
                 let second = try await Self.send(Self.change("ride", 8), by: shop)
                 #expect(try await Self.state(first, shop) == "cancelled")
-                let record = try await shop.get("/v1/apps/shop/activities/ride").json
+                let record = try await shop.get("/v1/apps/shop/activities/ride?user=ada").json
                 #expect(record.text("state") == "starting" && record["waiting"]?.boolValue == true && record.text("user") == "ada")
                 #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
                 let job = try PushJob(decoding: try await signal.next().body)
                 #expect(job.notification == second && job.deliveries.map(\.token.hex) == [token(3)])
                 #expect(try Self.eta(job) == 8)
-                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "active")
+                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "active")
             }
         }
     }
@@ -91,7 +91,7 @@ struct ActivityLineTests {
                 #expect(last.notification == end)
                 try await running.report(.accepted, of: last, status: 200)
                 _ = try await running.completed(end, shop)
-                #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("state") == "ended")
+                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "ended")
                 #expect(try await running.count("SELECT count(*) FROM cancellations WHERE reason = 'superseded'") == 2)
                 #expect(try await running.count("SELECT count(*) FROM activities WHERE sending IS NOT NULL") == 0)
             }
@@ -132,10 +132,10 @@ struct ActivityLineTests {
             let key = ["idempotency-key": "one"]
             let sent = try await shop.post("/v1/apps/shop/notifications", body, headers: key)
             let id = try #require(sent.json.text("id").flatMap { PushID($0) })
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("newest") == "\(id)")
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("newest") == "\(id)")
             let batch = try await shop.post("/v1/apps/shop/notifications/batch", #"{"notifications":[{"notification":\#(body)}]}"#)
             let newer = try #require(batch.json["results"]?[0]?.text("id"))
-            #expect(try await shop.get("/v1/apps/shop/activities/ride").json.text("newest") == newer)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("newest") == newer)
             try await Self.send(Self.start("ride-2"), by: shop)
             let refused = try await shop.post("/v1/apps/shop/notifications", body)
             #expect(refused.code == "activity_not_single" && refused.json.text("detail")?.contains("ride, ride-2") == true)
@@ -176,7 +176,7 @@ struct ActivityLineTests {
             #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
             let nowhere = try await Self.send(Self.start("match", type: "Match"), by: shop)
             #expect(try await Self.state(nowhere, shop) == "no_targets")
-            #expect(try await shop.get("/v1/apps/shop/activities/match").status == 404)
+            #expect(try await shop.get("/v1/apps/shop/activities/match?user=ada").status == 404)
             let unknown = try await Self.send(Self.change("match", 1), by: shop)
             #expect(try await Self.state(unknown, shop) == "no_targets")
         }
@@ -274,7 +274,8 @@ struct ActivityLineTests {
                 #expect(job.notification == id && aps?["timestamp"]?.integerValue == ahead)
                 #expect(aps?["content-state"]?["eta"]?.integerValue == 4)
                 let stated = try await Self.send(
-                    #"{"to":{"activity":"ride"},"content":{"event":"end","content_state":{},"timestamp":"2026-01-01T00:00:00Z"}}"#, by: shop
+                    #"{"to":{"user":"ada","activity":"ride"},"content":{"event":"end","content_state":{},"timestamp":"2026-01-01T00:00:00Z"}}"#,
+                    by: shop
                 )
                 #expect(try await Self.state(stated, shop) == "cancelled")
             }

@@ -8,7 +8,7 @@ struct LiveActivityTests {
     private static let hour: Int64 = 3_600_000
     private var activity = {
         var activity = LiveActivity(
-            key: LiveActivity.Key(app: 1, id: "ride"), owner: .user("ada"), attributesType: "Ride", startedAt: 0)
+            key: LiveActivity.Key(app: 1, owner: .user("ada"), id: "ride"), attributesType: "Ride", startedAt: 0)
         activity.reportedAt = 1
         return activity
     }()
@@ -64,7 +64,7 @@ struct LiveActivityTests {
         expect(Self.isWaiting(accept(2, at: 2000, event: .end)))
         expect(accept(3, at: 3000) == .over)
         expect(superseded == [Self.id(1)] && activity.line.newest == Self.id(2))
-        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: 4000))
+        expect(activity.reported(hasFrequentUpdates: nil, now: 4000))
         expect(activity.turn(of: Self.id(2), window: 0, now: 4000) == .send)
     }
 
@@ -136,19 +136,29 @@ struct LiveActivityTests {
     mutating func heldStart(hours: Int64) {
         activity.reportedAt = nil
         let late = hours * Self.hour
-        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: late))
+        expect(activity.reported(hasFrequentUpdates: nil, now: late))
         expect(activity.startedAt == late && !activity.isOver(at: late + 2 * Self.hour))
-        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: late + Self.hour))
+        expect(activity.reported(hasFrequentUpdates: nil, now: late + Self.hour))
         expect(activity.startedAt == late)
     }
 
-    @Test("Another user's device, and one that reports after the end, end the activity there") mutating func reports() {
-        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: true, now: 5) && activity.hasFrequentUpdates)
+    @Test("A device that reports after the end ends the activity there") mutating func reports() {
+        expect(activity.reported(hasFrequentUpdates: true, now: 5) && activity.hasFrequentUpdates)
         expect(activity.reportedAt == 1)
-        expect(!activity.reported(by: .user("eve"), hasFrequentUpdates: nil, now: 5))
-        expect(!activity.reported(by: .installation(Self.id(1)), hasFrequentUpdates: nil, now: 5))
-        expect(activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: 5) && activity.hasFrequentUpdates)
+        expect(activity.reported(hasFrequentUpdates: nil, now: 5) && activity.hasFrequentUpdates)
         activity.endedAt = 10
-        expect(!activity.reported(by: .user("ada"), hasFrequentUpdates: nil, now: 11))
+        expect(!activity.reported(hasFrequentUpdates: nil, now: 11))
+    }
+
+    @Test("The name, the owner and the app make the key, byte by byte") func keys() {
+        let keys: [LiveActivity.Key] = [
+            .init(app: 1, owner: .installation(Self.id(1)), id: "ride"), .init(app: 1, owner: .installation(Self.id(2)), id: "ride"),
+            .init(app: 1, owner: .user("ada"), id: "rid\u{e9}"), .init(app: 1, owner: .user("ada"), id: "ride"),
+            .init(app: 1, owner: .user("ada"), id: "ride\u{301}"), .init(app: 1, owner: .user("ren\u{e9}"), id: "ride"),
+            .init(app: 1, owner: .user("rene\u{301}"), id: "ride"), .init(app: 2, owner: .user("ada"), id: "ride"),
+        ]
+        #expect(Set(keys).count == keys.count)
+        let ordered = keys.shuffled().sorted()
+        for (left, right) in zip(ordered, ordered.dropFirst()) { #expect(left < right && !(right < left) && left != right) }
     }
 }

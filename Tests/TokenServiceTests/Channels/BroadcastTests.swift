@@ -263,7 +263,7 @@ struct BroadcastTests {
                 #expect(reported.status == 200, "\(reported.json)")
             }
             #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == 3)
-            #expect(try await shop.get("/v1/apps/shop/activities/watch-1").json.text("channel") == "game")
+            #expect(try await shop.get("/v1/apps/shop/activities/watch-1?user=user1").json.text("channel") == "game")
             // Another user is signed in there now: the activity is over on that device.
             try await shop.register(installation(3), user: "eve", token: token(3))
             try await running.jobs(.soon) { soon in
@@ -298,7 +298,7 @@ struct BroadcastTests {
                 let answer = try await shop.post(
                     "/v1/apps/shop/notifications", #"{"to":{"user":"ada"},"activity":"match","content":\#(content)}"#)
                 #expect(answer.status == 202, "\(answer.json)")
-                #expect(try await shop.get("/v1/apps/shop/activities/match").json.text("channel") == (follows ? "game" : nil))
+                #expect(try await shop.get("/v1/apps/shop/activities/match?user=ada").json.text("channel") == (follows ? "game" : nil))
                 #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == (follows ? 1 : 0))
                 try await running.execute("UPDATE activities SET ended_at = now() WHERE id = 'match'")
             }
@@ -318,7 +318,7 @@ struct BroadcastTests {
                 #expect(reported.status == 200)
             }
             func state(_ number: Int) async throws -> String? {
-                try await shop.get("/v1/apps/shop/activities/watch-\(number)").json.text("state")
+                try await shop.get("/v1/apps/shop/activities/watch-\(number)?user=user\(number)").json.text("state")
             }
             try await report(1)
             let later = #","stale_date":"2001-01-01T00:00:00Z""#

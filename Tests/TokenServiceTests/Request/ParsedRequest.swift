@@ -17,7 +17,7 @@ struct ParsedRequest {
         // Most tests of Live Activities are about their content, not about which one it is.
         let user = #"{"to":{"user":"ada"},"#
         let changesActivity = body.contains(/"event":"(update|end)"/) && body.hasPrefix(user)
-        let bytes = Array((changesActivity ? #"{"to":{"activity":"ride"},"# + body.dropFirst(user.count) : body).utf8)
+        let bytes = Array((changesActivity ? #"{"to":{"user":"ada","activity":"ride"},"# + body.dropFirst(user.count) : body).utf8)
         var reader = JSONObjectReader(try JSONValue.parse(bytes))
         request = NotificationRequest(&reader, source: bytes, now: now)
         problems = reader.problems.list.map { "\($0.pointer) \($0.code)" }

@@ -203,7 +203,7 @@ struct ValidationTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let json = try await Self.validate(
-                shop, #"{"to":{"activity":"match-1"},"content":{"event":"update","content_state":{}}}"#
+                shop, #"{"to":{"user":"ada","activity":"match-1"},"content":{"event":"update","content_state":{}}}"#
             ).json
             #expect(json.text("topic") == "com.example.shop.push-type.liveactivity")
             #expect(json.text("bundle_id") == "com.example.shop")

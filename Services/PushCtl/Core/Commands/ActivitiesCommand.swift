@@ -11,7 +11,7 @@ struct ActivitiesCommand: AsyncParsableCommand {
             """, subcommands: [List.self, Show.self, Update.self, End.self])
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List the Live Activities of the last seven days, by id.")
+        static let configuration = CommandConfiguration(abstract: "List the Live Activities of the last seven days, by owner and id.")
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
@@ -36,12 +36,13 @@ struct ActivitiesCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show one Live Activity.")
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions
-        @Argument(help: "The app.") var app: String
-        @Argument(help: "The activity's id.") var id: String
+        @OptionGroup var name: ActivityName
 
         func run() async throws {
             let activity = try await connection.withClient { client in
-                try await client.get("/v1/apps/\(app.percentEncoded)/activities/\(id.percentEncoded)")
+                try await client.get(
+                    "/v1/apps/\(name.app.percentEncoded)/activities/\(name.id.percentEncoded)",
+                    query: [("user", name.user), ("installation", name.installation)])
             }
             try output.show(activity, activityTable([activity]))
         }
@@ -77,16 +78,33 @@ struct ActivitiesCommand: AsyncParsableCommand {
     }
 }
 
+/// Which Live Activity is meant. Another owner may have one of the same id.
+struct ActivityName: ParsableArguments {
+    @Argument(help: "The app.") var app: String
+    @Argument(help: "The activity's id.") var id: String
+    @Option(help: "Whose it is.") var user: String?
+    @Option(help: "Whose it is, if the installation has no user.") var installation: String?
+
+    func validate() throws {
+        guard (user == nil) != (installation == nil) else {
+            throw ValidationError("say whose it is: --user, or --installation without a user")
+        }
+    }
+}
+
 /// The common options of an update and an end.
 struct ActivityChangeOptions: ParsableArguments {
     @OptionGroup var state: NewStateOptions
-    @Argument(help: "The app.") var app: String
-    @Argument(help: "The activity's id.") var id: String
+    @OptionGroup var name: ActivityName
 
     /// - Parameter content: Writes further fields of `content`.
     func send(event: String, priority: Int?, _ content: (inout JSONWriter) -> Void) async throws {
-        try await state.send(to: "/v1/apps/\(app.percentEncoded)/notifications", event: event, content) { request in
-            request.object("to") { $0.field("activity", id) }
+        try await state.send(to: "/v1/apps/\(name.app.percentEncoded)/notifications", event: event, content) { request in
+            request.object("to") { to in
+                to.field("user", name.user)
+                to.field("installation", name.installation)
+                to.field("activity", name.id)
+            }
             request.field("priority", priority)
         }
     }

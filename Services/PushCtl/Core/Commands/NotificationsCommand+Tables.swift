@@ -44,9 +44,9 @@ func stepTable(_ answer: JSONValue) -> Table {
 /// The addressees of a notification, in few words.
 private func addressText(_ address: JSONValue?) -> String {
     guard let address, let kind = address["kind"]?.stringValue else { return "-" }
-    let names = ["user", "installation", "tags", "activity", "channel"]
+    let names = ["user", "installation", "tags", "channel"]
     let named = names.lazy.compactMap { address[$0]?.stringValue }.first
-    if let named { return "\(kind) \(named)" }
+    if let named { return "\(kind) \(named)" + (address["activity"]?.stringValue.map { " activity \($0)" } ?? "") }
     return address["count"]?.integerValue.map { "\($0) \(kind)" } ?? kind
 }
 

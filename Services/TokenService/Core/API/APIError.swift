@@ -106,7 +106,8 @@ extension APIError {
             .conflict, "activity_not_single", "Not one Live Activity",
             ids.isEmpty
                 ? "the user has no Live Activity of this type that is not over; nothing was accepted"
-                : "the user has several Live Activities of this type: \(ids.joined(separator: ", ")). Name one in to: {\"activity\": …}")
+                : "the user has several Live Activities of this type: \(ids.joined(separator: ", ")). Name one in to, as activity beside user"
+        )
     }
 
     static let channelDiffers = APIError(

@@ -24,15 +24,15 @@ struct ActivitiesController: Sendable {
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
         let records = try await pool.session { session in
-            try ActivityStore(session: session).records(of: list, app: app, after: position ?? "", limit: limit + 1)
+            try ActivityStore(session: session).records(of: list, app: app, after: position, limit: limit + 1)
         }
         let page = records.prefix(limit)
-        let next = records.count > limit ? page.last.map { list.cursor($0.activity.key.id, app: app) } : nil
+        let next = records.count > limit ? page.last.map { list.cursor($0, app: app) } : nil
         return JSONAnswer.response(.ok, ActivityRecord.page, PageResponse(elements: Array(page), nextCursor: next))
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
-        let key = LiveActivity.Key(app: try call.app().id, id: try call.activity())
+        let key = LiveActivity.Key(app: try call.app().id, owner: try call.activityOwner(), id: try call.activity())
         let record = try await pool.session { session in try ActivityStore(session: session).record(key) }
         guard let record else { throw APIError.notFound }
         return JSONAnswer.response(.ok, ActivityRecord.response, record)
@@ -69,6 +69,19 @@ struct ActivitiesController: Sendable {
 
 extension APICall {
     fileprivate func activity() throws -> String { try name("activity") }
+
+    /// The query names the owner, because another one may have an activity of the same name.
+    fileprivate func activityOwner() throws -> LiveActivity.Owner {
+        let user = try words("user", maximumBytes: StatedUser.maximumBytes)
+        let installation = try query("installation").map { text in
+            guard let id = PushID(text) else { throw APIError.invalid("installation", "invalid_id", "must be a UUID") }
+            return id
+        }
+        guard user == nil || installation == nil, let owner = LiveActivity.Owner(user: user, orInstallation: installation) else {
+            throw APIError.invalid("user", "out_of_range", "must say whose Live Activity it is, or else installation, if it has no user")
+        }
+        return owner
+    }
 
     /// A name in the path: ``Purpose/isName(_:)``.
     func name(_ parameter: String) throws -> String {

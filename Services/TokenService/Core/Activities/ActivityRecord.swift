@@ -22,17 +22,30 @@ package struct ActivityRecord: Sendable {
     package var leavesAt: Int64?
     /// The name of the broadcast channel whose states it shows.
     package var channel: String?
+    var place: ActivityList.Place
 }
 
-/// A list of an app's Live Activities, by id.
+/// A list of an app's Live Activities, by owner and id.
 package struct ActivityList: Sendable {
     package var user: String?
     package var state: ActivityRecord.State?
 
-    package func cursor(_ last: String, app: App) -> String { PageCursor.encode(Array(last.utf8), list: identity(app)) }
+    /// The key of an activity within its app, as the database orders them.
+    package struct Place: Sendable {
+        var owner: String
+        var id: String
+    }
 
-    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> String {
-        String(decoding: try PageCursor.decode(cursor, list: identity(app)), as: UTF8.self)
+    /// No owner contains the zero byte, which PostgreSQL cannot store.
+    package func cursor(_ last: ActivityRecord, app: App) -> String {
+        PageCursor.encode(Array(last.place.owner.utf8) + [0] + Array(last.place.id.utf8), list: identity(app))
+    }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Place {
+        let bytes = try PageCursor.decode(cursor, list: identity(app))
+        guard let end = bytes.firstIndex(of: 0) else { throw .unreadable }
+        return Place(
+            owner: String(decoding: bytes[..<end], as: UTF8.self), id: String(decoding: bytes[bytes.index(after: end)...], as: UTF8.self))
     }
 
     private func identity(_ app: App) -> [String?] { ["activities", "\(app.id)", user, state?.rawValue] }
@@ -42,25 +55,28 @@ extension ActivityStore {
     func record(_ key: LiveActivity.Key) throws -> ActivityRecord? {
         try session.execute(
             """
-            SELECT * FROM activity_records WHERE app_id = \(key.app) AND id = \(key.id)
+            SELECT * FROM activity_records
+            WHERE app_id = \(key.app) AND owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND id = \(key.id)
             """
         ).first.map { row in try ActivityRecord(row) }
     }
 
-    func records(of list: ActivityList, app: App, after id: String, limit: Int) throws -> [ActivityRecord] {
-        let state = list.state?.rawValue
-        // Each has an index of its own.
+    /// - Parameter place: Nil: from the beginning.
+    func records(of list: ActivityList, app: App, after place: ActivityList.Place?, limit: Int) throws -> [ActivityRecord] {
+        let (state, place) = (list.state?.rawValue, place ?? ActivityList.Place(owner: "", id: ""))
         let query: PostgresQuery =
             if let user = list.user {
                 """
                 SELECT * FROM activity_records
-                WHERE app_id = \(app.id) AND owner = \(user) AND id > \(id) AND (\(state)::text IS NULL OR state = \(state))
+                WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL) AND id > \(place.id)
+                    AND (\(state)::text IS NULL OR state = \(state))
                 ORDER BY id LIMIT \(limit)
                 """
             } else {
                 """
                 SELECT * FROM activity_records
-                WHERE app_id = \(app.id) AND id > \(id) AND (\(state)::text IS NULL OR state = \(state)) ORDER BY id LIMIT \(limit)
+                WHERE app_id = \(app.id) AND (owned_by, id) > (\(place.owner), \(place.id)) AND (\(state)::text IS NULL OR state = \(state))
+                ORDER BY owned_by, id LIMIT \(limit)
                 """
             }
         return try session.execute(query).map { row in try ActivityRecord(row) }
@@ -69,7 +85,7 @@ extension ActivityStore {
     /// All that belong to a user.
     /// - Returns: how many there were.
     func remove(of user: String, app: App) throws -> Int {
-        try session.execute("DELETE FROM activities WHERE app_id = \(app.id) AND owner = \(user)").affected
+        try session.execute("DELETE FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)").affected
     }
 }
 
@@ -79,7 +95,8 @@ extension ActivityRecord {
         guard let state = State(rawValue: try row["state"]) else { throw CorruptRow(table: "activities") }
         self.init(
             activity: try LiveActivity(row), state: state, endsAt: try row.milliseconds("ends_at"),
-            leavesAt: try row.milliseconds("leaves_at"), channel: try row["channel_name"])
+            leavesAt: try row.milliseconds("leaves_at"), channel: try row["channel_name"],
+            place: ActivityList.Place(owner: try row["owned_by"], id: try row["id"]))
     }
 
     static let response = ResponseSchema<ActivityRecord>.object("LiveActivity", fields)
@@ -87,8 +104,8 @@ extension ActivityRecord {
 
     static let fields: [ResponseSchema<ActivityRecord>.Field] = [
         .required("id", .text(.string(Purpose.maximumNameBytes).example("ride-4711"))) { $0.activity.key.id },
-        .nullable("user", .text(.user), "Null: of an installation without a user.") { $0.activity.owner.user },
-        .optional("installation", .uuid, "Of an activity without a user.") { $0.activity.owner.installation },
+        .nullable("user", .text(.user), "Null: of an installation without a user.") { $0.activity.key.owner.user },
+        .optional("installation", .uuid, "Of an activity without a user.") { $0.activity.key.owner.installation },
         .nullable("attributes_type", .text(.string(Purpose.maximumNameBytes).example("Ride"))) { $0.activity.attributesType },
         .required(
             "state", .word,

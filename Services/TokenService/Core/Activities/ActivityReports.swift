@@ -3,54 +3,108 @@ import PushModel
 
 /// The Live Activities that devices report in one transaction of the registry.
 struct ActivityReports {
-    private var activities: [LiveActivity.Key: LiveActivity]
-    /// Of their newest notifications, those that were not cancelled and have not expired.
-    private let sendable: Set<PushID>
+    /// A report that the registry has taken. Its activity belongs to the user who was signed in on the installation then.
+    struct Taken {
+        let report: ActivityReport
+        let installation: InstallationKey
+        let key: LiveActivity.Key
 
-    /// Locks them, before any installation.
-    init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
-        let keys = requests.compactMap { request in
-            request.change.activityReport.map { LiveActivity.Key(app: request.app.id, id: $0.id) }
+        init(_ report: ActivityReport, app: App, user: String?) {
+            self.report = report
+            installation = InstallationKey(app: app.id, id: report.installation)
+            key = LiveActivity.Key(app: app.id, owner: .init(user: user, installation: report.installation), id: report.id)
         }
-        activities = keys.isEmpty ? [:] : try ActivityStore(session: session).lockOrReserve(keys)
-        let newest = activities.values.compactMap(\.line.newest)
-        let found: [PushID] =
-            newest.isEmpty
-            ? []
-            : try session.execute(
-                "SELECT id FROM notifications WHERE id = ANY (\(newest)) AND state <> 'cancelled' AND expires_at > now()"
-            ).column("id")
-        sendable = Set(found)
     }
 
-    /// To run after the registry's own writes: an update that waited for the token goes, the newest one goes again if the token came after
-    /// it, and a device of another user than the activity's ends it.
-    mutating func writes(_ reports: [(app: App, report: ActivityReport)], batch: RegistryBatch) -> [PostgresQuery] {
+    private var activities: [LiveActivity.Key: LiveActivity]
+    /// Of their newest notifications, those that were not cancelled and have not expired.
+    private var sendable: Set<PushID> = []
+    /// Activities of these names were started for former users of the installations that report them.
+    private var ofFormerUsers: [LiveActivity.Key: String] = [:]
+    private let session: PostgresSession
+
+    /// Locks the activities that exist, before any installation.
+    init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
+        activities = try ActivityStore(session: session).lockReported(
+            requests.compactMap { request -> (installation: InstallationKey, id: String)? in
+                guard let report = request.change.activityReport else { return nil }
+                return (InstallationKey(app: request.app.id, id: report.installation), report.id)
+            })
+        self.session = session
+    }
+
+    /// To run when the registry has decided, before its writes. It locks the names of the activities that are to be made, and the activities
+    /// of a user who has signed in since the first look. Such a lock comes out of order; in the worst case PostgreSQL ends one of two
+    /// transactions, and it runs again.
+    mutating func lock(_ reports: [Taken]) throws {
+        guard !reports.isEmpty else { return }
+        let missing = Set(reports.map(\.key)).filter { activities[$0] == nil }.sorted()
+        activities.merge(try ActivityStore(session: session).reserve(missing)) { first, _ in first }
+        let newest = activities.values.compactMap(\.line.newest)
+        if !newest.isEmpty {
+            let found: [PushID] = try session.execute(
+                "SELECT id FROM notifications WHERE id = ANY (\(newest)) AND state <> 'cancelled' AND expires_at > now()"
+            ).column("id")
+            sendable = Set(found)
+        }
+        try findFormerUsers(of: reports.filter { $0.report.token != nil && activities[$0.key] == nil })
+    }
+
+    /// A device may get a start after its user has left, and then reports the activity for the next user. The start of the backend says
+    /// whose it is. An activity that a device made counts for no other user: its name may be guessed.
+    private mutating func findFormerUsers(of reports: [Taken]) throws {
+        guard !reports.isEmpty else { return }
+        let rows = try session.execute(
+            """
+            SELECT e.index, f.owner
+            FROM unnest(\(Array(reports.indices))::bigint[], \(reports.map(\.key.app))::bigint[], \(reports.map(\.installation.id))::uuid[],
+                    \(reports.map(\.key.id))::text[])
+                AS e (index, app_id, installation, id)
+            CROSS JOIN LATERAL (
+                SELECT a.owner FROM (
+                    SELECT app_id, owner FROM installation_history
+                    WHERE app_id = e.app_id AND installation = e.installation AND at > now() - interval '12 hours'
+                        AND event IN ('signed_out', 'deregistered') ORDER BY id DESC LIMIT 100
+                ) AS h CROSS JOIN LATERAL (
+                    SELECT * FROM activities
+                    WHERE app_id = h.app_id AND owned_by = activity_owner(h.owner, NULL) AND id = e.id LIMIT 1
+                ) AS a WHERE a.is_started_for_user AND a.started_at > now() - interval '12 hours' LIMIT 1
+            ) AS f
+            """)
+        for row in rows {
+            let index: Int = try row["index"]
+            ofFormerUsers[reports[index].key] = try row["owner"]
+        }
+    }
+
+    /// To run after the registry's own writes: an update that waited for the token goes, and the newest one goes again if the token came
+    /// after it. An activity that is over, or a former user's, ends on the device.
+    mutating func writes(_ reports: [Taken], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
         var copies: [(original: PushID, copy: PushID)] = []
-        for (app, report) in reports {
-            let key = LiveActivity.Key(app: app.id, id: report.id)
-            let installation = InstallationKey(app: app.id, id: report.installation)
-            guard let row = batch.installations[installation] else { continue }
-            let owner = LiveActivity.Owner(user: row.owner, installation: report.installation)
+        for taken in reports {
+            let (key, report, purpose) = (taken.key, taken.report, Purpose.activity(id: taken.key.id))
             guard report.token != nil else {
-                if activities[key]?.owner == owner { later.append(Self.endWithoutDevice(key)) }
+                if activities[key] != nil { later.append(Self.endWithoutDevice(key)) }
                 continue
             }
-            var activity =
-                activities[key] ?? LiveActivity(key: key, owner: owner, attributesType: report.attributesType, startedAt: batch.now)
+            if let former = ofFormerUsers[key] {
+                places.append(ActivityEnd.Place(installation: taken.installation, user: former, purpose: purpose))
+                continue
+            }
+            var activity = activities[key] ?? LiveActivity(key: key, attributesType: report.attributesType, startedAt: batch.now)
             let (isFirst, copy) = (activity.reportedAt == nil, PushID.timeOrdered(milliseconds: batch.now))
-            if activity.reported(by: owner, hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
+            if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
                 if activity.line.isWaiting, let newest = activity.line.newest { released.append(newest) }
                 if let channel = report.channel { later.append(Self.follow(key, channel)) }
-                if !isFirst, batch.hasAddedToken(of: .activity(id: report.id), to: installation),
+                if !isFirst, batch.hasAddedToken(of: purpose, to: taken.installation),
                     let original = activity.renew(as: copy, ofThese: sendable, now: batch.now)
                 {
                     copies.append((original, copy))
                 }
             } else {
-                places.append(ActivityEnd.Place(installation: installation, purpose: .activity(id: report.id)))
+                places.append(ActivityEnd.Place(installation: taken.installation, user: key.owner.user, purpose: purpose))
             }
             activities[key] = activity
             changed.insert(key)
@@ -67,7 +121,8 @@ struct ActivityReports {
             SELECT id FROM channels WHERE app_id = \(key.app) AND name = \(channel) AND state = 'open' FOR KEY SHARE
         )
         UPDATE activities a SET channel = f.id FROM followed f
-        WHERE a.app_id = \(key.app) AND a.id = \(key.id) AND a.channel IS DISTINCT FROM f.id
+        WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)
+            AND a.channel IS DISTINCT FROM f.id
         """
     }
 
@@ -75,7 +130,8 @@ struct ActivityReports {
     private static func endWithoutDevice(_ key: LiveActivity.Key) -> PostgresQuery {
         """
         UPDATE activities a SET ended_at = coalesce(a.ended_at, now())
-        WHERE a.app_id = \(key.app) AND a.id = \(key.id) AND NOT may_be_shown(a)
+        WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)
+            AND NOT may_be_shown(a)
         """
     }
 }

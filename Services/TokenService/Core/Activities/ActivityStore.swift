@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of Live Activities. Their rows are locked before those of jobs and notifications, in ascending order of app and id.
+/// The SQL of Live Activities. Their rows are locked before those of jobs and notifications, in ascending order of their keys.
 package struct ActivityStore {
     let session: PostgresSession
 
@@ -16,26 +16,58 @@ package struct ActivityStore {
     func lockOrReserve(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
         let keys = Set(keys).sorted()
         let found = try lock(keys)
-        let missing = keys.filter { found[$0] == nil }
-        guard !missing.isEmpty else { return found }
+        return found.merging(try reserve(keys.filter { found[$0] == nil })) { first, _ in first }
+    }
+
+    /// Locks the names of activities that were not found, and those that another transaction has made meanwhile.
+    /// - Parameter keys: In ascending order.
+    func reserve(_ keys: [LiveActivity.Key]) throws -> [LiveActivity.Key: LiveActivity] {
+        guard !keys.isEmpty else { return [:] }
         // The first half of their keys is the word "acti".
         try session.execute(
             """
             SELECT count(pg_advisory_xact_lock(1633907817, place)) FROM (
-                SELECT DISTINCT hashtext(concat_ws(' ', app, id)) AS place
-                FROM unnest(\(missing.map(\.app))::bigint[], \(missing.map(\.id))::text[]) AS e (app, id) ORDER BY place
+                SELECT DISTINCT hashtext(concat_ws(' ', app, activity_owner(owner, installation), id)) AS place
+                FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.owner.user))::text[], \(keys.map(\.owner.installation))::uuid[],
+                        \(keys.map(\.id))::text[])
+                    AS e (app, owner, installation, id) ORDER BY place
             ) AS ordered
             """)
-        return found.merging(try lock(missing)) { first, _ in first }
+        return try lock(keys)
     }
 
     private func lock(_ keys: [LiveActivity.Key]) throws -> [LiveActivity.Key: LiveActivity] {
         guard !keys.isEmpty else { return [:] }
         let rows = try session.execute(
             """
-            SELECT a.* FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.id))::text[]) AS e (app_id, id)
-            JOIN activities a ON a.app_id = e.app_id AND a.id = e.id ORDER BY a.app_id, a.id FOR NO KEY UPDATE OF a
+            SELECT a.*
+            FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.owner.user))::text[], \(keys.map(\.owner.installation))::uuid[],
+                    \(keys.map(\.id))::text[])
+                AS e (app_id, owner, installation, id)
+            JOIN activities a ON a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
+            ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """)
+        return try Self.byKey(rows)
+    }
+
+    /// Locks those of these that belong to the installations' present owners.
+    func lockReported(_ reports: [(installation: InstallationKey, id: String)]) throws -> [LiveActivity.Key: LiveActivity] {
+        guard !reports.isEmpty else { return [:] }
+        let rows = try session.execute(
+            """
+            SELECT a.* FROM (
+                SELECT e.app_id, activity_owner(i.owner, i.id) AS owned_by, e.id
+                FROM unnest(\(reports.map(\.installation.app))::bigint[], \(reports.map(\.installation.id))::uuid[],
+                        \(reports.map(\.id))::text[])
+                    AS e (app_id, installation, id)
+                JOIN installations i ON i.app_id = e.app_id AND i.id = e.installation ORDER BY 1, 2, 3
+            ) AS o JOIN activities a ON a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id
+            ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
+            """)
+        return try Self.byKey(rows)
+    }
+
+    private static func byKey(_ rows: PostgresRows) throws -> [LiveActivity.Key: LiveActivity] {
         var activities: [LiveActivity.Key: LiveActivity] = [:]
         for row in rows {
             let activity = try LiveActivity(row)
@@ -58,12 +90,6 @@ package struct ActivityStore {
         return users
     }
 
-    /// Nil if there is no such activity.
-    func owner(of key: LiveActivity.Key) throws -> LiveActivity.Owner? {
-        try session.execute("SELECT * FROM activities WHERE app_id = \(key.app) AND id = \(key.id)").first
-            .map { row in try LiveActivity(row).owner }
-    }
-
     /// Writes rows that are locked or new. A notification that found no device is not ``LiveActivity/sending``.
     /// - Parameter rows: In ascending order.
     static func save(_ rows: [LiveActivity]) -> [PostgresQuery] {
@@ -75,8 +101,8 @@ package struct ActivityStore {
             SELECT app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                 ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting,
                 CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
-            FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.owner.user))::text[],
-                    \(rows.map(\.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
+            FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.key.owner.user))::text[],
+                    \(rows.map(\.key.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
                     \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
                     \(rows.map(\.hasFrequentUpdates))::bool[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
@@ -86,8 +112,7 @@ package struct ActivityStore {
                     \(rows.map(\.line.isRetrying))::bool[], \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                     ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
-            ON CONFLICT (app_id, id) DO UPDATE SET owner = excluded.owner, installation = excluded.installation,
-                attributes_type = excluded.attributes_type, is_started_for_user = excluded.is_started_for_user,
+            ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type, is_started_for_user = excluded.is_started_for_user,
                 started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
@@ -101,23 +126,29 @@ package struct ActivityStore {
     static func settleStarts(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
         guard !starts.isEmpty else { return [] }
         let starts = starts.sorted { $0.key < $1.key }
-        let (apps, ids) = (starts.map(\.key.app), starts.map(\.key.id))
+        let (apps, users) = (starts.map(\.key.app), starts.map(\.key.owner.user))
+        let (installations, ids) = (starts.map(\.key.owner.installation), starts.map(\.key.id))
         return [
             """
-            DELETE FROM activities a USING unnest(\(apps)::bigint[], \(ids)::text[], \(starts.map(\.value.notification))::uuid[])
-                AS e (app_id, id, start)
-            WHERE a.app_id = e.app_id AND a.id = e.id
+            DELETE FROM activities a USING unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[],
+                    \(starts.map(\.value.notification))::uuid[])
+                AS e (app_id, owner, installation, id, start)
+            WHERE a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
                 AND EXISTS (SELECT FROM notifications n WHERE n.id = e.start AND n.state = 'no_targets')
             """,
             """
             WITH followed AS (
-                SELECT e.app_id, e.id, c.id AS channel
-                FROM unnest(\(apps)::bigint[], \(ids)::text[], \(starts.map(\.value.channelID))::text[]) AS e (app_id, id, apple_id)
+                SELECT e.app_id, activity_owner(e.owner, e.installation) AS owned_by, e.id, c.id AS channel
+                FROM unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[],
+                        \(starts.map(\.value.channelID))::text[])
+                    AS e (app_id, owner, installation, id, apple_id)
                 JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open' FOR KEY SHARE OF c
             )
             UPDATE activities a SET channel = f.channel
-            FROM unnest(\(apps)::bigint[], \(ids)::text[]) AS e (app_id, id) LEFT JOIN followed f USING (app_id, id)
-            WHERE a.app_id = e.app_id AND a.id = e.id AND a.channel IS DISTINCT FROM f.channel
+            FROM unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[]) AS e (app_id, owner, installation, id)
+            LEFT JOIN followed f ON f.app_id = e.app_id AND f.owned_by = activity_owner(e.owner, e.installation) AND f.id = e.id
+            WHERE a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
+                AND a.channel IS DISTINCT FROM f.channel
             """,
         ]
     }
@@ -152,17 +183,11 @@ package struct ActivityStore {
 extension LiveActivity {
     /// - Parameter row: Of `activities`.
     package init(_ row: PostgresRow) throws {
-        let (user, installation): (String?, PushID?) = (try row["owner"], try row["installation"])
-        let owner: Owner
-        if let user {
-            owner = .user(user)
-        } else if let installation {
-            owner = .installation(installation)
-        } else {
+        guard let owner = Owner(user: try row["owner"], orInstallation: try row["installation"]) else {
             throw CorruptRow(table: "activities")
         }
         self.init(
-            key: Key(app: try row["app_id"], id: try row["id"]), owner: owner, attributesType: try row["attributes_type"],
+            key: Key(app: try row["app_id"], owner: owner, id: try row["id"]), attributesType: try row["attributes_type"],
             startedAt: try row.milliseconds("started_at"))
         isStartedForUser = try row["is_started_for_user"]
         reportedAt = try row.milliseconds("reported_at")
@@ -193,4 +218,10 @@ extension LiveActivity.Owner {
 
     /// - Parameter user: Who is signed in on the installation.
     init(user: String?, installation: PushID) { self = user.map { .user($0) } ?? .installation(installation) }
+
+    /// Nil if neither is named.
+    init?(user: String?, orInstallation installation: PushID?) {
+        guard let owner = user.map({ Self.user($0) }) ?? installation.map({ .installation($0) }) else { return nil }
+        self = owner
+    }
 }

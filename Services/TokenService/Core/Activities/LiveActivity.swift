@@ -9,7 +9,6 @@ package struct LiveActivity: Equatable, Sendable {
     package static let longestLife: Int64 = 8 * 3_600_000
 
     package let key: Key
-    package var owner: Owner
     package var attributesType: String?
     /// When its start was accepted or due; from the first report on, when that came.
     package var startedAt: Int64
@@ -23,21 +22,35 @@ package struct LiveActivity: Equatable, Sendable {
     package var dismissedAt: Int64?
     package var line = UpdateLine()
 
+    /// Names an activity among all apps'. Texts are compared by bytes (``ExactText``).
     package struct Key: Hashable, Sendable, Comparable {
         package let app: App.ID
+        package let owner: Owner
+        /// The name that the app or its backend chose. Another owner's activity may have the same one.
         package let id: String
 
+        package init(app: App.ID, owner: Owner, id: String) {
+            self.app = app
+            self.owner = owner
+            self.id = id
+        }
+
+        package static func == (left: Key, right: Key) -> Bool {
+            left.app == right.app && left.owner == right.owner && left.id.hasSameBytes(as: right.id)
+        }
+
         package static func < (left: Key, right: Key) -> Bool {
-            left.app == right.app ? left.id.utf8.lexicographicallyPrecedes(right.id.utf8) : left.app < right.app
+            guard left.app == right.app else { return left.app < right.app }
+            guard left.owner == right.owner else { return left.owner < right.owner }
+            return left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
         }
     }
 
-    package enum Owner: Equatable, Sendable {
+    package enum Owner: Hashable, Sendable, Comparable {
         case user(String)
         /// The installation has no user.
         case installation(PushID)
 
-        /// By bytes (``ExactText``).
         package static func == (left: Owner, right: Owner) -> Bool {
             switch (left, right) {
             case (.user(let left), .user(let right)): left.hasSameBytes(as: right)
@@ -45,11 +58,19 @@ package struct LiveActivity: Equatable, Sendable {
             default: false
             }
         }
+
+        package static func < (left: Owner, right: Owner) -> Bool {
+            switch (left, right) {
+            case (.user(let left), .user(let right)): left.utf8.lexicographicallyPrecedes(right.utf8)
+            case (.installation(let left), .installation(let right)): left < right
+            case (.installation, .user): true
+            case (.user, .installation): false
+            }
+        }
     }
 
-    package init(key: Key, owner: Owner, attributesType: String?, startedAt: Int64) {
+    package init(key: Key, attributesType: String?, startedAt: Int64) {
         self.key = key
-        self.owner = owner
         self.attributesType = attributesType
         self.startedAt = startedAt
     }
@@ -73,7 +94,7 @@ package struct ActivityChange: Equatable, Sendable {
     package var channelID: String?
 
     package enum Subject: Equatable, Sendable {
-        /// By the name that the backend chose, as the next.
+        /// Of the request's target, by the name that the backend chose, as the next.
         case activity(String)
         case channel(String)
         /// The only activity of this attributes type that the target's user has. ``NotificationRequest/namingActivity(of:in:)`` finds it.
@@ -125,10 +146,9 @@ extension LiveActivity {
         line.begin(notification, window: priority == 10 && !hasFrequentUpdates ? window : nil, now: now)
     }
 
-    /// A device has reported an update token.
-    /// - Returns: whether the activity is this owner's and goes on there; else it ends on the device.
-    package mutating func reported(by owner: Owner, hasFrequentUpdates: Bool?, now: Int64) -> Bool {
-        guard owner == self.owner else { return false }
+    /// A device of its owner has reported an update token.
+    /// - Returns: whether the activity goes on there; else it ends on the device.
+    package mutating func reported(hasFrequentUpdates: Bool?, now: Int64) -> Bool {
         let isFirst = reportedAt == nil
         // Quiet hours, a local time or a hold may have held the start back: it began later than it was accepted.
         if isFirst { startedAt = now }
@@ -149,5 +169,5 @@ extension LiveActivity {
     }
 }
 
-/// A start names an activity that exists and is not over.
+/// A start names an activity of its user that exists and is not over.
 package struct ActivityExists: Error {}

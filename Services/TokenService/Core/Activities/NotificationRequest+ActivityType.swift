@@ -12,7 +12,6 @@ extension NotificationRequest {
         let ids = try ActivityStore(session: session).running(of: user, type: type, app: app)
         guard ids.count == 1 else { throw APIError.activityNotSingle(ids) }
         var request = self
-        request.target = .activity(ids[0])
         request.purpose = .activity(id: ids[0])
         request.activity?.subject = .activity(ids[0])
         return request
@@ -25,7 +24,7 @@ extension ActivityStore {
         try session.execute(
             """
             SELECT id FROM activity_records
-            WHERE app_id = \(app.id) AND owner = \(user) AND attributes_type = \(type) AND ends_at > now()
+            WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL) AND attributes_type = \(type) AND ends_at > now()
             ORDER BY id LIMIT 10
             """
         ).column("id")

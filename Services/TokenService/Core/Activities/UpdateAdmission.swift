@@ -6,7 +6,7 @@ import PushModel
 struct UpdateAdmission {
     /// With their addressees, in the order of the items; without ``refused``.
     private(set) var items: [NotificationStore.Item] = []
-    /// Starts of activities that exist and are not over.
+    /// Starts of activities that their users have and that are not over.
     private(set) var refused: Set<PushID> = []
     private var targets: [UpdateTarget.Key: UpdateTarget] = [:]
     private var changed: Set<UpdateTarget.Key> = []
@@ -18,8 +18,8 @@ struct UpdateAdmission {
     private(set) var superseded: [PushID] = []
 
     init(_ items: [NotificationStore.Item], in session: PostgresSession) throws {
-        let keys = items.compactMap(\.updateKey)
         users = try ActivityStore(session: session).users(of: items.compactMap(\.startedOn))
+        let keys = items.compactMap { key(of: $0) }
         if !keys.isEmpty {
             let store = UpdateTargetStore(session: session)
             let hasStart = items.contains { $0.notification.request.activity?.event == .start }
@@ -30,7 +30,7 @@ struct UpdateAdmission {
     }
 
     private mutating func admit(_ item: NotificationStore.Item) {
-        guard let key = item.updateKey else { return items.append(item) }
+        guard let key = self.key(of: item) else { return items.append(item) }
         // Another process's clock may be ahead: what comes later is not older.
         let restamped = targets[key]?.line.newestTimestamp.flatMap { item.stamped(atLeast: $0) }
         let item = restamped ?? item
@@ -38,15 +38,15 @@ struct UpdateAdmission {
         guard let change = notification.request.activity else { return items.append(item) }
         switch (targets[key], key) {
         case (_, .activity(let key)) where change.event == .start: start(item, key, change)
-        // One that is not known has no device, so no delivery is made.
-        case (nil, _): items.append(item)
+        case (nil, .activity): items.append(item.toNoDevice())
+        case (nil, .channel): items.append(item)
         case (.activity(var activity), _):
             let admission = activity.accept(
                 change, as: notification.id, priority: notification.request.priority, window: item.app.activityWindow,
                 // Acceptance publishes the payload that it was given.
                 maySend: notification.request.isOnePayload && restamped == nil, now: notification.acceptedAt, superseded: &superseded)
-            guard case .turn(let turn) = admission else { return items.append(item) }
-            admit(item.addressed(to: activity.owner), turn, of: .activity(activity))
+            guard case .turn(let turn) = admission else { return items.append(item.toNoDevice()) }
+            admit(item, turn, of: .activity(activity))
         case (.channel(var channel), _):
             let turn = channel.accept(change, as: notification.id, now: notification.acceptedAt, superseded: &superseded)
             admit(item, turn, of: .channel(channel))
@@ -70,7 +70,6 @@ struct UpdateAdmission {
 
     private mutating func start(_ item: NotificationStore.Item, _ key: LiveActivity.Key, _ change: ActivityChange) {
         let notification = item.notification
-        guard let owner = owner(of: item) else { return items.append(item) }
         if case .activity(let earlier) = targets[.activity(key)] {
             guard earlier.isOver(at: notification.acceptedAt) else {
                 refused.insert(notification.id)
@@ -79,7 +78,7 @@ struct UpdateAdmission {
             if earlier.line.isWaiting, let newest = earlier.line.newest { superseded.append(newest) }
         }
         var activity = LiveActivity(
-            key: key, owner: owner, attributesType: change.attributesType,
+            key: key, attributesType: change.attributesType,
             startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
         activity.isStartedForUser = notification.request.target.user != nil
         activity.line.newestTimestamp = change.timestamp
@@ -89,12 +88,26 @@ struct UpdateAdmission {
         items.append(item)
     }
 
-    /// Whose activity a start makes; nil if its target has none.
-    private func owner(of item: NotificationStore.Item) -> LiveActivity.Owner? {
+    /// Nil for an item that neither starts nor updates an activity that it names.
+    private func key(of item: NotificationStore.Item) -> UpdateTarget.Key? {
+        guard let change = item.notification.request.activity else { return nil }
+        switch change.subject {
+        case .activity(let id):
+            guard let owner = owner(of: item, change.event) else { return nil }
+            return .activity(LiveActivity.Key(app: item.app.id, owner: owner, id: id))
+        case .channel(let name): return .channel(ChannelLine.Key(app: item.app.id, name: name))
+        case .type: return nil
+        }
+    }
+
+    /// A start on an installation makes an activity of the user who is signed in there. An update names the owner itself.
+    private func owner(of item: NotificationStore.Item, _ event: ActivityChange.Event) -> LiveActivity.Owner? {
         switch item.notification.request.target {
         case .user(let name): .user(name)
-        case .installation(let id): LiveActivity.Owner(user: users[InstallationKey(app: item.app.id, id: id)], installation: id)
-        case .users, .installations, .tokens, .tags, .all, .activity, .channel: nil
+        case .installation(let id) where event == .start:
+            LiveActivity.Owner(user: users[InstallationKey(app: item.app.id, id: id)], installation: id)
+        case .installation(let id): .installation(id)
+        case .users, .installations, .tokens, .tags, .all, .channel: nil
         }
     }
 
@@ -113,23 +126,16 @@ struct UpdateAdmission {
 }
 
 extension NotificationStore.Item {
-    fileprivate var updateKey: UpdateTarget.Key? {
-        notification.request.activity.flatMap { UpdateTarget.Key($0.subject, app: app.id) }
-    }
-
     /// The installation to which it starts an activity.
     fileprivate var startedOn: InstallationKey? {
         guard notification.request.activity?.event == .start else { return nil }
         return notification.request.target.installation.map { InstallationKey(app: app.id, id: $0) }
     }
 
-    fileprivate func addressed(to owner: LiveActivity.Owner) -> NotificationStore.Item {
-        var notification = notification
-        switch owner {
-        case .user(let name): notification.request.target = .user(name)
-        case .installation(let id): notification.request.target = .installation(id)
-        }
-        return NotificationStore.Item(notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds)
+    /// Of an activity that is not known, or over.
+    fileprivate func toNoDevice() -> NotificationStore.Item {
+        NotificationStore.Item(
+            notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds, reachesNoDevice: true)
     }
 
     /// With a later timestamp, if it is the platform's and earlier than this one; nil if it need not or cannot be changed.

@@ -9,24 +9,6 @@ package enum UpdateTarget: Equatable, Sendable {
     package enum Key: Hashable, Sendable, Comparable {
         case activity(LiveActivity.Key)
         case channel(ChannelLine.Key)
-
-        /// Nil for a notification that starts an activity, or is of no activity.
-        init?(_ purpose: Purpose, app: App.ID) {
-            switch purpose {
-            case .activity(let id): self = .activity(LiveActivity.Key(app: app, id: id))
-            case .channel(let name): self = .channel(ChannelLine.Key(app: app, name: name))
-            default: return nil
-            }
-        }
-
-        /// Nil for an activity that is not named yet.
-        init?(_ subject: ActivityChange.Subject, app: App.ID) {
-            switch subject {
-            case .activity(let id): self = .activity(LiveActivity.Key(app: app, id: id))
-            case .channel(let name): self = .channel(ChannelLine.Key(app: app, name: name))
-            case .type: return nil
-            }
-        }
     }
 
     package var key: Key {

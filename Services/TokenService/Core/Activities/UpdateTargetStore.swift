@@ -89,3 +89,21 @@ struct UpdateTargetStore {
         """
     }
 }
+
+extension UpdateTarget.Key {
+    /// What a notification updates.
+    /// Nil for a start, and for all that is of no activity.
+    /// - Parameter row: Of `notifications`, with purpose, app_id, target_user and target_installation.
+    init?(_ row: PostgresRow) throws {
+        let (purpose, app): (Purpose, App.ID) = (try row["purpose"], try row["app_id"])
+        switch purpose {
+        case .activity(let id):
+            guard let owner = LiveActivity.Owner(user: try row["target_user"], orInstallation: try row["target_installation"]) else {
+                return nil
+            }
+            self = .activity(LiveActivity.Key(app: app, owner: owner, id: id))
+        case .channel(let name): self = .channel(ChannelLine.Key(app: app, name: name))
+        default: return nil
+        }
+    }
+}

@@ -9,11 +9,12 @@ extension DeadLetterStore {
         let ids = deliveries.map(\.notification)
         let (numbers, positions) = (deliveries.map(\.job.number), deliveries.map(\.position))
         let notifications = Set(ids).sorted()
-        let answers = try session.pipeline([
+        let lock = RowLock(
             """
             SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
-            JOIN activities a ON a.app_id = n.app_id AND n.purpose LIKE 'activity:%' AND a.id = substr(n.purpose, 10)
-            ORDER BY a.app_id, a.id FOR NO KEY UPDATE OF a
+            JOIN activities a ON a.app_id = n.app_id AND a.owned_by = activity_owner(n.target_user, n.target_installation)
+                AND n.purpose LIKE 'activity:%' AND a.id = substr(n.purpose, 10)
+            ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """,
             """
             SELECT FROM unnest(\(ids)::uuid[], \(numbers)::bigint[]) AS e (notification, number)
@@ -31,7 +32,8 @@ extension DeadLetterStore {
             """,
             """
             SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
-            """,
+            """)
+        return try session.execute(
             """
             WITH known AS NOT MATERIALIZED (
                 SELECT *, class IS NULL AND last_reason IS NOT DISTINCT FROM 'replayed' AS is_open FROM receipts
@@ -41,8 +43,9 @@ extension DeadLetterStore {
                 coalesce(r.is_open, false) AS is_open,
                 -- A newer state of the same Live Activity was accepted. A broadcast does not go again: its backend sends a newer one.
                 n.state = 'cancelled' OR n.purpose LIKE 'channel:%' OR n.purpose LIKE 'activity:%' AND EXISTS (
-                    SELECT FROM activities x WHERE x.app_id = n.app_id AND x.id = substr(n.purpose, 10) AND x.newest <> n.id
-                        AND (x.owner = n.target_user OR x.installation = n.target_installation)) AS is_cancelled, n.expires_at,
+                    SELECT FROM activities x
+                    WHERE x.app_id = n.app_id AND x.owned_by = activity_owner(n.target_user, n.target_installation)
+                        AND x.id = substr(n.purpose, 10) AND x.newest <> n.id) AS is_cancelled, n.expires_at,
                 f.lifetime_ms IS NOT NULL AS has_own_ends, n.jobs, e.installation, i.owner_epoch, live.id AS live_id, live.token,
                 live.environment, live.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
                 delivery_id(o.notification, o.number, o.position) AS other, o.attempts AS other_attempts, o.is_open AS is_other_open
@@ -66,9 +69,8 @@ extension DeadLetterStore {
                 ORDER BY k.is_open LIMIT 1
             ) AS o ON true
             ORDER BY e.index
-            """,
-        ])
-        return try answers[5].map { row in try ReplayFacts(row, of: deliveries) }
+            """, under: lock
+        ).map { row in try ReplayFacts(row, of: deliveries) }
     }
 
     /// Marks the receipt of a reopened delivery until an attempt is reported, so that a replay that was broken off can be repeated. From
@@ -86,7 +88,8 @@ extension DeadLetterStore {
             """
             UPDATE activities a SET sending = n.id, is_retrying = false
             FROM unnest(\(notifications(marked))::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
-            WHERE a.app_id = n.app_id AND a.id = substr(n.purpose, 10) AND a.newest = n.id AND n.purpose LIKE 'activity:%'
+            WHERE a.app_id = n.app_id AND a.owned_by = activity_owner(n.target_user, n.target_installation)
+                AND a.id = substr(n.purpose, 10) AND a.newest = n.id AND n.purpose LIKE 'activity:%'
             """,
             """
             INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from, published_at)

@@ -23,7 +23,7 @@ package struct Audience: Sendable {
     /// Milliseconds.
     var activityWindow: Int64 = 0
     /// The Live Activity or the channel that it updates; nil for all else, a start included.
-    package var updates: UpdateTarget.Key? { UpdateTarget.Key(purpose, app: app) }
+    package var updates: UpdateTarget.Key?
     /// The channel that it goes to; nil for all else, and if Apple does not have it.
     var channel: BroadcastMember?
     /// It goes to the activities of its channel that have update tokens, too.

@@ -6,7 +6,7 @@ import PushModel
 extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
-        SELECT n.app_id, n.purpose, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
+        SELECT n.app_id, n.purpose, n.target_user, n.target_installation, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
             f.target = 'all' AS is_everybody, f.target = 'channel_and_activities' AS includes_activities, a.activity_window_seconds,
             greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
         FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id

@@ -35,6 +35,7 @@ package struct AudienceStore {
             beganAt: try row.milliseconds("began_at"),
             checkpoint: Audience.Checkpoint(position: try row["checkpoint"], jobs: Int(jobs)),
             activityWindow: Int64(window) * 1000)
+        audience.updates = try UpdateTarget.Key(row)
         if case .channel(let key) = audience.updates {
             audience.channel = try BroadcastMember.load(key, in: session)
             audience.includesActivities = try row["includes_activities"]

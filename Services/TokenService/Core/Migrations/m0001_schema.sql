@@ -475,13 +475,19 @@ CREATE INDEX channels_by_state ON channels (state, environment, app_id, changed_
 
 -- MARK: Live Activities
 
--- One Live Activity, by the id that the app and its backend call it. It belongs to one user, or to an installation without a user. Its
--- update tokens are the tokens of purpose `activity:` and this id at the user's installations.
+-- Whose a Live Activity is, as a part of its key: a user's, or of an installation that has no user.
+CREATE FUNCTION activity_owner(owner text, installation uuid) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN coalesce('user:' || owner, 'installation:' || installation);
+
+-- One Live Activity, by its owner and the id that the app and its backend call it. Ids are guessable: two owners may have an activity of the
+-- same id, and neither reaches the other's. Its update tokens are the tokens of purpose `activity:` and this id at the owner's installations.
 CREATE TABLE activities (
     app_id bigint NOT NULL REFERENCES apps,
-    id text NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 128),
     owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
     installation uuid,
+    owned_by text NOT NULL GENERATED ALWAYS AS (activity_owner(owner, installation)) STORED,
+    id text NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 128),
     attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
     -- The broadcast channel that it follows: its start named it, or the app reported it. A channel that is deleted has no row any more: a
     -- foreign key would write to all activities that followed it.
@@ -510,13 +516,12 @@ CREATE TABLE activities (
     is_retrying boolean NOT NULL DEFAULT false,
     -- The window of the last update ends then.
     free_at timestamptz,
-    PRIMARY KEY (app_id, id),
+    PRIMARY KEY (app_id, owned_by, id),
     CHECK (num_nonnulls(owner, installation) = 1)
 ) WITH (
     -- An update changes no indexed column.
     fillfactor = 70
 );
-CREATE INDEX activities_by_owner ON activities (app_id, owner, id) WHERE owner IS NOT NULL;
 CREATE INDEX activities_by_start ON activities (started_at);
 CREATE INDEX activities_by_channel ON activities (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
 
@@ -545,7 +550,7 @@ RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c
     WHEN c.newest = broadcast AND c.is_end THEN true
     ELSE started_at > c.ended_at IS NOT FALSE END;
 
--- Whether a device of its user may show the activity: it has an update token, or it may have got the start and not reported yet.
+-- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet.
 CREATE FUNCTION may_be_shown(a activities) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (

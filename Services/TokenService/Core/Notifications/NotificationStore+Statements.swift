@@ -77,10 +77,11 @@ extension NotificationStore {
                     \(notifications.map(\.traceparent))::text[], \(milliseconds: notifications.map(\.acceptedAt))::timestamptz[],
                     \(milliseconds: requests.map(\.expiresAt))::timestamptz[], \(requests.map(\.purpose.rawValue))::text[],
                     \(items.map(\.leaseSeconds))::float8[], \(items.map { $0.app.environments.count > 1 })::bool[],
-                    \(requests.map(\.timing.isUrgent))::bool[], \(requests.map(\.deviceReceipts))::bool[])
+                    \(requests.map(\.timing.isUrgent))::bool[], \(requests.map(\.deviceReceipts))::bool[],
+                    \(items.map(\.reachesNoDevice))::bool[])
                 AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
                     on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent,
-                    device_receipts)
+                    device_receipts, reaches_no_device)
             ), found AS (
                 SELECT item.id AS notification, item.app_id, item.lane, item.may_try, item.accepted_at, item.lease, f.*,
                     row_number() OVER (PARTITION BY item.id ORDER BY f.id) - 1 AS place,
@@ -102,6 +103,7 @@ extension NotificationStore {
                         WHERE app_id = item.app_id AND ordinal = i.ordinal AND purpose = item.purpose AND state = 'active'
                         ORDER BY environment
                     ) t
+                    WHERE NOT item.reaches_no_device
                     LIMIT \(Self.maximumResolved) + 1
                 ) f
                 WINDOW own AS (PARTITION BY item.id)
@@ -223,8 +225,6 @@ extension NotificationRequest {
     var isResolvedAtOnce: Bool {
         switch target {
         case .user, .installation: isOnePayload && timing.notBefore == nil && timing.localTime == nil && supersedeKey == nil
-        // It is not known, or over: no device has it.
-        case .activity: true
         case .users, .installations, .tokens, .tags, .all, .channel: false
         }
     }
@@ -254,8 +254,6 @@ extension NotificationRequest.Target {
         case .tokens: .tokens
         case .tags: .tags
         case .all: .all
-        // A waiting update is addressed to the activity's owner.
-        case .activity: .user
         case .channel(_, let fallback): fallback == nil ? .channel : .channelAndActivities
         }
     }

@@ -40,7 +40,7 @@ extension NotificationStore {
                 ) AS held
                 """
             ]
-        case .user, .installation, .tags, .all, .activity, .channel: return []
+        case .user, .installation, .tags, .all, .channel: return []
         }
     }
 }

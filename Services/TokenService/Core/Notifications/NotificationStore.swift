@@ -24,18 +24,22 @@ package struct NotificationStore {
         package let leaseSeconds: Double
         /// An update waits until then, UNIX milliseconds; nil: it does not.
         let waitsUntil: Int64?
+        /// The Live Activity that it updates is not known, or over.
+        let reachesNoDevice: Bool
 
         package init(
-            notification: Notification, app: App, idempotency: IdempotencyKey?, leaseSeconds: Double, waitsUntil: Int64? = nil
+            notification: Notification, app: App, idempotency: IdempotencyKey?, leaseSeconds: Double, waitsUntil: Int64? = nil,
+            reachesNoDevice: Bool = false
         ) {
             self.notification = notification
             self.app = app
             self.idempotency = idempotency
             self.leaseSeconds = leaseSeconds
             self.waitsUntil = waitsUntil
+            self.reachesNoDevice = reachesNoDevice
         }
 
-        var isResolvedAtOnce: Bool { waitsUntil == nil && notification.request.isResolvedAtOnce }
+        var isResolvedAtOnce: Bool { reachesNoDevice || waitsUntil == nil && notification.request.isResolvedAtOnce }
     }
 
     package enum Insertion: Equatable, Sendable {

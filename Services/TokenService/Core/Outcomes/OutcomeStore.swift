@@ -41,12 +41,12 @@ package struct OutcomeStore {
         var origins: [PushID: Origin] = [:]
         let rows = try session.execute(
             """
-            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all, n.purpose
+            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all, n.purpose, n.target_user, n.target_installation
             FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             """)
         for row in rows {
-            let (app, purpose): (Int64, Purpose) = (try row["app_id"], try row["purpose"])
-            origins[try row["id"]] = Origin(app: app, keepsAll: try row["keeps_all"], updates: UpdateTarget.Key(purpose, app: app))
+            origins[try row["id"]] = Origin(
+                app: try row["app_id"], keepsAll: try row["keeps_all"], updates: try UpdateTarget.Key(row))
         }
         return origins
     }

@@ -208,10 +208,11 @@ extension RegistryStore {
         let (batch, results) = try apply(loaded.batch) { batch in
             requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
         }
-        let reports = zip(requests, results).compactMap { request, result -> (app: App, report: ActivityReport)? in
-            guard case .success = result else { return nil }
-            return request.change.activityReport.map { (request.app, $0) }
+        let reports = zip(requests, results).compactMap { request, result -> ActivityReports.Taken? in
+            guard case .success(let result) = result, let record = result.record else { return nil }
+            return request.change.activityReport.map { ActivityReports.Taken($0, app: request.app, user: record.user) }
         }
+        try activities.lock(reports)
         let written = try save(batch, also: activities.writes(reports, batch: batch))
         return zip(requests, results).map { request, result in
             result.flatMap { result in

@@ -28,7 +28,8 @@ extension Client {
     func send(_ state: RideState, of ride: Ride, key: String) -> Question {
         let body = JSONWriter.object { object in
             object.object("to") { to in
-                if state.event == .start { to.field("user", ride.user) } else { to.field("activity", ride.id) }
+                to.field("user", ride.user)
+                if state.event != .start { to.field("activity", ride.id) }
             }
             if state.event == .start { object.field("activity", ride.id) }
             object.object("payload") { payload in

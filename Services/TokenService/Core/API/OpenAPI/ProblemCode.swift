@@ -165,7 +165,8 @@ extension ProblemCode {
         case .activityExists:
             ProblemKind(
                 409, "The Live Activity exists",
-                "A start names an activity that exists and is not over; nothing was accepted. Update or end it, or start another id.")
+                "A start names an activity of its user that exists and is not over; nothing was accepted. Update or end it, or start another id."
+            )
         case .activityNotSingle:
             ProblemKind(
                 409, "Not one Live Activity",

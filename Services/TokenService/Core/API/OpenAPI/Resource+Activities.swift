@@ -6,12 +6,15 @@ extension Resource {
 
     private static let list = Operation(
         .listActivities, "listLiveActivities", "An app's Live Activities, page by page",
-        "Those that started within the last seven days, by id.",
+        "Those that started within the last seven days, by owner and id.",
         parameters: Parameter.page + [
             .query("user", .user, "Of this user."), .query("state", .words(ActivityRecord.State.self), "In this state."),
         ],
         answers: [Answer(200, "One page.", .json(ActivityRecord.page))], problems: ProblemCode.page + [.unsupportedValue, .outOfRange])
 
     private static let read = Operation(
-        .readLiveActivity, "readLiveActivity", "One Live Activity", answers: [Answer(200, "As it is now.", .json(ActivityRecord.response))])
+        .readLiveActivity, "readLiveActivity", "One Live Activity",
+        "The query says whose it is: others may have an activity of the same id. Exactly one of the two is given.",
+        parameters: [.query("user", .user, "Of this user."), .query("installation", .uuid, "Of this installation, which has no user.")],
+        answers: [Answer(200, "As it is now.", .json(ActivityRecord.response))], problems: [.invalidID, .outOfRange])
 }

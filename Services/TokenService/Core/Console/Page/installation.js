@@ -32,7 +32,7 @@ export const installation = {
       "Tokens, the active ones first",
       [
         ["Token", each => code(each.hint)], ["State", each => badge(each.state, each.state === "active" ? "good" : "poor")],
-        ["Environment", each => each.environment], ["Purpose", each => purpose(app, each)],
+        ["Environment", each => each.environment], ["Purpose", each => purpose(app, record, each)],
         ["Registered", each => moment(each.registered_at)], ["Retired", each => moment(each.retired_at)],
         ["Because", each => each.retired_reason],
       ], record.tokens, { empty: "It has no token." })),
@@ -51,10 +51,10 @@ export const installation = {
 const reached = ({ reachable, rejected_at: rejected }) =>
   rejected ? badge("rejected", "poor") : badge(reachable ? "yes" : "no", reachable ? "good" : "poor");
 
-// The purpose of an update token names its Live Activity.
-const purpose = (app, { purpose: words }) => {
+// The purpose of an update token names its Live Activity, which is the user's who is signed in.
+const purpose = (app, { id: installation, user }, { purpose: words }) => {
   const [, id] = words.split(/^activity:/);
-  return id === undefined ? words : ["activity ", activityLink(app, id)];
+  return id === undefined ? words : ["activity ", activityLink(app, { id, user, installation })];
 };
 
 const logOut = (app, { id, user }) => action("devices", "Log out", {

@@ -2,7 +2,7 @@
 
 import { action, lacking } from "./ask.js";
 import { badge, code, element, facts } from "./dom.js";
-import { activityBadge, owner } from "./live-activities.js";
+import { activityBadge, owner, ownerOf } from "./live-activities.js";
 import { notificationLink } from "./notifications.js";
 import { hash, path } from "./paths.js";
 import { moment } from "./words.js";
@@ -12,7 +12,7 @@ const isOver = ({ state }) => state === "ended" || state === "dismissed";
 export const liveActivity = {
   scopes: ["read"],
   title: ({ id }) => "Live Activity " + id,
-  load: ({ app, id }, read) => read(path`/apps/${app}/activities/${id}`),
+  load: ({ app, id, query }, read) => read(path`/apps/${app}/activities/${id}`, query),
 
   show: (activity, { app }) => [
     facts([
@@ -47,7 +47,7 @@ const end = (app, activity) => action("send", "End", {
   title: "End this Live Activity?",
   sentences: [...meaning(app, activity), "Its last state stays on the lock screen for up to four hours."],
   yes: "End it",
-  perform: request => send(request, app, activity.id),
+  perform: request => send(request, app, activity),
 });
 
 const remove = (app, activity) => action("send", "Remove from the lock screen", {
@@ -55,7 +55,7 @@ const remove = (app, activity) => action("send", "Remove from the lock screen", 
   sentences: [...meaning(app, activity), "It disappears from the lock screen at once."],
   yes: "Remove it",
   // A day ago: the clock here may be ahead of the one of the device.
-  perform: request => send(request, app, activity.id, { dismissal_date: timeOf(Date.now() / 1000 - 86400) }),
+  perform: request => send(request, app, activity, { dismissal_date: timeOf(Date.now() / 1000 - 86400) }),
 });
 
 const meaning = (app, activity) => [
@@ -65,11 +65,11 @@ const meaning = (app, activity) => [
 ];
 
 // Platform and devices ignore a state with an older timestamp than the newest one, and a backend's timestamps may be ahead.
-const send = async (request, app, id, more = {}) => {
-  const { newest_timestamp: newest } = await request("GET", path`/apps/${app}/activities/${id}`);
+const send = async (request, app, activity, more = {}) => {
+  const { newest_timestamp: newest } = await request("GET", path`/apps/${app}/activities/${activity.id}`, { query: ownerOf(activity) });
   const timestamp = timeOf(Math.max(Math.floor(Date.now() / 1000), (newest ?? 0) + 1));
   const answer = await request(
     "POST", path`/apps/${app}/notifications`,
-    { body: { to: { activity: id }, priority: 10, content: { event: "end", timestamp, ...more } } });
+    { body: { to: { ...ownerOf(activity), activity: activity.id }, priority: 10, content: { event: "end", timestamp, ...more } } });
   return answer.state === "no_targets" ? "No device has it any more. Nothing was sent." : "Accepted as notification " + answer.id + ".";
 };

@@ -26,16 +26,17 @@ export const moment = text => {
 
 export const now = () => clock(new Date());
 
+const ofActivity = ({ activity }, owner) => activity ? ["activity ", code(activity), " of ", owner] : owner;
+
 // The people or devices that a notification is meant for.
 export const audience = to => ({
-  user: () => to.user,
+  user: () => ofActivity(to, to.user),
   users: () => plural(to.count, "user"),
-  installation: () => code(to.installation),
+  installation: () => ofActivity(to, code(to.installation)),
   installations: () => plural(to.count, "installation"),
   tokens: () => plural(to.count, "token"),
   tags: () => code(to.tags),
   all: () => "every installation",
-  activity: () => code(to.activity),
   channel: () => ["channel ", code(to.channel)],
   channel_and_activities: () => ["channel ", code(to.channel), " and its update tokens"],
 }[to.kind]?.() ?? to.kind);

@@ -3,7 +3,7 @@ import PushModel
 /// Why an installation got no delivery.
 extension DeviceAccount {
     /// The first rule that left the device out, in the order in which they apply.
-    var absence: (Step, Fate) { unnamed ?? absentOwner ?? tokenless ?? unfinished ?? unknown }
+    var absence: (Step, Fate) { unnamed ?? absentOwner ?? tokenless ?? withoutActivity ?? unfinished ?? unknown }
 
     private var unnamed: (Step, Fate)? {
         switch notification.target {
@@ -27,7 +27,7 @@ extension DeviceAccount {
                     "The installation's tags do not match the expression as they are now; what they were then is not recorded."),
                 .notAddressed
             )
-        case .user, .users, .all, .activity, .channel: return nil
+        case .user, .users, .all, .channel: return nil
         }
     }
 
@@ -101,6 +101,15 @@ extension DeviceAccount {
         )
     }
 
+    /// The acceptance of an update to an activity that is not known, or over, makes no delivery, though the device may have its token.
+    private var withoutActivity: (Step, Fate)? {
+        guard case .activity(let id) = notification.purpose, notification.state == .noTargets, !notification.isFannedOut else { return nil }
+        return (
+            step(notification.acceptedAt, .notAddressed, "The Live Activity \(id) was not known, or over, when it was accepted."),
+            .notAddressed
+        )
+    }
+
     /// A registration does not show that: it stamps the token anew each time.
     func came(_ token: ReachabilityState.Token, after end: Int64) -> Bool {
         installation.history.contains { entry in
@@ -124,7 +133,7 @@ extension DeviceAccount {
         switch notification.target {
         case .tags, .all:
             guard installation.isAhead else { return nil }
-        case .user, .users, .installation, .installations, .tokens, .activity, .channel: break
+        case .user, .users, .installation, .installations, .tokens, .channel: break
         }
         return (
             step(nil, .notReachedYet, "Its deliveries are still to be made, and this device would get one as things are now."), .waiting

@@ -30,7 +30,6 @@ extension ExplanationFacts.Notification {
         switch target {
         case .user, .users: !namesUser
         case .installation, .installations, .tokens, .tags, .all: false
-        case .activity: true
         case .channel(_, let fallback): fallback == nil
         }
     }
@@ -39,7 +38,6 @@ extension ExplanationFacts.Notification {
         let others =
             switch target {
             case .users(let count): "a list of \(count) users without \(user)"
-            case .activity(let id): "the Live Activity \(id), which was not known or over"
             case .channel(let name, _): "the channel \(name): Apple does not say which devices follow it"
             default: "another user"
             }
@@ -107,14 +105,15 @@ extension ExplanationFacts.Notification {
 
     private var audience: String {
         switch target {
-        case .user(let name): "the user \(name)"
+        case .user(let name, nil): "the user \(name)"
+        case .user(let name, let activity?): "the Live Activity \(activity) of the user \(name)"
         case .users(let count): "a list of \(count) users"
-        case .installation(let id): "the installation \(id)"
+        case .installation(let id, nil): "the installation \(id)"
+        case .installation(let id, let activity?): "the Live Activity \(activity) on the installation \(id)"
         case .installations(let count): "a list of \(count) installations"
         case .tokens(let count): "a list of \(count) tokens"
         case .tags(let expression): "installations with tags \(expression)"
         case .all: "every installation of the app"
-        case .activity(let id): "the Live Activity \(id)"
         case .channel(let name, nil): "the channel \(name)"
         case .channel(let name, .activities): "the channel \(name) and its Live Activities that have update tokens"
         }

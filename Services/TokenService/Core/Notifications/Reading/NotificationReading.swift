@@ -73,13 +73,15 @@ extension NotificationSummary {
 extension NotificationAddress {
     /// - Parameter row: Of the view `notification_records`.
     init(_ row: PostgresRow) throws {
+        let purpose: Purpose = try row["purpose"]
+        let activity: String? = if case .activity(let id) = purpose { id } else { nil }
         if let user: String = try row["target_user"] {
-            self = .user(user)
+            self = .user(user, activity: activity)
         } else if let installation: PushID = try row["target_installation"] {
-            self = .installation(installation)
+            self = .installation(installation, activity: activity)
         } else {
-            let (kind, purpose): (Kind?, Purpose) = (try row["target"], try row["purpose"])
-            switch kind ?? .activity {
+            let kind: Kind? = try row["target"]
+            switch kind {
             case .users: self = .users(try row["entries"])
             case .installations: self = .installations(try row["entries"])
             case .tokens: self = .tokens(try row["entries"])
@@ -88,11 +90,7 @@ extension NotificationAddress {
             case .channel, .channelAndActivities:
                 guard case .channel(let name) = purpose else { throw CorruptRow(table: "notifications") }
                 self = .channel(name, kind == .channel ? nil : .activities)
-            // The acceptance of an update whose activity is not known, or over, leaves nothing to fan-out.
-            case .activity:
-                guard case .activity(let id) = purpose else { throw CorruptRow(table: "notifications") }
-                self = .activity(id)
-            case .user, .installation: throw CorruptRow(table: "fan_outs")
+            case .user, .installation, nil: throw CorruptRow(table: "fan_outs")
             }
         }
     }

@@ -47,20 +47,19 @@ package struct NotificationSummary: Equatable, Sendable {
 
 /// The target of a notification; of a list, its length. Never tokens.
 package enum NotificationAddress: Equatable, Sendable {
-    case user(String)
+    /// - Parameter activity: The Live Activity of theirs that it updates or ends.
+    case user(String, activity: String? = nil)
     case users(Int)
-    case installation(PushID)
+    case installation(PushID, activity: String? = nil)
     case installations(Int)
     case tokens(Int)
     /// The expression's canonical text.
     case tags(String)
     case all
-    /// A Live Activity that was not known, or was over.
-    case activity(String)
     case channel(String, NotificationRequest.Fallback?)
 
     package enum Kind: String, CaseIterable, Sendable {
-        case user, users, installation, installations, tokens, tags, all, activity, channel
+        case user, users, installation, installations, tokens, tags, all, channel
         case channelAndActivities = "channel_and_activities"
     }
 
@@ -73,7 +72,6 @@ package enum NotificationAddress: Equatable, Sendable {
         case .tokens: .tokens
         case .tags: .tags
         case .all: .all
-        case .activity: .activity
         case .channel(_, let fallback): fallback == nil ? .channel : .channelAndActivities
         }
     }
@@ -82,14 +80,17 @@ package enum NotificationAddress: Equatable, Sendable {
         "Address",
         [
             .required("kind", .word) { $0.kind },
-            .optional("user", .text(.user)) { if case .user(let name) = $0 { name } else { nil } },
-            .optional("installation", .uuid) { if case .installation(let id) = $0 { id } else { nil } },
+            .optional("user", .text(.user)) { if case .user(let name, _) = $0 { name } else { nil } },
+            .optional("installation", .uuid) { if case .installation(let id, _) = $0 { id } else { nil } },
+            .optional("activity", .text(.string(Purpose.maximumNameBytes)), "The Live Activity of theirs that it updates or ends.") {
+                switch $0 {
+                case .user(_, let activity), .installation(_, let activity): activity
+                case .users, .installations, .tokens, .tags, .all, .channel: nil
+                }
+            },
             .optional("count", .count, "Of a list: how many it names.") { $0.count },
             .optional("tags", .text(.string().example("ios-17 AND NOT muted")), "The expression.") {
                 if case .tags(let expression) = $0 { expression } else { nil }
-            },
-            .optional("activity", .text(.string(Purpose.maximumNameBytes)), "A Live Activity that was not known, or was over.") {
-                if case .activity(let id) = $0 { id } else { nil }
             },
             .optional("channel", .text(.string(Purpose.maximumNameBytes)), "The broadcast channel.") {
                 if case .channel(let name, _) = $0 { name } else { nil }
@@ -99,7 +100,7 @@ package enum NotificationAddress: Equatable, Sendable {
     private var count: Int? {
         switch self {
         case .users(let count), .installations(let count), .tokens(let count): count
-        case .user, .installation, .tags, .all, .activity, .channel: nil
+        case .user, .installation, .tags, .all, .channel: nil
         }
     }
 }

@@ -28,11 +28,11 @@ extension JSONObjectReader {
     ) -> ActivityChange? {
         if case .channel(let name, _) = target { return broadcastChange(of: type, channel: name, drafts) }
         let named = has("activity") ? activityName("activity") : nil
-        let ofUser = activityTypeOfTarget()
+        let (id, ofUser) = (nameInTarget("activity"), nameInTarget("activity_type"))
         guard let type, let target else { return nil }
         guard type == .liveactivity else {
             if has("activity") { problem("activity", "not_allowed", "only with push type liveactivity") }
-            if case .activity = target { problem("to", step: "/activity", "not_allowed", "only with push type liveactivity") }
+            if id != nil { problem("to", step: "/activity", "not_allowed", "only with push type liveactivity") }
             if ofUser != nil { problem("to", step: "/activity_type", "not_allowed", "only with push type liveactivity") }
             return nil
         }
@@ -43,8 +43,10 @@ extension JSONObjectReader {
         }
         guard let event = events.first else { return nil }
         var subject: ActivityChange.Subject?
-        if case .activity(let id) = target { subject = .activity(id) }
-        if let ofUser {
+        if let id {
+            subject = .activity(id)
+            if ofUser != nil { problem("to", step: "/activity_type", "conflict", "not beside activity, which names one") }
+        } else if let ofUser {
             if event == .start {
                 guard drafts.allSatisfy({ $0.startedType == ofUser }) else {
                     problem("to", step: "/activity_type", "conflict", "the start has another attributes type")
@@ -66,14 +68,15 @@ extension JSONObjectReader {
         }
         guard event == .start else {
             problem(
-                "to", "not_allowed", "an update and an end go to an activity: {\"activity\": its id} or {\"user\": …, \"activity_type\": …}"
+                "to", "not_allowed",
+                "an update and an end go to an activity: {\"user\": …, \"activity\": its id} or {\"user\": …, \"activity_type\": …}"
             )
             return nil
         }
         guard let named else { return nil }
         switch target {
         case .user, .installation: return ActivityChange(drafts, of: .activity(named), event: event)
-        case .users, .installations, .tokens, .tags, .all, .activity, .channel:
+        case .users, .installations, .tokens, .tags, .all, .channel:
             problem("activity", "not_allowed", "only with a start to one user or one installation, whose activity it is")
             return nil
         }
@@ -97,10 +100,10 @@ extension JSONObjectReader {
         return ActivityChange(drafts, of: .channel(channel), event: event)
     }
 
-    /// What `to` says beside a user.
-    private mutating func activityTypeOfTarget() -> String? {
-        guard optionalValue("to")?["activity_type"] != nil, var to = object("to") else { return nil }
-        return to.activityName("activity_type")
+    /// What `to` says beside a user or an installation.
+    private mutating func nameInTarget(_ key: String) -> String? {
+        guard optionalValue("to")?[key] != nil, var to = object("to") else { return nil }
+        return to.activityName(key)
     }
 
     /// An activity's id, an attributes type or a channel's name: ``Purpose/isName(_:)``.

@@ -108,7 +108,7 @@ extension JSONObjectReader {
         switch target {
         case .user, .installation: break
         // The field is refused there with the others that make no sense.
-        case .activity, .channel: break
+        case .channel: break
         case .users, .installations, .tokens, .tags, .all:
             problem("supersede_key", "not_allowed", "only with a notification to one user or one installation")
         }

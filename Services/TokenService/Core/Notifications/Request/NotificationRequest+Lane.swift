@@ -14,7 +14,7 @@ extension NotificationRequest.Target {
     var namesUsers: Bool {
         switch self {
         case .user, .users: true
-        case .installation, .installations, .tokens, .tags, .all, .activity, .channel: false
+        case .installation, .installations, .tokens, .tags, .all, .channel: false
         }
     }
 }
@@ -24,7 +24,6 @@ extension Lane {
     package static func derived(from target: NotificationRequest.Target, _ type: PushType) -> Lane {
         switch target {
         case .user, .installation: type == .background ? .soon : .now
-        case .activity: .now
         // A broadcast is one push.
         case .channel(_, let fallback): fallback == nil ? .now : .soon
         case .users, .installations, .tokens: target.isLong ? .bulk : .soon

@@ -94,6 +94,9 @@ extension NotificationRequest {
                 [
                     .required("user", .user, "Every device that this user is signed in on."),
                     .omissible(
+                        "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
+                        "With event update and end: the user's Live Activity of this id, on every device that has it."),
+                    .omissible(
                         "activity_type", .string(Purpose.maximumNameBytes).example("Ride"),
                         "With event update and end: the user's only Live Activity of this attributes type. With a start: its attributes type, once more."
                     ),
@@ -102,7 +105,14 @@ extension NotificationRequest {
                 "UsersTarget",
                 [.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "A user named twice counts once.")]
             ),
-            .request("InstallationTarget", [.required("installation", .uuid)]),
+            .request(
+                "InstallationTarget",
+                [
+                    .required("installation", .uuid),
+                    .omissible(
+                        "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
+                        "With event update and end: the Live Activity of this id that the installation has while no user is signed in."),
+                ]),
             .request("InstallationsTarget", [.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumListed))]),
             .request("TokensTarget", [.required("tokens", .array(.deviceToken, minimum: 1, maximum: Target.maximumListed))]),
             .request(
@@ -117,13 +127,6 @@ extension NotificationRequest {
                         100 tags.
                         """
                     )
-                ]),
-            .request(
-                "ActivityTarget",
-                [
-                    .required(
-                        "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
-                        "The devices that have this Live Activity; only with event update and end.")
                 ]),
             .request("AllTarget", [.required("all", .boolean.example(true), "Every installation of the app; true.")])))
 

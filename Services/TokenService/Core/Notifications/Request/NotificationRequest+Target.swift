@@ -10,7 +10,7 @@ extension NotificationRequest.Target {
     /// Nil for tags, for the whole app and for a channel: fan-out finds how many there are.
     var count: Int? {
         switch self {
-        case .user, .installation, .activity: 1
+        case .user, .installation: 1
         case .users(let users): users.count
         case .installations(let installations): installations.count
         case .tokens(let tokens): tokens.count
@@ -42,12 +42,20 @@ extension JSONObjectReader {
     /// - Parameter isUpload: Only users and installations, and more of them.
     private mutating func target(isUpload: Bool) -> NotificationRequest.Target? {
         guard var to = object("to") else { return nil }
-        let kinds = ["user", "users", "installation", "installations", "tokens", "tags", "all", "activity"]
+        let kinds = ["user", "users", "installation", "installations", "tokens", "tags", "all"]
         let stated = kinds.filter { to.optionalValue($0) != nil }
+        let namesActivity = to.has("activity")
         if to.has("activity_type"), stated != ["user"] { to.problem("activity_type", "not_allowed", "only beside user") }
+        if namesActivity, !stated.isEmpty, stated != ["user"], stated != ["installation"] {
+            to.problem("activity", "not_allowed", "only beside the user, or the installation without a user, whose it is")
+        }
         to.finish()
+        if namesActivity, stated.isEmpty {
+            to.problem("user", "missing", "whose Live Activity: a user's, or of an installation that has no user. Others may have the name")
+            return nil
+        }
         guard stated.count == 1 else {
-            problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags, all and activity")
+            problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags and all")
             return nil
         }
         guard !isUpload || stated[0] == "users" || stated[0] == "installations" else {
@@ -62,7 +70,6 @@ extension JSONObjectReader {
         case "installations": return to.installations(maximum).map { .installations($0) }
         case "tokens": return to.deviceTokens().map { .tokens($0) }
         case "tags": return to.tagExpression().map { .tags($0) }
-        case "activity": return to.activityName("activity").map { .activity($0) }
         default: return to.everybody()
         }
     }

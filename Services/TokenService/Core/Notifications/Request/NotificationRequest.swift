@@ -36,8 +36,6 @@ package struct NotificationRequest: Equatable, Sendable {
         case tokens([DeviceToken])
         case tags(TagExpression)
         case all
-        /// Every device that has this Live Activity of one user.
-        case activity(String)
         /// Every device whose Live Activity follows this channel, by one request to APNs.
         case channel(String, Fallback?)
     }

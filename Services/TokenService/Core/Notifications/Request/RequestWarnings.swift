@@ -143,7 +143,7 @@ extension NotificationRequest {
     package func warnings(audience: AudienceEstimate) -> [NotificationWarning] {
         switch target {
         case .user, .installation: break
-        case .users, .installations, .tokens, .tags, .all, .activity, .channel: return []
+        case .users, .installations, .tokens, .tags, .all, .channel: return []
         }
         guard audience.reachable > 0, audience.displays?[.notAtAll] == audience.reachable else { return [] }
         return [NotificationWarning(.notShown, at: "/to")]

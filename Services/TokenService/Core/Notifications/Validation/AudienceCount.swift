@@ -39,19 +39,19 @@ package struct AudienceCount {
 
     /// - Returns: a row for each reason and permission.
     private func query(for request: NotificationRequest) throws -> PostgresQuery {
-        switch request.target {
+        if case .activity(let id) = request.activity?.subject, request.activity?.event != .start,
+            let owner = LiveActivity.Owner(user: request.target.user, orInstallation: request.target.installation),
+            try ActivityStore(session: session).record(LiveActivity.Key(app: app.id, owner: owner, id: id)) == nil
+        {
+            return users([], for: request)
+        }
+        return switch request.target {
         case .user(let name): users([name], for: request)
         case .users(let names): users(names, for: request)
         case .installation(let id): installations([id], for: request)
         case .installations(let ids): installations(ids, for: request)
         case .tokens(let tokens): self.tokens(tokens.map(\.bytes), for: request)
         case .all: first(matching: nil, for: request)
-        case .activity(let id):
-            switch try ActivityStore(session: session).owner(of: LiveActivity.Key(app: app.id, id: id)) {
-            case .user(let name): users([name], for: request)
-            case .installation(let id): installations([id], for: request)
-            case nil: users([], for: request)
-            }
         // The platform does not know who follows it.
         case .channel: users([], for: request)
         case .tags(let expression):
@@ -195,7 +195,7 @@ package struct AudienceCount {
                     WHERE app_id = \(app.id) AND target_installation = \(id) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
                 """
             ).only()["recent"]
-        case .users, .installations, .tokens, .tags, .all, .activity, .channel: 0
+        case .users, .installations, .tokens, .tags, .all, .channel: 0
         }
     }
 }

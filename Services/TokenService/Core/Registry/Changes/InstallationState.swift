@@ -10,7 +10,9 @@ package struct InstallationState: Sendable {
     }
 
     package let key: InstallationKey
-    package var owner: String?
+    package var owner: String? { didSet { if !oldValue.hasSameBytes(as: owner) { formerOwners.append(oldValue) } } }
+    /// Those whose time here ended in this batch, one after the other; nil: no user.
+    private(set) var formerOwners: [String?] = []
     package var epoch: Int64
     package var signedOutReason: SignOutReason?
     package var throttledUntil: Int64?
@@ -28,6 +30,9 @@ package struct InstallationState: Sendable {
     package private(set) var writing = Writing.nothing
 
     package var isRegistered: Bool { deregisteredAt == nil }
+
+    /// Whose Live Activities the device may show when an epoch ends here. A token that moves away ends an epoch of the same user.
+    var ownersOfActivities: [String?] { formerOwners.isEmpty ? [owner] : formerOwners }
 
     package mutating func needs(_ wanted: Writing) { writing = max(writing, wanted) }
 

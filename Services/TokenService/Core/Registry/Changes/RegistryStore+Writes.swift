@@ -27,7 +27,10 @@ extension RegistryStore {
         if !moves.isEmpty { queries.append(Self.insertMoves(moves, at: batch.now)) }
         if !batch.history.isEmpty { queries.append(HistoryStore.append(batch.history)) }
         // What the Live Activities of the users that left show disappears.
-        queries += ActivityEnd.insert(fenced.map { ActivityEnd.Place(installation: $0) }) + also
+        let places = fenced.flatMap { key in
+            (batch.installations[key]?.ownersOfActivities ?? []).map { ActivityEnd.Place(installation: key, user: $0) }
+        }
+        queries += ActivityEnd.insert(places) + also
         guard !queries.isEmpty else { return [:] }
         let answers = try session.commit(with: queries)
         guard !fenced.isEmpty else { return [:] }
