@@ -29,6 +29,7 @@ extension JSONObjectReader {
         if case .channel(let name, _) = target { return broadcastChange(of: type, channel: name, drafts) }
         let named = has("activity") ? activityName("activity") : nil
         let (id, ofUser) = (nameInTarget("activity"), nameInTarget("activity_type"))
+        let namesActivity = ["activity", "activity_type"].contains { optionalValue("to")?[$0] != nil }
         guard let type, let target else { return nil }
         guard type == .liveactivity else {
             if has("activity") { problem("activity", "not_allowed", "only with push type liveactivity") }
@@ -67,6 +68,8 @@ extension JSONObjectReader {
             return ActivityChange(drafts, of: subject, event: event)
         }
         guard event == .start else {
+            // A name that is none has been reported.
+            guard !namesActivity else { return nil }
             problem(
                 "to", "not_allowed",
                 "an update and an end go to an activity: {\"user\": …, \"activity\": its id} or {\"user\": …, \"activity_type\": …}"
