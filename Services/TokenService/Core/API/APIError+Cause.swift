@@ -22,6 +22,12 @@ extension APIError {
                 .preconditionFailed, "precondition_failed", "The state is another one",
                 "If-Match names another state than the present one; read it again. Nothing was changed")
         case is NotRegistered: self = .notFound
+        case let error as TooManyChanges:
+            self = APIError(
+                .tooManyRequests, "too_many_changes", "The installation changes too often",
+                "an installation may make \(InstallationBounds().lines) lines of history in an hour; nothing was changed")
+            isRetryable = true
+            retryAfterSeconds = error.retryAfterSeconds
         case is CommitQueueFull:
             self = .unavailable("overloaded", "too many requests wait for the database", retryAfterSeconds: 1)
         case is ActivityExists:

@@ -117,6 +117,8 @@ CREATE TABLE installations (
     registered_at timestamptz NOT NULL,
     deregistered_at timestamptz,
     stale_since timestamptz,
+    -- Each line of history that a registration makes moves this on from now by 3.6 s. More than an hour ahead it may make no more.
+    lines_count_until timestamptz,
     CHECK (deregistered_at IS NULL OR owner IS NULL)
 ) WITH (
     -- A refresh changes no indexed column. With room in the page it touches no index.

@@ -34,12 +34,26 @@ package struct InstallationRegistration: Sendable {
         supersession = Supersession(pool: pool, fences: fences)
         let transactions = Transactions(pool: pool, metrics: metrics)
         self.transactions = transactions
+        let crowded = CrowdedInstallations()
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            maximumWeight: Self.maximumNames, weight: { $0.locks.count }, commit: { await transactions.commit($0, onward: $1) })
+            maximumWeight: Self.maximumNames, weight: { Self.weight(of: $0, crowded) },
+            commit: { await transactions.commit($0, onward: $1) },
+            afterwards: { requests, answers in
+                for (request, answer) in zip(requests, answers) {
+                    if case .success(let committed) = answer {
+                        crowded.note(request.installation, tokens: committed.result.record.tokens.count)
+                    }
+                }
+            })
     }
 
-    /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which have no effect; `PostgresError`; ``CommitQueueFull``.
+    /// A request for an installation with many tokens fills a batch.
+    static func weight(of request: RegistryRequest, _ crowded: CrowdedInstallations) -> Int {
+        crowded.contains(request.installation) ? maximumNames : request.locks.count
+    }
+
+    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed`` or ``TooManyChanges``, which have no effect; `PostgresError`; ``CommitQueueFull``.
     package func register(_ registration: Registration, app: App) async throws -> Result {
         try await submit(RegistryRequest(app: app, registration))
     }

@@ -51,6 +51,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
     case concurrencyLimited = "concurrency_limited"
+    case tooManyChanges = "too_many_changes"
     case headersTooLarge = "headers_too_large"
     case internalError = "internal_error"
     case backlogFull = "backlog_full"
@@ -158,6 +159,11 @@ extension ProblemCode {
             ProblemKind(
                 429, "Too many requests at once",
                 "The key or the device has its share of all that is worked on; other callers are served. Wait for an answer, then repeat.",
+                isRetryable: true)
+        case .tooManyChanges:
+            ProblemKind(
+                429, "The installation changes too often",
+                "The installation has made 1,000 lines of history within an hour: new tokens, or other users. Nothing was changed.",
                 isRetryable: true)
         case .headersTooLarge:
             ProblemKind(431, "Header fields too large", "The header fields are too many or too long; the connection is closed.")

@@ -13,14 +13,14 @@ extension Resource {
         answers: [
             Answer(201, "Registered.", .json(InstallationRecord.registered), headers: [entityTag]),
             Answer(200, "It was registered before.", .json(InstallationRecord.registered), headers: [entityTag]),
-        ], problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
+        ], problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed, .tooManyChanges])
 
     private static let change = Operation(
         .change, "changeInstallation", "Change single fields", "A merge patch (RFC 7396): null removes, what is not named stays.",
         parameters: [ifMatch],
         request: .mergePatch(InstallationPatch.request),
         answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.registered), headers: [entityTag])],
-        problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
+        problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed, .tooManyChanges])
 
     private static let setTags = Operation(
         .setTags, "setInstallationTags", "Say which tags your backend gives an installation",
@@ -57,11 +57,11 @@ extension Resource {
         own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
         """,
         request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
-        problems: [.ownerMismatch])
+        problems: [.ownerMismatch, .tooManyChanges])
 
     private static let endActivity = Operation(
         .endActivity, "endActivity", "Report that a Live Activity is over", "Idempotent. Its token is retired.",
-        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.ownerMismatch])
+        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.ownerMismatch, .tooManyChanges])
 
     private static let ifMatch = Parameter.header(
         "If-Match", .string().example("\"c2hvcC1hZGE\""),

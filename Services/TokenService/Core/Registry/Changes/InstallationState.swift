@@ -25,6 +25,8 @@ package struct InstallationState: Sendable {
     package var registeredAt: Int64
     package var deregisteredAt: Int64?
     package var staleSince: Int64?
+    /// Until when the lines of history that it made count, one after another (``InstallationBounds/lines``).
+    package var linesCountUntil: Int64?
     package var fence = FenceState.none
     package let isStored: Bool
     package private(set) var writing = Writing.nothing

@@ -60,6 +60,7 @@ extension InstallationState {
             tags: InstallationTags.tags(in: try row["tags"]), isImported: try row["is_imported"],
             createdAt: try row.milliseconds("created_at"), registeredAt: try row.milliseconds("registered_at"),
             deregisteredAt: try row.milliseconds("deregistered_at"), staleSince: try row.milliseconds("stale_since"),
+            linesCountUntil: try row.milliseconds("lines_count_until"),
             fence: unpublished.contains(key) ? .pending : epoch > 1 ? .effective : .none, isStored: true)
     }
 }

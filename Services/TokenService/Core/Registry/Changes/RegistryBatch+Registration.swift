@@ -74,6 +74,7 @@ extension RegistryBatch {
         let epoch = before.map { $0.owner.hasSameBytes(as: wanted.user) ? $0.epoch : $0.epoch + 1 } ?? 1
         present = (key, epoch)
         defer { present = nil }
+        let lines = history.count
         store(wanted, key, before: before, at: moment)
         recordOwner(before: before, after: wanted.user, key, isNew: isNew)
 
@@ -85,6 +86,7 @@ extension RegistryBatch {
         if let before, !before.owner.hasSameBytes(as: wanted.user) { ended.append(key) }
         let fenced = fence(ended)
         remember(losers.filter { !fenced.contains($0) }, of: key)
+        charge(key, lines: history.count - lines)
 
         guard let record = record(key) else { throw CorruptRow(table: "installations") }
         return RegistryChange.Result(record: record, isNew: isNew, fenced: fenced)
@@ -173,7 +175,51 @@ extension RegistryBatch {
             if let loser = bind(token, to: key, isNew: isNew, at: moment) { losers.append(loser) }
             if let loser = takeOver(token.inOtherEnvironment, for: key, at: moment) { losers.append(loser) }
         }
+        bound(key, keeping: named, at: moment)
         return losers
+    }
+
+    // MARK: Its bounds (rule 9)
+
+    /// - Throws: ``TooManyChanges``
+    func admitChange(of key: InstallationKey) throws {
+        let ahead = linesAhead(of: key)
+        guard ahead > InstallationBounds.hour else { return }
+        throw TooManyChanges(retryAfterSeconds: Int((ahead - InstallationBounds.hour + 999) / 1000))
+    }
+
+    /// For how long the lines that the installation has made still count, in milliseconds.
+    private func linesAhead(of key: InstallationKey) -> Int64 {
+        let ahead = (installations[key]?.linesCountUntil ?? now) - now
+        return (0...InstallationBounds.farthest).contains(ahead) ? ahead : 0
+    }
+
+    private mutating func charge(_ key: InstallationKey, lines: Int) {
+        guard lines > 0 else { return }
+        let end = now + linesAhead(of: key) + Int64(lines) * bounds.lineTime
+        installations[key]?.linesCountUntil = end
+        installations[key]?.needs(.everything)
+    }
+
+    /// The newest tokens win.
+    private mutating func bound(_ key: InstallationKey, keeping named: [RegisteredToken], at moment: Int64) {
+        let own = indices(of: key)
+        guard own.count > min(bounds.activeTokens, bounds.retiredTokens) else { return }
+        let active = own.filter { tokens[$0].isActive }
+        let unnamed = active.filter { !named.contains(tokens[$0].named) }
+        for index in unnamed.sorted(by: { tokens[$0].registeredAt < tokens[$1].registeredAt })
+            .prefix(max(0, active.count - bounds.activeTokens))
+        {
+            let token = tokens[index]
+            tokens[index].retire(.removed, at: moment)
+            record(.tokenRemoved, key) { $0.token = token.historical }
+        }
+        let retired = own.filter { tokens[$0].retired != nil && !tokens[$0].isDeleted }
+        for index in retired.sorted(by: { tokens[$0].retired?.at ?? 0 < tokens[$1].retired?.at ?? 0 })
+            .prefix(max(0, retired.count - bounds.retiredTokens))
+        {
+            tokens[index].delete()
+        }
     }
 
     /// A token belongs to one device, even if another installation stated it for the other environment: that row comes here too, retired.

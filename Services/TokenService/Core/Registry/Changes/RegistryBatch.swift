@@ -21,6 +21,7 @@ package struct RegistryBatch {
     package internal(set) var isIncomplete = false
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
+    let bounds: InstallationBounds
 
     /// The installation that is being changed, with the epoch that the change begins.
     var present: (key: InstallationKey, epoch: Int64)?
@@ -31,21 +32,24 @@ package struct RegistryBatch {
 
     /// - Parameter predecessors: Nil if they were not read.
     package init(
-        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64
+        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64,
+        bounds: InstallationBounds = InstallationBounds()
     ) {
         self.installations = Dictionary(uniqueKeysWithValues: installations.map { ($0.key, $0) })
         self.tokens = tokens
         self.predecessors = predecessors ?? [:]
         knowsMoves = predecessors != nil
         self.now = now
+        self.bounds = bounds
         for index in tokens.indices { enter(index) }
     }
 
-    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``; then this change did nothing.
+    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``, ``TooManyChanges``; then this change did nothing.
     package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
         switch change {
         case .register, .patch, .report, .tag:
             let (target, key) = try target(of: change, app: app)
+            try admitChange(of: key)
             return try reach(target, key, of: app)
         case .signOut(let target, let expected): return try signOut(keys(of: target, app: app.id), expecting: expected)
         case .supersede(let change): return try supersede(before: change, of: app)
@@ -61,7 +65,7 @@ package struct RegistryBatch {
     /// The state as the API shows it; nil if the installation is not registered.
     package func record(_ key: InstallationKey) -> InstallationRecord? {
         guard let row = installations[key], row.isRegistered else { return nil }
-        return InstallationRecord(row, tokens: indices(of: key).map { tokens[$0] })
+        return InstallationRecord(row, tokens: indices(of: key).map { tokens[$0] }.filter { !$0.isDeleted })
     }
 }
 

@@ -89,7 +89,7 @@ extension RegistryBatch {
         let deleted = tokens.filter(\.isDeleted).compactMap(\.id)
         let stored = tokens.filter { $0.id != nil && !$0.isDeleted && $0.writing != .nothing }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
         // A token that came and went within the batch is stored like any other.
-        let rows = stored + tokens.filter { $0.id == nil }
+        let rows = stored + tokens.filter { $0.id == nil && !$0.isDeleted }
         let wanted = Set(rows.filter { $0.isActive && !$0.isRefresh }.map(\.place))
         let vacated = stored.filter { token in
             token.storedPlace.map { wanted.contains($0) && (!token.isActive || $0 != token.place) } ?? false
@@ -112,23 +112,26 @@ extension RegistryBatch {
                 \(rows.map(\.isStored))::bool[], \(changed(\.epoch))::bigint[], \(changed(\.owner))::text[],
                 \(changed(\.signedOutReason?.rawValue))::text[], \(milliseconds: changed(\.throttledUntil))::timestamptz[],
                 \(milliseconds: changed(\.createdAt))::timestamptz[], \(milliseconds: changed(\.deregisteredAt))::timestamptz[],
-                \(milliseconds: changed(\.staleSince))::timestamptz[], \(changed(\.profile.locale))::text[],
+                \(milliseconds: changed(\.staleSince))::timestamptz[], \(milliseconds: changed(\.linesCountUntil))::timestamptz[],
+                \(changed(\.profile.locale))::text[],
                 \(changed(\.profile.timeZone))::text[], \(changed(\.profile.appVersion))::text[], \(changed(\.profile.osVersion))::text[],
                 \(changed(\.profile.deviceModel))::text[], \(changed(\.profile.permission?.rawValue))::text[],
                 \(changed { arrayLiteral(InstallationTags.words(tags: $0.tags, appTags: $0.profile.appTags)) })::text[],
                 \(changed(\.isImported))::bool[])
                 AS e (app_id, id, registered_at, is_stored, epoch, owner, signed_out_reason, throttled_until, created_at, deregistered_at,
-                    stale_since, locale, time_zone, app_version, os_version, device_model, permission, tags, is_imported)
+                    stale_since, lines_count_until, locale, time_zone, app_version, os_version, device_model, permission, tags, is_imported)
             ON i.app_id = e.app_id AND i.id = e.id
             WHEN MATCHED AND e.epoch IS NULL THEN UPDATE SET registered_at = e.registered_at
             WHEN MATCHED THEN UPDATE SET owner = e.owner, owner_epoch = e.epoch, signed_out_reason = e.signed_out_reason,
                 throttled_until = e.throttled_until, registered_at = e.registered_at, created_at = e.created_at,
-                deregistered_at = e.deregistered_at, stale_since = e.stale_since, locale = e.locale, time_zone = e.time_zone,
+                deregistered_at = e.deregistered_at, stale_since = e.stale_since,
+                lines_count_until = e.lines_count_until, locale = e.locale, time_zone = e.time_zone,
                 app_version = e.app_version, os_version = e.os_version, device_model = e.device_model,
                 permission = e.permission, tags = e.tags::text[], is_imported = e.is_imported
             WHEN NOT MATCHED AND NOT e.is_stored THEN INSERT (app_id, id, owner, owner_epoch, signed_out_reason, registered_at, created_at,
-                deregistered_at, locale, time_zone, app_version, os_version, device_model, permission, tags, is_imported)
-                VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.deregistered_at, e.locale, e.time_zone,
+                deregistered_at, lines_count_until, locale, time_zone, app_version, os_version, device_model, permission, tags, is_imported)
+                VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.deregistered_at,
+                    e.lines_count_until, e.locale, e.time_zone,
                     e.app_version, e.os_version, e.device_model, e.permission, e.tags::text[], e.is_imported)
             """
     }

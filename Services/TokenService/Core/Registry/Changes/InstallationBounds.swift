@@ -1,0 +1,50 @@
+import Synchronization
+
+/// How much one installation may have and do (rule 9 of `docs/registration.md`): its rows fit in any batch, and its history stays small.
+/// A device that reports in earnest is far below.
+package struct InstallationBounds: Sendable {
+    /// Active tokens. A further one retires the one that was registered longest ago, of those that the request does not name.
+    package var activeTokens = 64
+    /// Retired tokens. A further one deletes the one that was retired longest ago.
+    package var retiredTokens = 200
+    /// Lines of history that it may make at once, and in each hour.
+    package var lines: Int64 = 1000
+
+    package init() {}
+
+    /// Milliseconds of a whole allowance.
+    static let hour: Int64 = 3_600_000
+    /// How far ahead lines can count: one request makes fewer than a thousand. Farther ahead, PostgreSQL's clock was set back since.
+    static let farthest: Int64 = 2 * hour
+
+    /// For how long a line counts, in milliseconds.
+    var lineTime: Int64 { Self.hour / lines }
+}
+
+/// The installation has made as many lines of history as it may for now. Nothing was changed.
+package struct TooManyChanges: Error {
+    package let retryAfterSeconds: Int
+}
+
+/// Installations with many tokens, as far as this process has met them. A change of one shares its transaction with no other installation's.
+final class CrowdedInstallations: Sendable {
+    /// Half of what one may have. All others have a handful.
+    static let tokens = 128
+    /// It bounds the memory.
+    private static let maximum = 10_000
+
+    private let keys = Mutex<Set<InstallationKey>>([])
+
+    func contains(_ key: InstallationKey) -> Bool { keys.withLock { !$0.isEmpty && $0.contains(key) } }
+
+    func note(_ key: InstallationKey, tokens: Int) {
+        keys.withLock { keys in
+            guard tokens >= Self.tokens else {
+                if !keys.isEmpty { keys.remove(key) }
+                return
+            }
+            if keys.count >= Self.maximum { keys.removeAll(keepingCapacity: true) }
+            keys.insert(key)
+        }
+    }
+}
