@@ -198,7 +198,7 @@ struct NotificationTests {
 
     /// By another process, which stands still before its commit.
     @Test("The answer says that an idempotency key has been in use for long") func busyKey() async throws {
-        try await RunningService.run(.init(database: { $0.lockTimeout = .seconds(2) })) { running in
+        try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             func send(_ key: String) async throws -> APITestClient.Answer {
                 try await shop.send(#"{"user":"ada"}"#, headers: ["idempotency-key": key])
@@ -206,6 +206,7 @@ struct NotificationTests {
             #expect(try await send("done").status == 202)
             let claimed = Signal<Void>()
             async let elsewhere: Void = running.pool.transaction { session in
+                try session.execute("SELECT pg_advisory_xact_lock(idempotency_lock(app_id, api_key_id, 'busy')) FROM idempotency_records")
                 try session.execute(
                     """
                     INSERT INTO idempotency_records (app_id, api_key_id, key, day, fingerprint, notification, warnings)
@@ -224,6 +225,37 @@ struct NotificationTests {
             try await elsewhere
             let replayed = try await send("busy")
             #expect(replayed.status == 202 && replayed.header("idempotency-replay") == "true")
+        }
+    }
+
+    /// The other process commits when it sees the stranger's notification, and gives up after 20 s.
+    @Test("A request whose idempotency key is in use keeps no other request of its batch waiting") func strangersOfBusyKey() async throws {
+        try await RunningService.run(.init(database: { $0.lockTimeout = .seconds(60) })) { running in
+            let shop = try await running.client.makeApp()
+            #expect(try await shop.send(#"{"user":"ada"}"#, headers: ["idempotency-key": "done"]).status == 202)
+            let claimed = Signal<Void>()
+            async let cameInTime: Bool = running.pool.transaction { session in
+                try session.execute("SELECT pg_advisory_xact_lock(idempotency_lock(app_id, api_key_id, 'busy')) FROM idempotency_records")
+                try session.execute(
+                    """
+                    INSERT INTO idempotency_records (app_id, api_key_id, key, day, fingerprint, notification, warnings)
+                    SELECT app_id, api_key_id, 'busy', day, fingerprint, notification, warnings FROM idempotency_records
+                    """)
+                claimed.send(())
+                for _ in 0..<400 {
+                    if try session.count("SELECT count(*) FROM notifications") == 3 { return true }
+                    try session.execute("SELECT pg_sleep(0.05)")
+                }
+                return false
+            }
+            _ = try await claimed.next()
+            let item = #"{"to":{"user":"ada"},"payload":{"aps":{"alert":"hello"}}}"#
+            let items = ["a", "busy", "c"].map { #"{"idempotency_key":"\#($0)","notification":\#(item)}"# }
+            let answer = try await shop.post(
+                "/v1/apps/shop/notifications/batch", #"{"notifications":[\#(items.joined(separator: ","))]}"#)
+            #expect(answer.status == 202)
+            #expect(try await cameInTime)
+            #expect(try await running.count("SELECT count(*) FROM notifications") == 3)
         }
     }
 

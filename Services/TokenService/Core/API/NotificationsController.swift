@@ -95,7 +95,7 @@ struct NotificationsController: Sendable {
             switch insertion {
             case .replay(let receipt): .success(NotificationIntake.Acceptance(receipt: receipt, isReplay: true))
             case .mismatch: .failure(IdempotencyMismatch())
-            case .resolved, .leftToFanOut, .activityExists, nil: nil
+            case .resolved, .leftToFanOut, .activityExists, .keyInProgress, nil: nil
             }
         }
     }

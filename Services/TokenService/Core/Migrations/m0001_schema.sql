@@ -703,7 +703,7 @@ CREATE TABLE notification_variants (
     PRIMARY KEY (notification, locale)
 ) PARTITION BY RANGE (notification);
 
--- One Idempotency-Key, one notification: the second insert waits for the first, and then finds its answer. A key is known on the day of its
+-- One Idempotency-Key, one notification. While a transaction uses a key, it holds the key's lock, and no other transaction inserts it. A key is known on the day of its
 -- first use and on the next day, UTC. NotificationStore.claimKeys explains how it stays unique at midnight.
 CREATE TABLE idempotency_records (
     app_id bigint NOT NULL,
@@ -717,6 +717,11 @@ CREATE TABLE idempotency_records (
     PRIMARY KEY (app_id, api_key_id, key, day)
 ) PARTITION BY RANGE (day);
 CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
+
+-- The advisory lock of a key. Two keys that share one only wait for each other.
+CREATE FUNCTION idempotency_lock(app bigint, caller text, key text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN hashtextextended(app::text || ' ' || caller || ' ' || key, 1);
 
 -- One message in the broker: up to 100 deliveries of one notification, with one moment and one payload. The acceptance makes the jobs of a
 -- small target, fan-out those of any other.

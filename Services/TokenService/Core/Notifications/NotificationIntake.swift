@@ -13,6 +13,8 @@ package struct NotificationIntake: Sendable {
     private static let concurrentBatches = 2
     /// For the whole transaction of a long list, waiting for a connection included.
     private static let longListDeadline = Duration.seconds(30)
+    /// How long a request waits for another one that is using its idempotency key. It waits in no transaction.
+    private static let keyPatience = Duration.milliseconds(1500)
 
     private let pool: PostgresPool
     private let publisher: JobPublisher
@@ -66,8 +68,31 @@ package struct NotificationIntake: Sendable {
         return try settle(submission, insertion).get()
     }
 
-    /// A hundred thousand rows take seconds: a batch's other requests would wait for them.
     private func commit(_ item: NotificationStore.Item) async throws -> NotificationStore.Insertion {
+        let end = ContinuousClock.now + Self.keyPatience
+        var pause = Duration.milliseconds(10)
+        while true {
+            let insertion = try await commitOnce(item)
+            guard insertion == .keyInProgress, ContinuousClock.now < end, await Pause.of(pause) else { return insertion }
+            pause = min(pause * 2, .milliseconds(200))
+        }
+    }
+
+    /// One answer for each, in their order. Those whose key is in use are tried again by themselves.
+    private func commit(_ items: [NotificationStore.Item]) async -> [Result<NotificationStore.Insertion, any Error>] {
+        let end = ContinuousClock.now + Self.keyPatience
+        var (answers, pause) = (await queue.submit(items), Duration.milliseconds(10))
+        while ContinuousClock.now < end {
+            let waiting = items.indices.filter { if case .success(.keyInProgress) = answers[$0] { true } else { false } }
+            guard !waiting.isEmpty, await Pause.of(pause) else { break }
+            pause = min(pause * 2, .milliseconds(200))
+            for (index, answer) in zip(waiting, await queue.submit(waiting.map { items[$0] })) { answers[index] = answer }
+        }
+        return answers
+    }
+
+    /// A hundred thousand rows take seconds: a batch's other requests would wait for them.
+    private func commitOnce(_ item: NotificationStore.Item) async throws -> NotificationStore.Insertion {
         guard item.notification.request.target.isLong else { return try await queue.submit(item) }
         let insertions = try await pool.transaction(deadline: Self.longListDeadline) { session in
             try NotificationStore(session: session).insert([item])
@@ -99,7 +124,7 @@ package struct NotificationIntake: Sendable {
                     answers[index] = .failure(error)
                 }
             }
-            let insertions = await queue.submit(submissions.map { $0.submission.item })
+            let insertions = await commit(submissions.map { $0.submission.item })
             for ((index, submission), insertion) in zip(submissions, insertions) {
                 if let began {
                     traces.record(
@@ -147,6 +172,7 @@ package struct NotificationIntake: Sendable {
         case .success(.replay(let receipt)): return .success(Acceptance(receipt: receipt, isReplay: true))
         case .success(.mismatch): return .failure(IdempotencyMismatch())
         case .success(.activityExists): return .failure(ActivityExists())
+        case .success(.keyInProgress): return .failure(IdempotencyInProgress())
         case .success(.leftToFanOut):
             waits = notification.request.timing.isAtOnce && !submission.isHeld
             relay.signal()

@@ -2,21 +2,23 @@ import Postgres
 import PushModel
 
 extension NotificationStore {
-    /// Keys come in ascending order, so that two transactions that wait for keys cannot deadlock.
+    /// Waits for no key: of those that another transaction is using (`is_claimed` is false) it claims none.
     ///
     /// A key has one record a day. Two transactions that use it on two sides of midnight, UTC, do not see each other's record. So in the
-    /// first minutes of a day the statement claims a key for the day before as well: it waits for a transaction of the day before, which
-    /// lasts seconds at most.
+    /// first minutes of a day the statement claims a key for the day before as well.
     static func claimKeys(
         apps: [Int64], callers: [String], keys: [String], fingerprints: [[UInt8]], notifications: [PushID], warnings: [String]
     ) -> PostgresQuery {
         """
-        WITH asked AS (
-            SELECT e.*, days.today, now() < days.today + interval '5 minutes' AS has_just_begun
+        WITH named AS MATERIALIZED (
+            SELECT e.*, pg_try_advisory_xact_lock(idempotency_lock(e.app, e.caller, e.key)) AS is_free
             FROM unnest(\(apps)::bigint[], \(callers)::text[], \(keys)::text[], \(fingerprints)::bytea[], \(notifications)::uuid[],
                     \(warnings)::text[])
-                AS e (app, caller, key, fingerprint, notification, warnings), (SELECT date_trunc('day', now(), 'UTC') AS today) AS days
-            WHERE NOT EXISTS (
+                AS e (app, caller, key, fingerprint, notification, warnings)
+        ), asked AS (
+            SELECT e.*, days.today, now() < days.today + interval '5 minutes' AS has_just_begun
+            FROM named e, (SELECT date_trunc('day', now(), 'UTC') AS today) AS days
+            WHERE e.is_free AND NOT EXISTS (
                 SELECT FROM idempotency_records r
                 WHERE r.app_id = e.app AND r.api_key_id = e.caller AND r.key = e.key
                     AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours' AND r.day <> date_trunc('day', now(), 'UTC')
@@ -27,13 +29,15 @@ extension NotificationStore {
             SELECT app, caller, key, today - interval '24 hours', fingerprint, notification, warnings FROM asked WHERE has_just_begun
             ON CONFLICT (app_id, api_key_id, key, day) DO UPDATE SET warnings = r.warnings WHERE false
             RETURNING notification
+        ), claimed AS (
+            INSERT INTO idempotency_records AS r (app_id, api_key_id, key, day, fingerprint, notification, warnings)
+            SELECT app, caller, key, today, fingerprint, notification, warnings FROM asked
+            WHERE NOT has_just_begun OR notification IN (SELECT notification FROM claimed_for_yesterday)
+            -- Locks the record, so that its notification is not removed meanwhile.
+            ON CONFLICT (app_id, api_key_id, key, day) DO UPDATE SET warnings = r.warnings WHERE false
+            RETURNING notification
         )
-        INSERT INTO idempotency_records AS r (app_id, api_key_id, key, day, fingerprint, notification, warnings)
-        SELECT app, caller, key, today, fingerprint, notification, warnings FROM asked
-        WHERE NOT has_just_begun OR notification IN (SELECT notification FROM claimed_for_yesterday)
-        -- Locks the record, so that its notification is not removed meanwhile.
-        ON CONFLICT (app_id, api_key_id, key, day) DO UPDATE SET warnings = r.warnings WHERE false
-        RETURNING notification
+        SELECT notification, true AS is_claimed FROM claimed UNION ALL SELECT notification, false FROM named WHERE NOT is_free
         """
     }
 

@@ -50,14 +50,16 @@ package struct NotificationStore {
         /// The same request was accepted before.
         case replay(NotificationReceipt)
         case mismatch
+        /// Another transaction is using the idempotency key. Nothing was written.
+        case keyInProgress
         /// The Live Activity that it starts exists. Nothing was written.
         case activityExists
     }
 
     /// In the order of the items, no two of which may have the same idempotency key. Commits: no statement may follow in the transaction.
     package func insert(_ items: [Item]) throws -> [Insertion] {
-        let fresh = try claimKeys(of: items)
-        let isFresh: (Item) -> Bool = { $0.idempotency == nil || fresh.contains($0.notification.id) }
+        let claims = try claimKeys(of: items)
+        let isFresh: (Item) -> Bool = { $0.idempotency == nil || claims[$0.notification.id] == true }
         var resolved: [PushID: [PushJob.Delivery]] = [:]
         var fannedOut: Set<PushID> = []
         var names = DeliveryNames(.lowest)
@@ -75,7 +77,10 @@ package struct NotificationStore {
         let place = queries.count
         if !resolvable.isEmpty { queries.append(Self.insertResolved(resolvable)) }
         queries += updates.writes
-        let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
+        let replays: [Insertion?] = try items.map { item in
+            guard !isFresh(item), let idempotency = item.idempotency else { return nil }
+            return claims[item.notification.id] == false ? .keyInProgress : try claimedEarlier(idempotency, app: item.app)
+        }
         let answers = try session.commit(with: queries)
         onSuperseded(updates.superseded.count)
         if !resolvable.isEmpty {
@@ -98,28 +103,22 @@ package struct NotificationStore {
         }
     }
 
-    /// Takes the keys for these notifications. A second transaction with the same key waits here for the first one's commit.
-    /// - Returns: the notifications that have theirs.
-    /// - Throws: ``IdempotencyInProgress`` if that takes longer than the database's lock timeout.
-    private func claimKeys(of items: [Item]) throws -> Set<PushID> {
+    /// Takes the keys for these notifications, and waits for none: one caller's key would keep the others of its batch waiting.
+    /// - Returns: true for a notification that has its key, false for one whose key another transaction is using, nothing for the others,
+    ///   whose keys were used before.
+    private func claimKeys(of items: [Item]) throws -> [PushID: Bool] {
         let claims = items.compactMap { item in
             item.idempotency.map { (key: KeyOfApp(app: item.app.id, caller: $0.caller, key: $0.key), value: item) }
         }
-        guard !claims.isEmpty else { return [] }
+        guard !claims.isEmpty else { return [:] }
         let ordered = claims.sorted { $0.key < $1.key }
-        do {
-            let claimed: [PushID] = try session.execute(
-                Self.claimKeys(
-                    apps: ordered.map(\.key.app), callers: ordered.map(\.key.caller), keys: ordered.map(\.key.key),
-                    fingerprints: ordered.map { $0.value.idempotency?.fingerprint ?? [] },
-                    notifications: ordered.map(\.value.notification.id),
-                    warnings: ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) })
-            ).column("notification")
-            return Set(claimed)
-        } catch {
-            guard error.sqlState == .lockNotAvailable else { throw error }
-            throw IdempotencyInProgress()
-        }
+        return try session.execute(
+            Self.claimKeys(
+                apps: ordered.map(\.key.app), callers: ordered.map(\.key.caller), keys: ordered.map(\.key.key),
+                fingerprints: ordered.map { $0.value.idempotency?.fingerprint ?? [] },
+                notifications: ordered.map(\.value.notification.id),
+                warnings: ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) })
+        ).reduce(into: [:]) { claims, row in claims[try row["notification"]] = try row["is_claimed"] as Bool }
     }
 
     private struct KeyOfApp: Hashable, Comparable {
