@@ -99,7 +99,7 @@ struct CommitQueueTests {
     @Test("Of items that come together, the queue refuses those without room and begins as many batches as are worthwhile")
     func itemsWithoutRoom() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 5) { items, _ in
+        let queue = CommitQueue(maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 10) { items, _ in
             await commits.commit(items)
         }
         async let answers = queue.submit([1, 2, 3, 4, 5, 6, 7])
@@ -110,6 +110,26 @@ struct CommitQueueTests {
         let results = await answers
         #expect(results.map { try? $0.get() } == [10, 20, 30, 40, 50, nil, nil])
         for refused in results[5...] { #expect(throws: CommitQueueFull.self) { try refused.get() } }
+    }
+
+    @Test("Items that come together leave half of the room to the others, and a place in each batch") func roomForOthers() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 4, concurrency: 1, maximumWaiting: 8) { items, _ in await commits.commit(items) }
+        async let first = queue.submit(1)
+        _ = try await commits.begun.next()
+        let together = Task { await queue.submit([10, 11, 12, 13, 14, 15]) }
+        while queue.waitingCount < 4 { await Task.yield() }
+        let others = try await submitInOrder([2, 3, 4, 5], to: queue)
+        await #expect(throws: CommitQueueFull.self) { try await queue.submit(6) }
+        for expected in [[2, 3, 4, 10], [5, 11, 12, 13]] {
+            commits.goOn.send(())
+            #expect(try await commits.begun.next() == expected)
+        }
+        commits.goOn.send(())
+        #expect(try await first == 10)
+        for other in others { _ = try await other.value }
+        let results = await together.value
+        #expect(results.map { try? $0.get() } == [100, 110, 120, 130, nil, nil])
     }
 
     @Test("A batch is no heavier than allowed, and a heavy item goes alone") func heavyItems() async throws {

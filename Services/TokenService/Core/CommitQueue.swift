@@ -4,6 +4,9 @@ import Synchronization
 ///
 /// The queue never delays an item to fill a batch: an idle queue commits an item at once, alone. A second batch begins beside the first only
 /// when enough items wait; fewer wait for the next. Items keep their order within a batch.
+///
+/// Items that were submitted together have half of the room, and a quarter of each batch if others wait too: however many one caller submits,
+/// the items of the others are taken and go on.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit` on a
     /// thread of its own calls it, so that the database need not wait for another thread.
@@ -60,7 +63,11 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     private struct State {
         var waiting: [Waiting] = []
+        /// Those that were submitted together with others.
+        var together: [Waiting] = []
         var running = 0
+
+        var count: Int { waiting.count + together.count }
     }
 
     private let maximumBatch: Int
@@ -101,7 +108,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         try await withCheckedThrowingContinuation { continuation in
             let waiting = Waiting(item, .one(continuation))
             let admission = state.withLock { state -> (isFull: Bool, batches: Int) in
-                guard state.waiting.count < maximumWaiting else { return (true, 0) }
+                guard state.count < maximumWaiting else { return (true, 0) }
                 state.waiting.append(waiting)
                 return (false, countInBatches(&state))
             }
@@ -118,8 +125,8 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             let answers = Answers(items.count, continuation)
             let waiting = items.enumerated().map { index, item in Waiting(item, .many(answers, index: index)) }
             let admission = state.withLock { state -> (admitted: Int, batches: Int) in
-                let admitted = min(waiting.count, max(0, maximumWaiting - state.waiting.count))
-                state.waiting += waiting.prefix(admitted)
+                let admitted = min(waiting.count, max(0, min(maximumWaiting / 2 - state.together.count, maximumWaiting - state.count)))
+                state.together += waiting.prefix(admitted)
                 return (admitted, countInBatches(&state))
             }
             for refused in waiting.dropFirst(admission.admitted) { refused.receiver.resume(with: .failure(CommitQueueFull())) }
@@ -130,7 +137,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Counts in the batches that are to begin now.
     /// - Returns: How many. ``begin()`` must follow for each.
     private func countInBatches(_ state: inout State) -> Int {
-        var (batches, left) = (0, state.waiting.count)
+        var (batches, left) = (0, state.count)
         while left > 0, state.running < concurrency, state.running == 0 || left >= worthwhileBatch {
             state.running += 1
             batches += 1
@@ -139,7 +146,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         return batches
     }
 
-    package var waitingCount: Int { state.withLock { $0.waiting.count } }
+    package var waitingCount: Int { state.withLock { $0.count } }
     /// Batches under way.
     package var runningCount: Int { state.withLock { $0.running } }
 
@@ -187,19 +194,29 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// - Parameter ends: Whether the number of batches under way goes down where no item waits.
     private func next(ends: Bool) -> [Waiting]? {
         state.withLock { state in
-            guard !state.waiting.isEmpty else {
+            guard state.count > 0 else {
                 if ends { state.running -= 1 }
                 return nil
             }
-            var total = 0
-            let batch = Array(
-                state.waiting.prefix(maximumBatch).prefix { waiting in
-                    defer { total += weight(waiting.item) }
-                    return total == 0 || total + weight(waiting.item) <= maximumWeight
-                })
-            state.waiting.removeFirst(batch.count)
+            var (batch, total): ([Waiting], Int) = ([], 0)
+            take(from: &state.waiting, upTo: state.together.isEmpty ? maximumBatch : maximumBatch - maximumBatch / 4, &batch, &total)
+            take(from: &state.together, upTo: maximumBatch, &batch, &total)
+            take(from: &state.waiting, upTo: maximumBatch, &batch, &total)
             return batch
         }
+    }
+
+    /// Moves the first items of a queue into a batch, until it has so many or is as heavy as it may be.
+    private func take(from queue: inout [Waiting], upTo count: Int, _ batch: inout [Waiting], _ total: inout Int) {
+        var taken = 0
+        for waiting in queue.prefix(max(0, count - batch.count)) {
+            let added = weight(waiting.item)
+            guard batch.isEmpty || total + added <= maximumWeight else { break }
+            batch.append(waiting)
+            total += added
+            taken += 1
+        }
+        queue.removeFirst(taken)
     }
 }
 
