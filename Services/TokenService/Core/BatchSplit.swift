@@ -40,13 +40,20 @@ extension BatchSplit {
         package init() {}
     }
 
+    /// Items that fail alone by a fault of the program before the rest is left: no item's fault, then.
+    private static var maximumFaults: Int { 64 }
+
     /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is
-    /// locked, is put off; the others do not wait for it.
-    /// - Parameter isRefused: The database has refused the whole batch.
+    /// locked, is put off; the others do not wait for it. An item that alone meets a fault of the program is refused if others are written,
+    /// and is put off if none is: then the fault may be everybody's.
+    /// - Parameters:
+    ///   - isRefused: The database has refused the whole batch.
+    ///   - othersAreWritten: Since these items were last tried.
     package static func write<Item>(
-        _ items: [Item], isRefused: Bool = false, _ transaction: ([Item]) async throws -> Void
+        _ items: [Item], isRefused: Bool = false, othersAreWritten: Bool = false, _ transaction: ([Item]) async throws -> Void
     ) async -> Remains<Item> {
         var (split, remains) = (BatchSplit(items.count, isRefused: isRefused), Remains<Item>())
+        var (faults, isAnyWritten): ([(item: Item, error: any Error)], Bool) = ([], othersAreWritten)
         while let part = split.next() {
             guard remains.outage == nil else {
                 remains.waiting += items[part]
@@ -54,17 +61,23 @@ extension BatchSplit {
             }
             do {
                 try await transaction(part.count == items.count ? items : Array(items[part]))
+                isAnyWritten = true
             } catch {
                 switch Refusal(error) {
+                case .fault where part.count == 1:
+                    faults.append((items[part.lowerBound], error))
+                    if !isAnyWritten, faults.count == maximumFaults { remains.outage = error }
                 case .outage:
                     remains.outage = error
                     remains.waiting += items[part]
                 case .values where !split.split(part): remains.refused.append((items[part.lowerBound], error))
                 case .size where !split.split(part): remains.waiting.append(items[part.lowerBound])
                 case .values, .size: break
+                case .fault: _ = split.split(part)
                 }
             }
         }
+        if isAnyWritten { remains.refused += faults } else { remains.waiting = faults.map(\.item) + remains.waiting }
         return remains
     }
 }
@@ -75,13 +88,15 @@ package enum Refusal: Equatable, Sendable {
     case values
     /// Too many items at once, or a locked row: fewer succeed, or all do later.
     case size
-    /// The database is not available, the program is at fault, or the task was cancelled: the same items succeed later.
+    /// The program, the schema or a damaged page is at fault: of one row, or of all.
+    case fault
+    /// The database is not available, or the task was cancelled: the same items succeed later.
     case outage
 
     package init(_ error: any Error) {
         self =
             switch error {
-            case let error as PostgresError: error.isOfSize ? .size : error.isOfValues ? .values : .outage
+            case let error as PostgresError: error.isOfSize ? .size : error.isOfValues ? .values : error.isOfProgram ? .fault : .outage
             case is CancellationError: .outage
             default: .values
             }
@@ -111,7 +126,7 @@ extension PostgresSession {
                 results += try transaction(part.count == items.count ? items : Array(items[part]))
             } catch {
                 let refusal = Refusal(error)
-                let isOver = refusal == .outage || refusal == .size && ContinuousClock.now > end
+                let isOver = refusal == .outage || refusal != .values && ContinuousClock.now > end
                 if isOver { outage = error }
                 if isOver || !split.split(part) { results += items[part].map { _ in .failure(error) } }
             }

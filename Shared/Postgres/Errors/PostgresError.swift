@@ -75,6 +75,16 @@ package struct PostgresError: Error, Equatable, Sendable {
         }
     }
 
+    /// A statement that the schema does not fit (class 42), an internal error or damaged data (XX), an answer that cannot be decoded: of one
+    /// row, or of every one.
+    package var isOfProgram: Bool {
+        switch code {
+        case .decoding: true
+        case .sqlState(let state): ["42", "XX"].contains(state.classCode)
+        default: false
+        }
+    }
+
     /// It took too long, collided too often or needed too many locks: fewer rows at once may succeed.
     package var isOfSize: Bool {
         switch code {

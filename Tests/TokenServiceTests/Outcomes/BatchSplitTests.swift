@@ -38,7 +38,7 @@ struct BatchSplitTests {
 
     @Test(
         "Where no item is at fault, nothing is split and everything waits",
-        arguments: [error("57P01"), error("42501"), error("08006"), CancellationError()] as [any Error])
+        arguments: [error("57P01"), error("08006"), CancellationError()] as [any Error])
     func away(error: any Error) async {
         var transactions = 0
         let remains = await BatchSplit.write(Array(0..<100)) { _ in
@@ -47,6 +47,43 @@ struct BatchSplitTests {
         }
         #expect(transactions == 1)
         #expect(remains.waiting == Array(0..<100) && remains.refused.isEmpty && remains.outage != nil)
+    }
+
+    private static let faults = [
+        error("42501"), error("XX001"), PostgresError(.decoding, operation: "decode", message: "another shape"),
+    ]
+
+    @Test("A fault of the program that concerns one item refuses that one alone", arguments: faults) func oneFault(error: PostgresError)
+        async
+    {
+        var written: [Int] = []
+        let remains = await BatchSplit.write(Array(0..<100)) { part in
+            if part.contains(7) || part.contains(0) { throw error }
+            written += part
+        }
+        #expect(written == (0..<100).filter { $0 != 7 && $0 != 0 })
+        #expect(remains.refused.map(\.item) == [0, 7] && remains.waiting.isEmpty && remains.outage == nil)
+    }
+
+    @Test("A fault of the program that concerns every item refuses none", arguments: faults) func everybodysFault(error: PostgresError)
+        async
+    {
+        var transactions = 0
+        let remains = await BatchSplit.write(Array(0..<1000)) { _ in
+            transactions += 1
+            throw error
+        }
+        #expect(transactions < 100)
+        #expect(remains.waiting.sorted() == Array(0..<1000) && remains.refused.isEmpty && remains.outage != nil)
+    }
+
+    @Test("A single item with a fault of the program waits until others are written", arguments: faults) func lonelyFault(
+        error: PostgresError
+    ) async {
+        let first = await BatchSplit.write([1]) { _ in throw error }
+        #expect(first.waiting == [1] && first.refused.isEmpty)
+        let second = await BatchSplit.write([1], othersAreWritten: true) { _ in throw error }
+        #expect(second.waiting.isEmpty && second.refused.map(\.item) == [1])
     }
 
     @Test("What was refused as a whole is not tried as a whole again") func isRefused() async {

@@ -74,7 +74,10 @@ struct RefusedOutcomeTests {
         }
     }
 
-    @Test("A delivery of which PostgreSQL takes no outcome at all goes to the dead letters, alone") func trigger() async throws {
+    /// The server's refusal of a value, damaged data, and a statement that does not fit the schema.
+    @Test(
+        "A delivery of which PostgreSQL takes no outcome at all goes to the dead letters, alone", arguments: ["P0001", "XX001", "42P01"])
+    func trigger(state: String) async throws {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 22)
             let bad = brake.job.deliveries[5].id
@@ -85,11 +88,11 @@ struct RefusedOutcomeTests {
                     """
                     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                         IF delivery_id(NEW.notification, NEW.number, NEW.position) IN (SELECT id FROM refused) THEN
-                            RAISE EXCEPTION 'no';
+                            RAISE EXCEPTION 'no' USING ERRCODE = TG_ARGV[0];
                         END IF;
                         RETURN NEW;
                     END $$;
-                    CREATE TRIGGER refuse BEFORE INSERT ON receipts FOR EACH ROW EXECUTE FUNCTION refuse()
+                    CREATE TRIGGER refuse BEFORE INSERT ON receipts FOR EACH ROW EXECUTE FUNCTION refuse('\(state)')
                     """)
             }
             try await running.report(Self.event(brake, 5) { _ in })

@@ -17,8 +17,8 @@ extension OutcomeConsumer {
             do {
                 try await channels.apply(answer)
                 break
-            } catch  where Refusal(error) == .values {
-                // The command runs out of time, and the worker asks Apple again.
+            } catch  where Refusal(error) != .outage {
+                // The outcomes behind it do not wait. The command runs out of time, and the worker asks Apple again.
                 logger.failed("A dispatcher's answer about a channel could not be recorded", error)
                 break
             } catch {

@@ -4,15 +4,23 @@ import Observability
 import Postgres
 import PushModel
 import ServiceLifecycle
+import Synchronization
 
 /// The fallback if the database refuses a batch: one bad delivery, or a locked row, takes no other delivery with it.
 extension OutcomeConsumer {
     /// Applies the unsettled deliveries of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
-    /// - Parameter isRefused: The database refused all of it at once before.
+    /// - Parameters:
+    ///   - isRefused: The database refused all of it at once before.
+    ///   - othersAreWritten: Since these messages were last tried.
     /// - Returns: those that have to be tried again later.
-    func settle(_ messages: [OutcomeMessage], isRefused: Bool = false) async -> [OutcomeMessage] {
-        let parts = await BatchSplit.write(messages.flatMap(\.unsettled), isRefused: isRefused) { parts in
+    func settle(
+        _ messages: [OutcomeMessage], isRefused: Bool = false, othersAreWritten: Bool = false
+    ) async -> [OutcomeMessage] {
+        let parts = await BatchSplit.write(
+            messages.flatMap(\.unsettled), isRefused: isRefused, othersAreWritten: othersAreWritten
+        ) { parts in
             report(try await application.apply(OutcomeBatch(OutcomeMessage.events(of: parts))))
+            written.add(1, ordering: .relaxed)
             for part in parts { part.message.settle(part.index) }
         }
         for (part, error) in parts.refused { await end(part, error) }
@@ -44,7 +52,7 @@ extension OutcomeConsumer {
                 log("PostgreSQL refuses an outcome; its delivery has the reason \(OutcomeEvent.notStored)", event, error)
                 return part.message.settle(part.index, as: substitute)
             } catch {
-                guard Refusal(error) == .values else { return }
+                guard [.values, .fault].contains(Refusal(error)) else { return }
             }
         }
         if event.isFinal {
@@ -83,8 +91,10 @@ extension OutcomeConsumer {
     func tryLater() async {
         for await _ in later.wakeUps {
             var (left, backOff) = (later.takeAll(), Duration.milliseconds(100))
+            var before = written.load(ordering: .relaxed)
             while !left.isEmpty, await Pause.of(backOff), !Task.isShuttingDownGracefully {
-                left = await settle(left) + later.takeAll()
+                left = await settle(left, othersAreWritten: written.load(ordering: .relaxed) != before) + later.takeAll()
+                before = written.load(ordering: .relaxed)
                 backOff = min(backOff * 2, .seconds(5))
             }
         }

@@ -4,6 +4,7 @@ package import Observability
 import Postgres
 import PushModel
 import ServiceLifecycle
+import Synchronization
 import SystemIO
 
 /// Applies the messages of `push.outcomes.token-service` by ``OutcomeApplication``, then acknowledges them. If the process dies before the
@@ -29,6 +30,8 @@ package final class OutcomeConsumer: Service {
     /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
     /// tried again beside the others.
     let later = BatchQueue<OutcomeMessage>()
+    /// Transactions with outcomes that were committed.
+    let written = Atomic<Int>(0)
 
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
@@ -151,6 +154,7 @@ package final class OutcomeConsumer: Service {
         while !isRefused {
             do {
                 report(try await application.apply(outcomes))
+                written.add(1, ordering: .relaxed)
                 for message in messages { message.settle() }
                 if traces.isOn { traces.record(spans(of: messages, began: began)) }
                 break
