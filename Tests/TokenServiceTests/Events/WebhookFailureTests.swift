@@ -148,6 +148,48 @@ struct WebhookFailureTests {
         }
     }
 
+    /// The app `shop` has twenty webhooks, the app `quiet` one; ten messages wait for each.
+    @Test("No app takes the places of another one's webhooks, and the app with the fewest messages under way comes first")
+    func placesOfApps() async throws {
+        try await RunningService.run(.init(settings: WebhookWorld.options().settings, without: { $0 is WebhookDispatcher })) { running in
+            _ = try await running.client.makeApp()
+            _ = try await running.client.makeApp("quiet")
+            try await running.execute(
+                """
+                INSERT INTO webhooks (id, app_id, url, events, secret)
+                SELECT gen_random_uuid(), a.id, 'https://example.com/', '{*}', decode(repeat('0f', 32), 'hex')
+                FROM apps a CROSS JOIN LATERAL generate_series(1, CASE a.slug WHEN 'shop' THEN 20 ELSE 1 END)
+                """)
+            try await running.execute(
+                """
+                INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
+                SELECT w.id, gen_random_uuid(), 'ping', '{}', now(), now() FROM webhooks w CROSS JOIN generate_series(1, 10)
+                """)
+            let rows = try await running.texts(
+                "webhook", "SELECT a.slug || ' ' || w.id AS webhook FROM webhooks w JOIN apps a ON a.id = w.app_id")
+            let apps = try Dictionary(
+                uniqueKeysWithValues: rows.map { row in
+                    let words = row.split(separator: " ")
+                    return (try #require(PushID(String(words[1]))), String(words[0]))
+                })
+            func claim(_ underWay: [PushID: Int], _ limit: Int) async throws -> [String: Int] {
+                let claimed = try await running.pool.transaction { session in
+                    let claimed = try WebhookQueue(session: session).claim(
+                        underWay: underWay, perWebhook: 4, perApp: 12, limit: limit, leaseSeconds: 3600)
+                    // The next call finds the same.
+                    try session.execute("UPDATE webhook_messages SET due_at = now()")
+                    return claimed
+                }
+                return claimed.reduce(into: [:]) { $0[apps[$1.webhook] ?? "", default: 0] += 1 }
+            }
+            #expect(try await claim([:], 100) == ["shop": 12, "quiet": 4])
+            let ofShop = apps.filter { $0.value == "shop" }.map(\.key)
+            #expect(try await claim([ofShop[0]: 4, ofShop[1]: 4, ofShop[2]: 3], 100) == ["shop": 1, "quiet": 4])
+            #expect(try await claim([ofShop[0]: 4, ofShop[1]: 4, ofShop[2]: 4], 100) == ["quiet": 4])
+            #expect(try await claim([ofShop[0]: 1], 4) == ["quiet": 4])
+        }
+    }
+
     /// The process that had it died: the process that finds it when the lease is over sends it under the same id.
     @Test("Another process sends the messages of a dead process again") func deadProcess() async throws {
         try await WebhookReceiver.run { receiver in
@@ -156,11 +198,11 @@ struct WebhookFailureTests {
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
                 let ping = try await world.ping()
                 let claimed = try await running.pool.transaction { session in
-                    try WebhookQueue(session: session).claim(underWay: [:], perWebhook: 4, limit: 10, leaseSeconds: 3600)
+                    try WebhookQueue(session: session).claim(underWay: [:], perWebhook: 4, perApp: 32, limit: 10, leaseSeconds: 3600)
                 }
                 #expect(claimed.map(\.id.description) == [ping])
                 let none = try await running.pool.transaction { session in
-                    try WebhookQueue(session: session).claim(underWay: [:], perWebhook: 4, limit: 10, leaseSeconds: 3600)
+                    try WebhookQueue(session: session).claim(underWay: [:], perWebhook: 4, perApp: 32, limit: 10, leaseSeconds: 3600)
                 }
                 #expect(none.isEmpty)
                 // It had even sent it.

@@ -7,9 +7,11 @@ import Synchronization
 /// Sends the messages that are due to webhooks. Every process runs one, which claims messages with a lease. If a process dies, another one
 /// sends its messages again under the same id when the lease has ended.
 ///
-/// At most ``perWebhook`` messages of one webhook are under way in a process, and one where it fails, so a slow webhook delays no other.
+/// At most ``perWebhook`` messages of one webhook are under way in a process, and one where it fails, and at most ``perApp`` of one app. So
+/// slow webhooks of one app delay no other app.
 package final class WebhookDispatcher: Service {
     static let perWebhook = 4
+    static let perApp = 32
     private static let maximumUnderWay = 256
     private static let interval = Duration.milliseconds(500)
     private static let maintenanceInterval = Duration.seconds(10)
@@ -75,7 +77,7 @@ package final class WebhookDispatcher: Service {
             let lease = settings.leaseSeconds
             let claimed = try await pool.transaction { session in
                 try WebhookQueue(session: session).claim(
-                    underWay: busy, perWebhook: Self.perWebhook, limit: room, leaseSeconds: lease)
+                    underWay: busy, perWebhook: Self.perWebhook, perApp: Self.perApp, limit: room, leaseSeconds: lease)
             }
             underWay.withLock { underWay in for message in claimed { underWay[message.webhook, default: 0] += 1 } }
             for message in claimed { group.addTask { await self.send(message) } }

@@ -7,25 +7,39 @@ package struct WebhookQueue {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Takes messages that are due: of each webhook `perWebhook` less those under way, of a failing webhook a single one.
+    /// Takes messages that are due: of each webhook `perWebhook` less those under way, of a failing webhook a single one, of each app
+    /// `perApp` less those under way. The apps with the fewest under way come first, and of these the webhooks with the fewest.
     /// - Parameters:
     ///   - underWay: By webhook, in this process.
     ///   - limit: Of all webhooks together.
-    package func claim(underWay: [PushID: Int], perWebhook: Int, limit: Int, leaseSeconds: Double) throws -> [WebhookMessage.Claimed] {
+    package func claim(
+        underWay: [PushID: Int], perWebhook: Int, perApp: Int, limit: Int, leaseSeconds: Double
+    ) throws -> [WebhookMessage.Claimed] {
         let busy = underWay.sorted { $0.key < $1.key }
         return try session.execute(
             """
-            WITH due AS (
-                SELECT w.id AS webhook, m.id, w.url, w.secret, w.previous_secret
-                FROM current_webhooks w LEFT JOIN unnest(\(busy.map(\.key))::uuid[], \(busy.map(\.value))::bigint[]) AS busy (webhook, number)
-                    ON busy.webhook = w.id
-                CROSS JOIN LATERAL (
-                    SELECT id FROM webhook_messages
-                    WHERE webhook = w.id AND state = 'pending' AND due_at <= now() ORDER BY due_at
-                    LIMIT greatest(0, CASE WHEN w.failing_since IS NULL THEN \(perWebhook) ELSE 1 END - coalesce(busy.number, 0))
-                    FOR NO KEY UPDATE SKIP LOCKED
+            WITH busy AS (
+                SELECT * FROM unnest(\(busy.map(\.key))::uuid[], \(busy.map(\.value))::bigint[]) AS busy (webhook, number)
+            ), loads AS (
+                SELECT w.app_id, coalesce(sum(b.number), 0)::bigint AS busy FROM webhooks w LEFT JOIN busy b ON b.webhook = w.id
+                GROUP BY w.app_id ORDER BY 2, random()
+            ), due AS (
+                -- In the order of the apps' loads. A limit ends the search, so that no more messages are locked than are taken.
+                SELECT m.* FROM loads l CROSS JOIN LATERAL (
+                    SELECT w.id AS webhook, m.id, w.url, w.secret, w.previous_secret
+                    FROM (
+                        SELECT w.*, coalesce(b.number, 0) AS busy FROM current_webhooks w LEFT JOIN busy b ON b.webhook = w.id
+                        WHERE w.app_id = l.app_id AND w.disabled_reason IS NULL ORDER BY coalesce(b.number, 0), random()
+                    ) AS w
+                    CROSS JOIN LATERAL (
+                        SELECT id FROM webhook_messages
+                        WHERE webhook = w.id AND state = 'pending' AND due_at <= now() ORDER BY due_at
+                        LIMIT greatest(0, CASE WHEN w.failing_since IS NULL THEN \(perWebhook) ELSE 1 END - w.busy)
+                        FOR NO KEY UPDATE SKIP LOCKED
+                    ) AS m
+                    LIMIT greatest(0, \(perApp) - l.busy)
                 ) AS m
-                WHERE w.disabled_reason IS NULL LIMIT \(limit)
+                LIMIT \(limit)
             )
             UPDATE webhook_messages m SET attempts = m.attempts + 1, due_at = now() + \(leaseSeconds) * interval '1 second' FROM due
             WHERE m.webhook = due.webhook AND m.id = due.id
