@@ -206,6 +206,45 @@ struct ErasureTests {
     }
 
     /// What a process leaves that died after its first transaction: shells, fences and the list of what is left to do.
+    /// The outcome's transaction has read the token and written the receipt, and waits for the notification.
+    @Test("An outcome that is being stored when its user is erased leaves no receipt") func outcomeUnderWay() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            let job = try await running.jobs(.bulk) { signal in
+                #expect(try await shop.send(#"{"all":true}"#).status == 202)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            var ofAda = job
+            ofAda.deliveries.removeAll { $0.installation != installation(1) }
+            try await running.sending(job.notification, shop)
+            let waiters: PostgresQuery = """
+                SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                """
+            let erasing = try await running.holding("SELECT FROM notifications FOR UPDATE") { [ofAda] in
+                try await running.report(.rejected, of: ofAda, status: 400, reason: "BadTopic")
+                _ = try await eventually { try await running.count(waiters) == 1 ? true : nil }
+                let isErased = Box<Bool>()
+                let erasing = Task {
+                    defer { isErased.open(true) }
+                    return try await running.client.erase("ada")
+                }
+                // It waits for the outcome, or it did not look.
+                _ = try await eventually {
+                    let count = try await running.count(waiters)
+                    return isErased.value == true || count == 2 ? true : nil
+                }
+                return erasing
+            }
+            #expect(try await erasing.value.status == 200)
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM jobs WHERE settled = B'0'::bit(100)") == 0 ? true : nil
+            }
+            #expect(try await running.count("SELECT count(*) FROM receipts") == 0)
+        }
+    }
+
     @Test("The next call finishes a call that was cut short") func cutShort() async throws {
         try await RunningService.run(.init(database: { $0.lockTimeout = .seconds(2) })) { running in
             let shop = try await running.client.makeApp()

@@ -96,11 +96,12 @@ package struct OutcomeApplication: Sendable {
         }
     }
 
-    /// Rows are locked in one order everywhere: the apps' brakes, Live Activities, channels, jobs, receipts, notifications, installations, tokens; each
+    /// Locks are taken in one order everywhere: the apps' brakes, the apps' ``ErasureBarrier``, then rows: Live Activities, channels, jobs, receipts, notifications, installations, tokens; each
     /// in ascending order of its key.
     private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         let origins = try store.origins(of: batch)
+        try store.session.execute(ErasureBarrier.hold(Set(origins.values.map(\.app))))
         var turns = try UpdateTurns(of: origins, in: store.session)
         let attempts = OutcomeStore.known(batch.attempts, origins)
         let final = OutcomeStore.known(batch.final, origins)

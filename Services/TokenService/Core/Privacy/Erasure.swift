@@ -52,6 +52,7 @@ package struct Erasure: Sendable {
         }
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
+        try await pool.transaction { session in _ = try session.execute(ErasureBarrier.wait(for: app)) }
         // Not before the fences: without quiet hours, a push that waits for their end would be due.
         result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
         result.activities = try await pool.session { session in try ActivityStore(session: session).remove(of: user, app: app) }

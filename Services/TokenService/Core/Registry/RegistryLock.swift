@@ -21,6 +21,9 @@ enum RegistryLock {
         }
     }
 
+    /// The app's lock between outcomes and erasures (``ErasureBarrier``).
+    static func erasure(app: App.ID) -> Int64 { key("erasure", app, [UInt8]()) }
+
     private static func key(_ kind: String, _ app: App.ID, _ name: some Sequence<UInt8>) -> Int64 {
         // FNV-1a: the same in every process. Two names that collide only wait for each other.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
