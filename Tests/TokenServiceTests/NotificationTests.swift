@@ -74,7 +74,11 @@ struct NotificationTests {
                     FROM deliveries
                     """)
                 try session.execute("UPDATE jobs SET settled = rpad('11', 100, '0')::bit(100)")
-                try session.execute("UPDATE notifications SET pending = 0, state = 'completed', completed_at = now()")
+                try session.execute(
+                    """
+                    UPDATE notifications SET pending = 0, outcomes = ARRAY[ROW('accepted', 200, NULL, 2)::outcome_count], state = 'completed',
+                        completed_at = now()
+                    """)
             }
             _ = try await locked.next()
             let shown = try await shop.status(id.description)

@@ -14,12 +14,11 @@ import Testing
 struct PartitionTests {
     private static let still = RunningService.Options(without: { $0 is Housekeeper })
     private static let ofNotifications = [
-        "cancellations", "device_receipts", "fan_outs", "jobs", "notification_counts", "notification_variants", "notifications", "receipts",
-        "targets",
+        "cancellations", "device_receipts", "fan_outs", "jobs", "notification_variants", "notifications", "receipts", "targets",
     ]
     private static let rowsOfNotifications: [PostgresQuery] = [
-        "SELECT notification AS id FROM jobs ORDER BY id", "SELECT notification AS id FROM notification_counts ORDER BY id",
-        "SELECT notification AS id FROM notification_variants ORDER BY id", "SELECT id FROM notifications ORDER BY id",
+        "SELECT notification AS id FROM jobs ORDER BY id", "SELECT notification AS id FROM notification_variants ORDER BY id",
+        "SELECT id FROM notifications ORDER BY id",
         "SELECT notification AS id FROM receipts ORDER BY id", "SELECT notification AS id FROM cancellations ORDER BY id",
         "SELECT notification AS id FROM device_receipts ORDER BY id",
         "SELECT notification AS id FROM fan_outs ORDER BY id", "SELECT notification AS id FROM targets ORDER BY id",
@@ -45,7 +44,7 @@ struct PartitionTests {
                 #expect(state.restRows == 0 && state.overdue(now: now) == 0)
             }
             #expect(
-                try await running.count("SELECT count(*) FROM partitions WHERE begins_at < date_trunc('day', now(), 'UTC')") == 12)
+                try await running.count("SELECT count(*) FROM partitions WHERE begins_at < date_trunc('day', now(), 'UTC')") == 11)
         }
     }
 
@@ -92,7 +91,7 @@ struct PartitionTests {
         try await RunningService.run(Self.still) { running in
             try await running.dropPeriods()
             try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "3600"])) { other in
-                _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 12 * 2 ? true : nil }
+                _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 11 * 2 ? true : nil }
                 func gauge(_ name: String) -> Double? {
                     let series = "push_token_service_\(name){table=\"notifications\"} "
                     let line = other.metrics.render().split(separator: "\n").first { $0.hasPrefix(series) }
@@ -404,7 +403,7 @@ struct PartitionTests {
             let store = OutcomeStore(session: session)
             let origins = try store.origins(of: batch)
             let finished = try store.finish(batch.final, of: origins)
-            return try store.settleNotifications(finished, of: origins).count
+            return try store.settleNotifications(finished).count
         }
     }
 }

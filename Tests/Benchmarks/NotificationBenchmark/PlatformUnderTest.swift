@@ -81,7 +81,7 @@ final class PlatformUnderTest {
     /// Removes the remaining jobs and the notifications.
     func forget() throws {
         try forgetMessages()
-        try database.psql("TRUNCATE notifications, notification_variants, notification_counts, jobs, receipts")
+        try database.psql("TRUNCATE notifications, notification_variants, jobs, receipts")
         try database.settle()
     }
 

@@ -96,8 +96,8 @@ extension LargeAudience {
             var byClass: [String: Int] = [:]
             let counts = try session.execute(
                 """
-                SELECT class, sum(count)::bigint AS count FROM notification_counts
-                WHERE notification = \(notification)::text::uuid GROUP BY class
+                SELECT o.class, sum(o.count)::bigint AS count FROM notifications n CROSS JOIN LATERAL unnest(n.outcomes) AS o
+                WHERE n.id = \(notification)::text::uuid GROUP BY o.class
                 """)
             for count in counts { byClass[try count["class"]] = try count["count"] as Int }
             return Counts(total: try row["total"], pending: try row["pending"], byClass: byClass)

@@ -85,30 +85,6 @@ struct EventStreamTests {
         }
     }
 
-    /// A replay takes back what it counted, and leaves a row of nothing.
-    @Test("An event does not count what a replay took back") func takenBack() async throws {
-        try await RunningService.run { running in
-            let shop = try await running.client.makeApp()
-            try await Self.stream(#""notifications""#, running)
-            try await shop.register(installation(1), user: "somebody", token: token(1))
-            try await Self.listen("shop.notification.completed", running) { signal in
-                let job = try await running.jobs(.bulk) { jobs in
-                    #expect(try await shop.send(#"{"all":true}"#).status == 202)
-                    return try PushJob(decoding: try await jobs.next().body)
-                }
-                try await running.execute(
-                    """
-                    INSERT INTO notification_counts (notification, class, status, reason, count)
-                    VALUES (\(job.notification), 'failed', 500, '', 0)
-                    """)
-                try await running.report(.accepted, of: job, status: 200)
-                let events = try await Self.events(["shop.notification.completed"], from: signal)
-                let counts = events["shop.notification.completed"]?["data"]?["counts"]
-                #expect(counts?.number("accepted") == 1 && counts?["failed"] == nil)
-            }
-        }
-    }
-
     /// No dispatcher ever sees it.
     @Test("A delivery that ends before it is published has its outcome event, too") func unpublishedEnd() async throws {
         try await RunningService.run { running in

@@ -1,5 +1,6 @@
 import Postgres
 import PushModel
+import StrictJSON
 import TestSupport
 import Testing
 
@@ -103,22 +104,84 @@ struct LargeReceiptsTests {
         }
     }
 
+    /// Where all ended in one way, a search of the receipts for another way reads every one of them.
+    @Test("The last outcomes end a notification by its counts", arguments: ["all", "failures"]) func lastOutcomes(receipts: String)
+        async throws
+    {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(Self.batch, app: try await running.app())
+            try await Self.analyzeSingles(running)
+            let id = try #require(
+                try await shop.send(#"{"user":"nobody"}"#, more: #","receipts":"\#(receipts)""#).json.text("id").flatMap { PushID($0) })
+            try await Self.makeLarge(id, running)
+            try await running.execute("UPDATE receipts SET class = 'expired', reason = 'expired_before_publishing'")
+            try await running.execute(
+                "UPDATE notifications SET outcomes = ARRAY[ROW('expired', NULL, 'expired_before_publishing', 99500)::outcome_count]")
+            let (settled, read) = try await running.service.pool.session { session in
+                let before = try Self.read(session)
+                let last = try Self.outcomes(of: id, isFinal: true, as: .expired, reason: "expired_before_publishing")
+                let settled = try Self.apply(last, session)
+                return (settled, try Self.read(session) - before)
+            }
+            #expect(settled == Self.batch)
+            #expect(read <= 5000)
+            let status = try await shop.status(id.description)
+            #expect(status.text("state") == "expired" && status["completed_at"] != nil)
+            #expect(status["counts"]?.number("expired") == 100_000 && status["reasons"]?.arrayValue?.count == 1)
+        }
+    }
+
+    @Test("Its status, its last event and another user's export read few of its receipts") func readers() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(Self.batch, app: app)
+            try await Self.analyzeSingles(running)
+            let id = try #require(
+                try await shop.send(#"{"users":["nobody","eve"]}"#, more: #","receipts":"all""#).json.text("id").flatMap { PushID($0) })
+            try await Self.makeLarge(id, running)
+            try await running.execute(
+                "INSERT INTO notification_events (app_id, notification, event, at) VALUES (\(app.id), \(id), 'completed', now())")
+            try await running.service.pool.session { session in
+                var before = try Self.read(session)
+                let status = try #require(try session.transaction { session in try NotificationStatus.find(id, app: app, in: session) })
+                #expect(status.counts["accepted"] == 99_500 && status.deliveries.count == NotificationStatus.maximumDeliveries)
+                #expect(status.deliveries.count { $0.outcome == nil } == Self.batch)
+                #expect(try Self.read(session) - before < 20_000)
+
+                before = try session.rowsRead(of: "receipts")
+                let entries = try EventStore(session: session).entries(of: .notifications, after: 0, upTo: .max, apps: [app.id], limit: 10)
+                let last = try #require(entries.last)
+                #expect(String(decoding: last.event.encoded(), as: UTF8.self).contains(#""accepted":99500"#))
+                #expect(try session.rowsRead(of: "receipts") - before == 0)
+
+                let page = try UserExportStore(session, app: app, user: "eve").deliveries(of: id, isToMany: true, after: .first)
+                #expect(page.items.isEmpty)
+                #expect(try session.rowsRead(of: "receipts") - before == 0)
+            }
+        }
+    }
+
     /// Rows of jobs and receipts that were read so far.
     private static func read(_ session: PostgresSession) throws -> Int64 {
         try session.rowsRead(of: "jobs") + session.rowsRead(of: "receipts")
     }
 
-    private static func outcomes(of notification: PushID, isFinal: Bool) throws -> OutcomeBatch {
+    private static func outcomes(
+        of notification: PushID, isFinal: Bool, as outcome: OutcomeClass? = nil, reason: String? = nil
+    ) throws -> OutcomeBatch {
         let names = DeliveryNames(notification)
         let deliveries = (0..<batch).map { place in
             OutcomeEvent.Delivery(
                 id: names.id(job: place / PushJob.maximumDeliveries, position: place % PushJob.maximumDeliveries),
-                notification: notification, installation: .random(), attempt: isFinal ? 2 : 1, ownerEpoch: 1, status: isFinal ? 200 : 429)
+                notification: notification, installation: .random(), attempt: isFinal ? 2 : 1, ownerEpoch: 1,
+                status: outcome == nil ? isFinal ? 200 : 429 : nil, reason: reason)
         }
         return OutcomeBatch([
             OutcomeEvent(
                 id: .random(), source: "/push/dispatcher/test", time: UnixTime.milliseconds(), app: try #require(AppSlug("shop")),
-                outcome: isFinal ? .accepted : .throttled, isFinal: isFinal, deliveries: deliveries)
+                outcome: outcome ?? (isFinal ? .accepted : .throttled), isFinal: isFinal, deliveries: deliveries)
         ])
     }
 
@@ -130,7 +193,7 @@ struct LargeReceiptsTests {
             try store.lockJobs(of: batch.final + batch.attempts)
             try store.noteAttempts(batch.attempts)
             let finished = try store.finish(batch.final, of: origins)
-            _ = try store.settleNotifications(finished, of: origins)
+            _ = try store.settleNotifications(finished)
             return finished.count
         }
     }
@@ -156,7 +219,9 @@ struct LargeReceiptsTests {
             """)
         try await running.execute(
             """
-            UPDATE notifications SET state = 'sending', total = 100000, pending = 500, jobs = 1000, completed_at = NULL WHERE id = \(notification)
+            UPDATE notifications SET state = 'sending', total = 100000, pending = 500, jobs = 1000, completed_at = NULL,
+                outcomes = ARRAY[ROW('accepted', 200, NULL, 99500)::outcome_count]
+            WHERE id = \(notification)
             """)
     }
 

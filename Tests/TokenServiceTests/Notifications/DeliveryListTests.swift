@@ -137,7 +137,11 @@ struct DeliveryListTests {
                 FROM jobs j CROSS JOIN LATERAL members_of(j) AS m JOIN tokens t ON t.id = m.token_id WHERE m.is_settled
                 """)
             try await running.execute(
-                "UPDATE notifications SET state = 'sending', total = 2000, pending = 990 WHERE id = \(id)::text::uuid")
+                """
+                UPDATE notifications SET state = 'sending', total = 2000, pending = 990,
+                    outcomes = ARRAY[ROW('accepted', NULL, NULL, 1010)::outcome_count]
+                WHERE id = \(id)::text::uuid
+                """)
             let status = try await shop.status(id)
             let states = status["deliveries"]?.arrayValue?.map { $0.text("state") }
             #expect(states == Array(repeating: "pending", count: 990) + Array(repeating: "accepted", count: 10))

@@ -32,9 +32,8 @@ struct OutcomeApplicationTests {
                 """
                 SELECT r::text AS line FROM receipts r
                 UNION ALL SELECT concat_ws(' ', notification, number, settled) FROM jobs
-                UNION ALL SELECT c::text FROM notification_counts c
                 UNION ALL SELECT concat_ws(' ', class, sum(count)) FROM outcome_counts GROUP BY class
-                UNION ALL SELECT concat_ws(' ', id, state, total, pending, completed_at) FROM notifications
+                UNION ALL SELECT concat_ws(' ', id, state, total, pending, outcomes, completed_at) FROM notifications
                 ORDER BY 1
                 """
             ).column("line")

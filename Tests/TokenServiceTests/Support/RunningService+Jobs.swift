@@ -5,6 +5,9 @@ import TokenService
 /// Jobs between the commit that makes them and the broker's confirm.
 extension RunningService {
     static let unpublishedJobs: PostgresQuery = "SELECT count(*) FROM jobs WHERE published_at IS NULL"
+    /// Outcomes in the counts of all notifications.
+    static let countedOutcomes: PostgresQuery =
+        "SELECT coalesce(sum(o.count), 0)::bigint AS count FROM notifications n CROSS JOIN LATERAL unnest(n.outcomes) AS o"
 
     /// Returns when every job is written down as published.
     func allPublished() async throws {

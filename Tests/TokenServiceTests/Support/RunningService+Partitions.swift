@@ -71,7 +71,6 @@ extension RunningService {
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, updated_at)
                 SELECT \(id), 0, 0, min(id), '00000000-0000-4000-8000-000000000001', 1, 'production', now() FROM tokens
                 """,
-                "INSERT INTO notification_counts (notification, class, status, reason, count) VALUES (\(id), 'accepted', 200, '', 1)",
                 """
                 INSERT INTO device_receipts (notification, number, position, event, app_id, installation, owner_epoch, at)
                 VALUES (\(id), 0, 0, 'shown', 1, '00000000-0000-4000-8000-000000000001', 1, now())

@@ -64,7 +64,8 @@ extension RunningService {
                 LEFT JOIN LATERAL (
                     SELECT count(*) AS total, count(*) FILTER (WHERE class IS NULL) AS pending FROM deliveries WHERE notification = n.id
                 ) AS d ON true
-                WHERE n.receipts = 'all' AND (n.total <> d.total OR n.pending <> d.pending
+                CROSS JOIN LATERAL (SELECT coalesce(sum(count), 0) AS ended FROM unnest(n.outcomes)) AS o
+                WHERE n.total <> n.pending + o.ended OR n.receipts = 'all' AND (n.total < d.total OR n.pending <> d.pending
                     OR n.state NOT IN ('accepted', 'scheduled', 'expanding') AND (n.pending = 0) <> (n.completed_at IS NOT NULL))
                 """) == 0)
     }

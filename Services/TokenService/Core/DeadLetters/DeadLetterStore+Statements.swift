@@ -2,7 +2,7 @@ import Postgres
 import PushModel
 
 extension DeadLetterStore {
-    /// Locks Live Activities, jobs, receipts, counters and notifications, each in ascending order of its key, as outcomes do. The registry is
+    /// Locks Live Activities, jobs, receipts and notifications, each in ascending order of its key, as outcomes do. The registry is
     /// not locked: if an owner leaves meanwhile, the fence stops the delivery.
     /// - Returns: in the order of the deliveries, without those whose notification was removed.
     func read(_ deliveries: [DeadDelivery]) throws -> [ReplayFacts] {
@@ -25,10 +25,6 @@ extension DeadLetterStore {
             SELECT FROM unnest(\(ids)::uuid[], \(numbers)::bigint[], \(positions)::bigint[]) AS e (notification, number, position)
             JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
             ORDER BY r.notification, r.number, r.position FOR NO KEY UPDATE OF r
-            """,
-            """
-            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notification_counts c ON c.notification = e.id
-            ORDER BY c.notification, c.class, c.status, c.reason FOR NO KEY UPDATE OF c
             """,
             """
             SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
@@ -112,17 +108,17 @@ extension DeadLetterStore {
             ) AS m
             WHERE j.notification = m.notification AND j.number = m.number AND j.settled | m.mask <> j.settled
             """,
-            // Only notifications that do not keep every receipt have counters.
+            // Before the receipts forget how the deliveries ended.
             """
-            UPDATE notification_counts c SET count = c.count - e.count
+            UPDATE notifications n SET outcomes = with_outcomes(n.outcomes, e.taken_back)
             FROM (
-                SELECT r.notification, r.class, coalesce(r.status, 0) AS status, coalesce(r.reason, '') AS reason, count(*) AS count
+                SELECT r.notification, array_agg(ROW(r.class, r.status, r.reason, -1)::outcome_count) AS taken_back
                 FROM unnest(\(notifications(reopened))::uuid[], \(numbers(reopened))::bigint[], \(positions(reopened))::bigint[])
                     AS e (notification, number, position)
                 JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
-                GROUP BY 1, 2, 3, 4
+                WHERE r.class IS NOT NULL GROUP BY r.notification
             ) AS e
-            WHERE c.notification = e.notification AND c.class = e.class AND c.status = e.status AND c.reason = e.reason
+            WHERE n.id = e.notification
             """,
             """
             INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, attempts,

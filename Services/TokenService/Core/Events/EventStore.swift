@@ -90,19 +90,11 @@ struct EventStore {
         guard !notifications.isEmpty else { return [:] }
         let rows = try session.execute(
             """
-            SELECT n.id, d.class, d.count FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
-            CROSS JOIN LATERAL (
-                SELECT class, count(*) AS count FROM receipts WHERE notification = n.id AND class IS NOT NULL GROUP BY class
-            ) AS d
-            WHERE n.receipts = 'all'
-            UNION ALL
-            SELECT n.id, c.class, sum(c.count)::bigint
-            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
-            JOIN notification_counts c ON c.notification = n.id
-            WHERE n.receipts = 'failures' AND c.count > 0 GROUP BY n.id, c.class
+            SELECT n.id, o.class, o.count
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id CROSS JOIN LATERAL unnest(n.outcomes) AS o
             """)
         var counts: [PushID: [String: Int]] = [:]
-        for row in rows { counts[try row["id"], default: [:]][try row["class"]] = try row["count"] as Int }
+        for row in rows { counts[try row["id"], default: [:]][try row["class"], default: 0] += try row["count"] as Int }
         return counts
     }
 

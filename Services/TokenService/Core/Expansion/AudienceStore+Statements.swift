@@ -203,7 +203,8 @@ extension AudienceStore {
     }
 
     /// Moves the checkpoint from where this fan-out has seen it. If another process has gone on, or the notification was stopped, it moves
-    /// none, and the caller has to roll the transaction back.
+    /// none, and the caller has to roll the transaction back. If it waits for an outcome, PostgreSQL decides by the row that it waited for,
+    /// which holds the outcomes' counts too.
     /// - Returns: a row with how many deliveries are pending now, if it moved the checkpoint.
     static func advance(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) -> PostgresQuery {
         let (from, count, isLast) = (audience.checkpoint, page.count, page.isLast)
@@ -212,7 +213,7 @@ extension AudienceStore {
                 UPDATE notifications SET jobs = \(page.end.jobs), total = total + \(count)::bigint, pending = pending + \(count)::bigint,
                     state = CASE WHEN NOT \(isLast) THEN 'expanding' WHEN pending + \(count)::bigint > 0 THEN 'sending'
                         WHEN total + \(count)::bigint > 0 THEN
-                            CASE WHEN expires_at <= now() AND expired_unsent(id) THEN 'expired' ELSE 'completed' END
+                            CASE WHEN expires_at <= now() AND are_unsent(outcomes) THEN 'expired' ELSE 'completed' END
                         WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
                     completed_at = CASE WHEN \(isLast) AND pending + \(count)::bigint = 0 THEN now() END
                 WHERE id = \(audience.template.notification) AND state IN ('accepted', 'scheduled', 'expanding') AND jobs = \(from.jobs)

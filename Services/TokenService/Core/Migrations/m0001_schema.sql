@@ -566,6 +566,33 @@ RETURN EXISTS (
 
 -- MARK: Notifications
 
+-- How many deliveries of a notification ended in one way. status is NULL if APNs was not asked or did not answer.
+CREATE TYPE outcome_count AS (class text, status smallint, reason text, count bigint);
+
+-- These counts with more of them; a replay adds negative ones. APNs' reasons are few. If a notification had 50 different counts, a new
+-- reason counts without its word, so that a row stays small whatever comes.
+CREATE FUNCTION with_outcomes(counts outcome_count[], more outcome_count[]) RETURNS outcome_count[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (
+    SELECT coalesce(array_agg(ROW(class, status, reason, count)::outcome_count ORDER BY class, status, reason), '{}')
+    FROM (
+        SELECT class, status, reason, sum(count)::bigint AS count
+        FROM (
+            SELECT class, status, reason, count FROM unnest(counts)
+            UNION ALL
+            SELECT m.class, m.status, CASE WHEN cardinality(counts) < 50 OR EXISTS (
+                SELECT FROM unnest(counts) AS c
+                WHERE (c.class, c.status, c.reason) IS NOT DISTINCT FROM (m.class, m.status, m.reason)) THEN m.reason END, m.count
+            FROM unnest(more) AS m
+        ) AS added GROUP BY class, status, reason
+    ) AS summed WHERE count <> 0
+);
+
+-- Whether every one of these deliveries expired before it was published.
+CREATE FUNCTION are_unsent(counts outcome_count[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN NOT EXISTS (SELECT FROM unnest(counts) WHERE reason IS DISTINCT FROM 'expired_before_publishing');
+
 -- One accepted request, and its state. target_user and target_installation are NULL if it has several addressees: `targets` or the
 -- expression in `fan_outs` names them.
 CREATE TABLE notifications (
@@ -597,6 +624,12 @@ CREATE TABLE notifications (
         CHECK (state IN ('accepted', 'scheduled', 'expanding', 'sending', 'completed', 'cancelled', 'expired', 'no_targets')),
     total integer NOT NULL CHECK (total >= 0),
     pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
+    -- How the others ended: in the row that every outcome changes, so that its end and its readers need no receipt.
+    outcomes outcome_count[] NOT NULL DEFAULT '{}',
+    -- What devices reported, if the sender asked for it.
+    shown integer NOT NULL DEFAULT 0,
+    opened integer NOT NULL DEFAULT 0,
+    dismissed integer NOT NULL DEFAULT 0,
     -- How many jobs were made.
     jobs integer NOT NULL DEFAULT 0,
     completed_at timestamptz,
@@ -883,25 +916,6 @@ BEGIN ATOMIC
         AND m.token_id = ANY (tokens);
 END;
 
--- Final outcomes by class and APNs' reason, of notifications without a receipt for every delivery.
-CREATE TABLE notification_counts (
-    notification uuid NOT NULL,
-    class text NOT NULL,
-    status smallint NOT NULL,
-    reason text NOT NULL,
-    count bigint NOT NULL,
-    PRIMARY KEY (notification, class, status, reason)
-) PARTITION BY RANGE (notification);
-
--- Whether all ended deliveries of a notification expired before they were published.
-CREATE FUNCTION expired_unsent(of_notification uuid) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE
-RETURN NOT EXISTS (
-        SELECT FROM receipts WHERE notification = of_notification AND class IS NOT NULL AND reason IS DISTINCT FROM 'expired_before_publishing')
-    AND NOT EXISTS (
-        SELECT FROM notification_counts
-        WHERE notification = of_notification AND count > 0 AND reason <> 'expired_before_publishing');
-
 -- Final outcomes by app and minute: the brake on rejections reads them instead of counting deliveries.
 CREATE TABLE outcome_counts (
     app_id bigint NOT NULL REFERENCES apps,
@@ -1038,7 +1052,7 @@ SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations'), ('device_
 -- MARK: Partitions
 
 -- The tables that grow with acceptance are partitioned by time, so that a whole period goes when its retention is over. Rows that belong to a
--- notification are partitioned by its id, which begins with the moment of its acceptance: the nine tables have the same periods.
+-- notification are partitioned by its id, which begins with the moment of its acceptance: the eight tables have the same periods.
 --
 -- jobs_20261121_0000   One period. The housekeeper makes periods ahead of time and drops them.
 -- jobs_rest            Rows that came while their period was missing. They become a period of their own.
@@ -1066,7 +1080,7 @@ SELECT * FROM (VALUES
     ('fan_outs', 'notifications', 'notification'), ('targets', 'notifications', 'notification'),
     ('cancellations', 'notifications', 'notification'),
     ('jobs', 'notifications', 'notification'), ('receipts', 'notifications', 'notification'),
-    ('notification_counts', 'notifications', 'notification'), ('device_receipts', 'notifications', 'notification'),
+    ('device_receipts', 'notifications', 'notification'),
     ('installation_history', 'installation_history', 'at'), ('audit', 'installation_history', 'at'),
     ('idempotency_records', 'idempotency_records', 'day')
 ) AS t (table_name, family, key);

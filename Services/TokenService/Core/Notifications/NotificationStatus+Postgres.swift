@@ -15,8 +15,7 @@ extension NotificationStatus {
             deliveries: try row["is_fanned_out"] ? nil : total,
             acceptedAt: try row.milliseconds("accepted_at"), expiresAt: try row.milliseconds("expires_at"))
         let answers = try session.pipeline([
-            receipts == .all ? countsOfReceipts(id) : counters(id), firstDeliveries(of: id, isWithMembers: receipts == .all && pending > 0),
-            DeviceReceiptStore.counts(of: id),
+            outcomes(of: id), firstDeliveries(of: id, isWithMembers: receipts == .all && pending > 0),
         ])
         let reasons = try answers[0].map { row in
             Reason(outcome: try row["class"], status: try row["status"], reason: try row["reason"], count: try row["count"])
@@ -28,49 +27,35 @@ extension NotificationStatus {
             notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"],
             completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
             cancelReason: try row["cancel_reason"], counts: counts, reasons: reasons, pending: pending,
-            deviceReceipts: try row["device_receipts"] ? Self.deviceReceipts(answers[2]) : nil,
+            deviceReceipts: try row["device_receipts"]
+                ? [.shown: row["shown"], .opened: row["opened"], .dismissed: row["dismissed"]] : nil,
             deliveries: try answers[1].map { row in try Delivery(row, token: row["token"]) })
     }
 
-    private static func deviceReceipts(_ rows: PostgresRows) throws -> [DeviceReceipt.Event: Int] {
-        var counts: [DeviceReceipt.Event: Int] = [:]
-        for row in rows { counts[try row["event"]] = try row["count"] as Int }
-        return counts
-    }
-
-    private static func countsOfReceipts(_ notification: PushID) -> PostgresQuery {
+    private static func outcomes(of notification: PushID) -> PostgresQuery {
         """
-        SELECT class, status, reason, count(*) AS count FROM receipts WHERE notification = \(notification) AND class IS NOT NULL
-        GROUP BY class, status, reason ORDER BY count(*) DESC, class, status, reason
+        SELECT o.class, o.status, o.reason, o.count FROM notifications n CROSS JOIN LATERAL unnest(n.outcomes) AS o
+        WHERE n.id = \(notification) ORDER BY o.count DESC, o.class, o.status, o.reason
         """
     }
 
-    /// A replay leaves rows of nothing behind.
-    private static func counters(_ notification: PushID) -> PostgresQuery {
-        """
-        SELECT class, nullif(status, 0) AS status, nullif(reason, '') AS reason, count FROM notification_counts c
-        WHERE notification = \(notification) AND count > 0
-        ORDER BY count DESC, c.class, c.status, c.reason
-        """
-    }
-
-    /// - Parameter isWithMembers: Also those that are under way without a receipt. A job that is not settled has at least one of them, so the
-    ///   statement opens no more jobs than it lists deliveries.
+    /// Of the first receipts and jobs: a notification may have millions.
+    /// - Parameter isWithMembers: Also those that are under way without a receipt.
     private static func firstDeliveries(of notification: PushID, isWithMembers: Bool) -> PostgresQuery {
         """
         SELECT d.*, t.token
         FROM (
             (
                 SELECT number, "position" FROM receipts WHERE notification = \(notification)
-                ORDER BY class NULLS FIRST, number, "position" LIMIT \(maximumDeliveries)
+                ORDER BY number, "position" LIMIT \(maximumDeliveries)
             ) UNION (
                 SELECT open.number, m."position"
                 FROM (
-                    SELECT number, j AS job FROM jobs j
-                    WHERE notification = \(notification) AND \(isWithMembers) AND bit_count(settled) < octet_length(members) / 8
+                    SELECT number, j AS job FROM jobs j WHERE notification = \(notification) AND \(isWithMembers)
                     ORDER BY number LIMIT \(maximumDeliveries)
                 ) AS open CROSS JOIN LATERAL members_of(open.job) AS m
-                WHERE NOT m.is_settled ORDER BY open.number, m."position" LIMIT \(maximumDeliveries)
+                WHERE bit_count((open.job).settled) < octet_length((open.job).members) / 8 AND NOT m.is_settled
+                ORDER BY open.number, m."position" LIMIT \(maximumDeliveries)
             )
         ) AS place
         CROSS JOIN LATERAL (

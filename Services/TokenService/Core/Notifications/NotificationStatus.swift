@@ -15,14 +15,14 @@ package struct NotificationStatus: Equatable, Sendable {
     package var completedAt: Int64?
     package var cancelledAt: Int64?
     package var cancelReason: String?
-    /// Exact at the moment of the request: counted from the deliveries.
+    /// Exact at the moment of the request.
     package var counts: [String: Int]
     /// The same by APNs' answer; the most frequent first.
     package var reasons: [Reason]
     package var pending: Int
     /// What devices reported; nil if the sender did not ask for it.
     package var deviceReceipts: [DeviceReceipt.Event: Int]?
-    /// At most ``maximumDeliveries``, pending ones first.
+    /// At most ``maximumDeliveries``: the first by their places, of these the pending ones first.
     package var deliveries: [Delivery]
 
     package static let maximumDeliveries = 1000
@@ -97,7 +97,7 @@ extension NotificationStatus {
             .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed.") {
                 $0.deliveries.count < $0.total ? true : nil
             },
-            .required("deliveries", .array(Delivery.hints), "At most 1000, pending ones first.") { $0.deliveries },
+            .required("deliveries", .array(Delivery.hints), "At most the first 1000, of these the pending ones first.") { $0.deliveries },
         ])
 
     private static let deviceReceipts = ResponseSchema<[DeviceReceipt.Event: Int]>.object(

@@ -116,7 +116,7 @@ package struct OutcomeApplication: Sendable {
         effect.repeated = batch.reportedFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
         effect.absentChannels = absentChannels(finished.filter { BroadcastMember.isChannel($0.token) }, final)
-        let completed = try store.settleNotifications(finished, of: origins)
+        let completed = try store.settleNotifications(finished)
         effect.completedNotifications = completed.count
         (effect.released, effect.superseded) = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)

@@ -1,7 +1,7 @@
 import Postgres
 import PushModel
 
-/// Receipts and counters.
+/// Receipts.
 extension OutcomeStore {
     /// The registry's facts about a token.
     enum TokenFacts: Equatable {
@@ -145,41 +145,6 @@ extension OutcomeStore {
                 attempts = greatest(
                     r.attempts - coalesce((r.last_class <> 'unknown' AND r.last_status IS NULL)::int, 0), excluded.attempts)
             WHERE r.class IS NULL
-            """)
-    }
-
-    private struct CountKey: Hashable, Comparable {
-        let notification: PushID
-        let outcome: OutcomeClass
-        let status: Int
-        let reason: String
-
-        static func < (left: CountKey, right: CountKey) -> Bool {
-            (left.notification, left.outcome.rawValue, left.status, left.reason) < (
-                right.notification, right.outcome.rawValue, right.status, right.reason
-            )
-        }
-    }
-
-    /// Adds to the counters of notifications that do not keep every receipt.
-    func count(_ entries: [OutcomeBatch.Entry]) throws {
-        guard !entries.isEmpty else { return }
-        let counts = Tally(
-            entries.lazy.map { entry in
-                CountKey(
-                    notification: entry.delivery.notification, outcome: entry.outcome, status: entry.delivery.status ?? 0,
-                    reason: entry.delivery.reason ?? "")
-            }
-        ).counts
-        let keys = counts.keys.sorted()
-        try session.execute(
-            """
-            INSERT INTO notification_counts AS c (notification, class, status, reason, count)
-            SELECT notification, class, status::smallint, reason, count
-            FROM unnest(\(keys.map(\.notification))::uuid[], \(keys.map(\.outcome.rawValue))::text[], \(keys.map(\.status))::bigint[],
-                    \(keys.map(\.reason))::text[], \(keys.map { counts[$0] ?? 0 })::bigint[])
-                AS e (notification, class, status, reason, count)
-            ON CONFLICT (notification, class, status, reason) DO UPDATE SET count = c.count + excluded.count
             """)
     }
 }

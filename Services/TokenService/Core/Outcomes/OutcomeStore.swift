@@ -14,20 +14,20 @@ package struct OutcomeStore {
         package let app: Int64
         package let token: Int64
         package let outcome: OutcomeClass
+        /// APNs' status; nil if APNs was not asked or did not answer.
+        let status: Int?
+        /// APNs' word, or ours.
+        let reason: String?
         /// The one that answered.
         package let environment: APNsEnvironment
         /// APNs has accepted the token nowhere yet.
         package let isUnproven: Bool
-        /// Its token was erased with its user. No receipt is kept.
-        package let isErased: Bool
-        /// It expired before it was published.
-        package let isUnsent: Bool
     }
 
     /// The facts about a notification that a batch needs.
     package struct Origin: Sendable {
         package let app: Int64
-        /// A receipt for every delivery, or counters and receipts of all but plain acceptances.
+        /// A receipt for every delivery, or for all but plain acceptances.
         package let keepsAll: Bool
         /// The Live Activity or the channel that it updates.
         package let updates: UpdateTarget.Key?
@@ -63,7 +63,7 @@ package struct OutcomeStore {
         }
     }
 
-    /// Applies final outcomes: the bits in the jobs, receipts and counters.
+    /// Applies final outcomes: the bits in the jobs, and receipts.
     /// - Parameter known: In ascending order of id.
     /// - Returns: those that had no final outcome before.
     package func finish(_ known: [OutcomeBatch.Entry], of origins: [PushID: Origin]) throws -> [Finished] {
@@ -74,39 +74,59 @@ package struct OutcomeStore {
             ends += try finishReplayed(known.filter { !settled.contains($0.delivery.id) })
         }
         let tokens = try writeReceipts(of: ends, origins)
-        try count(ends.lazy.map(\.entry).filter { origins[$0.delivery.notification]?.keepsAll == false })
         return ends.map { end in
-            let (delivery, token) = (end.entry.delivery, tokens[end.token])
+            let delivery = end.entry.delivery
             return Finished(
                 id: delivery.id, notification: delivery.notification, app: origins[delivery.notification]?.app ?? 0, token: end.token,
-                outcome: end.entry.outcome,
-                environment: delivery.environment ?? end.environment, isUnproven: token == .unproven, isErased: token == .erased,
-                isUnsent: delivery.reason == "expired_before_publishing")
+                outcome: end.entry.outcome, status: delivery.status, reason: delivery.reason,
+                environment: delivery.environment ?? end.environment, isUnproven: tokens[end.token] == .unproven)
         }
     }
 
+    /// How deliveries of one notification ended.
+    private struct Ending: Hashable, Comparable {
+        let notification: PushID
+        let outcome: OutcomeClass
+        let status: Int?
+        let reason: String?
+
+        static func < (left: Ending, right: Ending) -> Bool {
+            (left.notification, left.outcome.rawValue, left.status ?? 0, left.reason ?? "") < (
+                right.notification, right.outcome.rawValue, right.status ?? 0, right.reason ?? ""
+            )
+        }
+    }
+
+    /// Counts outcomes in their notifications, and ends those that have all of them. The decision needs no receipt: it costs the same for
+    /// one delivery and for ten million.
     /// - Returns: the notifications that have all their outcomes now.
-    package func settleNotifications(_ finished: [Finished], of origins: [PushID: Origin]) throws -> [PushID] {
+    package func settleNotifications(_ finished: [Finished]) throws -> [PushID] {
         guard !finished.isEmpty else { return [] }
-        let counts = Tally(finished.lazy.map(\.notification)).counts
-        let ids = counts.keys.sorted()
-        // Counters know no tokens: there an erased one counts as any other.
-        let erased = Tally(finished.lazy.filter { $0.isErased && origins[$0.notification]?.keepsAll == true }.map(\.notification)).counts
-        let unsent = Set(finished.lazy.filter(\.isUnsent).map(\.notification))
+        let counts = Tally(
+            finished.lazy.map { Ending(notification: $0.notification, outcome: $0.outcome, status: $0.status, reason: $0.reason) }
+        ).counts
+        let endings = counts.keys.sorted()
+        let ids = Set(endings.lazy.map(\.notification)).sorted()
         try session.execute(
             """
             SELECT FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
             """)
         let rows = try session.execute(
             """
-            UPDATE notifications n SET pending = n.pending - e.count, total = n.total - e.erased,
+            UPDATE notifications n SET pending = n.pending - e.count,
+                outcomes = CASE WHEN cardinality(n.outcomes) = 0 THEN e.outcomes ELSE with_outcomes(n.outcomes, e.outcomes) END,
                 -- While fan-out makes its jobs more may come, and its last step completes it.
                 state = CASE WHEN n.pending > e.count OR n.state <> 'sending' THEN n.state
-                    WHEN e.is_unsent AND expired_unsent(n.id) THEN 'expired' ELSE 'completed' END,
+                    WHEN are_unsent(e.outcomes) AND are_unsent(n.outcomes) THEN 'expired' ELSE 'completed' END,
                 completed_at = CASE WHEN n.pending = e.count AND n.state <> 'expanding' THEN now() END
-            FROM unnest(\(ids)::uuid[], \(ids.map { counts[$0] ?? 0 })::bigint[], \(ids.map { erased[$0] ?? 0 })::bigint[],
-                    \(ids.map { unsent.contains($0) })::bool[])
-                AS e (id, count, erased, is_unsent)
+            FROM (
+                SELECT id, sum(count)::bigint AS count, array_agg(ROW(class, status::smallint, reason, count)::outcome_count) AS outcomes
+                FROM unnest(\(endings.map(\.notification))::uuid[], \(endings.map(\.outcome.rawValue))::text[],
+                        \(endings.map(\.status))::bigint[], \(endings.map(\.reason))::text[],
+                        \(endings.map { counts[$0] ?? 0 })::bigint[])
+                    AS c (id, class, status, reason, count)
+                GROUP BY id
+            ) AS e
             WHERE n.id = e.id RETURNING n.id, n.pending = 0 AND n.state <> 'expanding' AS is_settled
             """)
         return try rows.compactMap { row in try row["is_settled"] ? try row["id"] : nil }

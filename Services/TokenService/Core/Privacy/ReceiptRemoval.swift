@@ -1,9 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// Removes jobs and receipts within one transaction, and keeps the counts of the rest correct: a notification counts the deliveries that it
-/// has. One that waited only for removed ones is complete, unless its fan-out is still under way. If not every delivery has a receipt, the
-/// counters name no user and stay as they are.
+/// Removes jobs and receipts within one transaction, and keeps the counts correct: a notification that waited only for removed deliveries is
+/// complete, unless its fan-out is still under way. Counts of deliveries that have ended name no user, and stay as they are.
 package struct ReceiptRemoval {
     /// Jobs, and receipts, that one transaction removes: well within a statement's time limit.
     package static let batch = 2000
@@ -69,7 +68,6 @@ package struct ReceiptRemoval {
             "DELETE FROM notifications n USING unnest(\(notifications)::uuid[]) AS e (id) WHERE n.id = e.id",
             "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.notification = e.id",
             "DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) WHERE r.notification = e.id",
-            "DELETE FROM notification_counts c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
             "DELETE FROM device_receipts d USING unnest(\(notifications)::uuid[]) AS e (id) WHERE d.notification = e.id",
             "DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) WHERE v.notification = e.id",
             "DELETE FROM fan_outs f USING unnest(\(notifications)::uuid[]) AS e (id) WHERE f.notification = e.id",
@@ -77,7 +75,7 @@ package struct ReceiptRemoval {
             "DELETE FROM cancellations c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
             "DELETE FROM idempotency_records WHERE notification = ANY (\(notifications))",
         ]).map(\.affected)
-        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[9], isDone: true)
+        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[8], isDone: true)
     }
 
     /// Removes receipts of any notification.
@@ -90,28 +88,28 @@ package struct ReceiptRemoval {
         return gone.rows
     }
 
-    /// Counts removed deliveries by notification.
+    /// Counts removed deliveries.
     private struct Gone {
         var rows = 0
         /// Deliveries with a final outcome.
-        var ended: [PushID: Int] = [:]
-        /// Deliveries that cannot get their outcome any more.
+        var ended = 0
+        /// Deliveries that cannot get their outcome any more, by notification.
         var waiting: [PushID: Int] = [:]
 
-        var deliveries: Int { ended.values.reduce(0, +) + waiting.values.reduce(0, +) }
+        var deliveries: Int { ended + waiting.values.reduce(0, +) }
 
         mutating func add(_ removed: PostgresRows) throws {
             for row in removed {
                 let notification: PushID = try row["notification"]
                 let (count, endedHere, waitingHere): (Int, Int, Int) = (try row["count"], try row["ended"], try row["waiting"])
                 rows += count
-                ended[notification, default: 0] += endedHere
-                waiting[notification, default: 0] += waitingHere
+                ended += endedHere
+                if waitingHere > 0 { waiting[notification, default: 0] += waitingHere }
             }
         }
     }
 
-    /// Members with an outcome have their receipts, or their counters.
+    /// Members with an outcome are counted in their notification.
     private func removal(ofJobs notifications: [PushID], _ numbers: [Int]) -> PostgresQuery {
         """
         WITH locked AS (
@@ -157,14 +155,12 @@ package struct ReceiptRemoval {
             """)
         try session.execute(
             """
-            UPDATE notifications n SET total = n.total - e.waiting - CASE n.receipts WHEN 'all' THEN e.ended ELSE 0 END,
-                pending = n.pending - e.waiting,
+            UPDATE notifications n SET total = n.total - e.waiting, pending = n.pending - e.waiting,
                 state = CASE WHEN e.is_last AND n.state = 'sending' THEN 'completed' ELSE n.state END,
                 completed_at = CASE WHEN e.is_last THEN coalesce(n.completed_at, now()) ELSE n.completed_at END
             FROM (
-                SELECT e.*, e.waiting > 0 AND m.pending = e.waiting AND m.state NOT IN ('accepted', 'scheduled', 'expanding') AS is_last
-                FROM unnest(\(notifications)::uuid[], \(notifications.map { gone.ended[$0] ?? 0 })::bigint[],
-                    \(notifications.map { gone.waiting[$0] ?? 0 })::bigint[]) AS e (id, ended, waiting)
+                SELECT e.*, m.pending = e.waiting AND m.state NOT IN ('accepted', 'scheduled', 'expanding') AS is_last
+                FROM unnest(\(notifications)::uuid[], \(notifications.map { gone.waiting[$0] ?? 0 })::bigint[]) AS e (id, waiting)
                 JOIN notifications m ON m.id = e.id
             ) AS e WHERE n.id = e.id
             """, under: lock)
