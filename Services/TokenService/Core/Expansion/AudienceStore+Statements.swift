@@ -54,17 +54,20 @@ extension AudienceStore {
             """
     }
 
-    /// By the index on tags, which covers every app, in no order. Counts no further than ``maximumRare``.
-    static func countTagged(_ tags: [String]) -> PostgresQuery {
-        "SELECT count(*) AS found FROM (SELECT FROM installations WHERE tags && \(tags) AND tags <> '{}' LIMIT 50001) AS found"
-    }
+    /// How many installations of every app have one of these tags, about.
+    static func estimateTagged(_ tags: [String]) -> PostgresQuery { "SELECT tagged_estimate(\(tags)) AS estimate" }
 
-    /// The next installations of the app with one of these tags.
+    /// The next installations of the app with one of these tags, by the index on tags, which covers every app, in no order.
+    /// - Returns: at least one row. `found` is how many installations of every app the index found, at most one more than ``maximumRare``;
+    ///   if it found more than that, the rows are not all. The others are NULL if none is left.
     static func taggedInstallations(of audience: Audience, tags: [String], count: Int) -> PostgresQuery {
         """
-        WITH found AS MATERIALIZED (SELECT app_id, id, ordinal FROM installations WHERE tags && \(tags) AND tags <> '{}')
-        SELECT id, ordinal FROM found WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.position)
-        ORDER BY ordinal LIMIT \(count)
+        WITH tagged AS MATERIALIZED (SELECT app_id, id, ordinal FROM installations WHERE tags && \(tags) AND tags <> '{}' LIMIT 50001)
+        SELECT total.found, page.id, page.ordinal FROM (SELECT count(*) AS found FROM tagged) AS total
+        LEFT JOIN (
+            SELECT id, ordinal FROM tagged WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.position)
+            ORDER BY ordinal LIMIT \(count)
+        ) AS page ON true ORDER BY page.ordinal
         """
     }
 

@@ -8,7 +8,8 @@ package struct AudienceStore {
     /// Entries of a list that one page reads.
     package static let entriesOfPage = 500
 
-    /// Of an expression's tags: with more installations of all apps together, fan-out goes through the app's installations instead.
+    /// Of an expression's tags: if about more installations of all apps together have them, fan-out goes through the app's installations
+    /// instead. ``taggedInstallations(of:tags:count:)`` has the number as a literal.
     package static let maximumRare = 50_000
     /// Jobs whose members are read at once: up to 800 kB.
     private static let jobsRead = 1000
@@ -47,8 +48,8 @@ package struct AudienceStore {
         guard let text, let expression = TagExpression.stored(text) else { return nil }
         let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
         guard !candidates.isEmpty else { return nil }
-        let counts: [Int] = try session.pipeline(candidates.map { Self.countTagged($0) }).map { try $0.only()["found"] }
-        return zip(candidates, counts).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
+        let estimates: [Int] = try session.pipeline(candidates.map { Self.estimateTagged($0) }).map { try $0.only()["estimate"] }
+        return zip(candidates, estimates).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
     /// Reads the next page. To run in one view of the database: a page is put together from several answers.
@@ -116,11 +117,15 @@ package struct AudienceStore {
                 read: Int(end.position - audience.checkpoint.position))
         }
         if let tags = audience.rareTags {
-            let found = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
-            guard let last = found.last else { return nil }
-            end.position = try last["ordinal"]
-            let rows = try session.execute(Self.pageOfTagged(audience, installations: found.column("id")))
-            return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: found.count)
+            let tagged = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
+            // If PostgreSQL's statistics were too old, the page goes through the app's installations: both ways go in the order of ordinals.
+            if let last = tagged.last, try last["found"] <= Self.maximumRare {
+                let ordinal: Int64? = try last["ordinal"]
+                guard let ordinal else { return nil }
+                end.position = ordinal
+                let rows = try session.execute(Self.pageOfTagged(audience, installations: tagged.column("id")))
+                return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: tagged.count)
+            }
         }
         guard let last = try session.execute(Self.pageEnd(of: audience, installations: installations)).first else { return nil }
         end.position = try last["ordinal"]

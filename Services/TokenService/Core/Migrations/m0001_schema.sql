@@ -217,6 +217,16 @@ CREATE FUNCTION audience_words(tags text[], permission text) RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN array_to_tsvector(array_append(tags, 'permission:' || coalesce(permission, 'unknown')));
 
+-- About how many installations of all apps have one of these tags, by PostgreSQL's statistics: the index on tags would read every one of
+-- them before a limit ends it. Plans are made anew for each call.
+CREATE FUNCTION tagged_estimate(wanted text[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (FORMAT JSON) SELECT FROM installations WHERE tags && $1' INTO plan USING wanted;
+    RETURN plan -> 0 -> 'Plan' ->> 'Plan Rows';
+END $$;
+
 -- Whether a list with these filters shows the installation. NULL: without the filter.
 CREATE FUNCTION is_listed(
     i installations, state text, permission text, tag text, seen_after timestamptz, seen_before timestamptz

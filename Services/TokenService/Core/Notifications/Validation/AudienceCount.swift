@@ -55,7 +55,10 @@ package struct AudienceCount {
         // The platform does not know who follows it.
         case .channel: users([], for: request)
         case .tags(let expression):
-            if let needed = expression.neededTags {
+            // The index on tags would read every installation that has a common one.
+            if let needed = expression.neededTags,
+                try session.execute(AudienceStore.estimateTagged(needed)).only()["estimate"] <= AudienceStore.maximumRare
+            {
                 tagged(needed, matching: expression.searchText, for: request)
             } else {
                 first(matching: expression.searchText, for: request)
@@ -121,7 +124,7 @@ package struct AudienceCount {
             """
     }
 
-    /// The first installations of the app: for the whole app, and for an expression that installations without any of its tags may match.
+    /// The first installations of the app: for the whole app, and for an expression that many installations may match.
     private func first(matching search: String?, for request: NotificationRequest) -> PostgresQuery {
         let timing = request.timing
         return """

@@ -65,11 +65,12 @@ extension InstallationStore {
         return .init(records: try records(found), next: end.map { .init(after: $0, isScan: true) })
     }
 
-    /// By the index on tags, which holds the tags of every app, in no order: used while few installations have the tag; nil if more do than
-    /// a page may read.
+    /// By the index on tags, which holds the tags of every app, in no order: used if few installations have the tag, by PostgreSQL's
+    /// statistics and then in truth; nil if more do than a page may read.
     private func taggedPage(
         _ tag: String, _ filter: InstallationFilter, after: PushID, limit: Int
     ) throws -> InstallationList.Page? {
+        guard try session.execute(AudienceStore.estimateTagged([tag])).only()["estimate"] <= Self.scannedPerPage else { return nil }
         let tagged = try session.execute(
             "SELECT app_id, id FROM installations WHERE tags @> ARRAY[\(tag)] AND tags <> '{}' LIMIT 5001")
         guard tagged.count <= Self.scannedPerPage else { return nil }
