@@ -105,8 +105,15 @@ extension StatementPlanTests {
             SELECT id, locale, '{}' FROM notifications, unnest(ARRAY['de', 'fr']) AS locale WHERE accepted_at = now() AND lane = 'bulk'
             """,
             """
-            INSERT INTO notification_counts (notification, class, status, reason, count)
-            SELECT id, 'accepted', 200, '', 1 FROM notifications WHERE accepted_at = now() AND lane = 'bulk'
+            INSERT INTO webhooks (id, app_id, url, events, secret)
+            SELECT md5('w' || n)::uuid, 1, 'https://hooks.example.com/', '{*}', sha256('') FROM generate_series(1, 5) AS n ON CONFLICT DO NOTHING
+            """,
+            """
+            INSERT INTO webhook_messages (webhook, id, topic, body, state, created_at, due_at, settled_at)
+            SELECT w.id, n.id, 'notification.completed', '{}', s.state, now(), now(), CASE WHEN s.state <> 'pending' THEN now() END
+            FROM notifications n JOIN webhooks w ON w.id = md5('w' || 1 + get_byte(uuid_send(n.id), 15) % 5)::uuid,
+                LATERAL (SELECT CASE get_byte(uuid_send(n.id), 14) % 50 WHEN 0 THEN 'failed' WHEN 1 THEN 'pending' ELSE 'delivered' END AS state) AS s
+            WHERE n.accepted_at = now()
             """,
             """
             INSERT INTO idempotency_records (app_id, api_key_id, key, day, fingerprint, notification)

@@ -98,6 +98,10 @@ struct StatementPlanTests {
         "OutcomeStore.settleNotifications": ["notifications_pkey(id)"],
         "OutcomeStore.settleNotifications 2": ["notifications_pkey(id)"],
         "OutcomeStore.lockInstallations": ["installations_pkey(app_id, id)"],
+        // Webhooks.
+        "WebhookStore.hasten": ["webhook_messages_due(webhook, due_at)", "webhook_messages_pkey(webhook, id)"],
+        "WebhookStore.failed": ["webhook_messages_failed(webhook, id)"],
+        "WebhookStore.redeliver": ["webhook_messages_failed(webhook)"],
         // Status.
         "NotificationStatus+Postgres.find": [
             "notifications_by_app(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "cancellations_pkey(notification)",
@@ -210,7 +214,7 @@ struct StatementPlanTests {
                 ) AS bound
                 WHERE jsonb_typeof(node) = 'object' AND NOT (c.reltuples >= 0 AND pg_relation_size(c.oid) < 1000000)
                     AND t.name = ANY ('{installations, tokens, notifications, jobs, receipts, installation_history, idempotency_records,
-                        notification_variants, notification_counts, fences, token_moves, notification_events, webhook_messages,
+                        notification_variants, fences, token_moves, notification_events, webhook_messages,
                         quiet_hours, outcome_counts, fan_outs, targets, cancellations, audit}'));
         END $$;
         """#

@@ -13,7 +13,7 @@ struct InterleavedPairs {
     /// Locks of this name keep the first one back.
     private static let gate: Int64 = 4711
     private static let tables = [
-        "activities", "cancellations", "fan_outs", "fences", "holds", "installations", "jobs", "notification_counts", "notifications",
+        "activities", "cancellations", "fan_outs", "fences", "holds", "installations", "jobs", "notifications",
         "receipts", "tokens",
     ]
 

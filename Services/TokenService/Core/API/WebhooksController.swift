@@ -67,16 +67,29 @@ struct WebhooksController: Sendable {
             try WebhookStore(session: session).change(id, change, app: app, by: call.actor)
         }
         events.subscriptions.forget()
+        if webhook != nil, change.isEnabled == true {
+            // If this process dies here, the rest is due when its next attempt is.
+            while try await pool.session({ session in try WebhookStore(session: session).hasten(id) }) == WebhookStore.batch {}
+        }
         events.wakeUp.signal()
         return try Self.answer(webhook)
     }
 
     @Sendable private func delete(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
-        guard try await pool.transaction({ session in try WebhookStore(session: session).delete(id, app: app, by: call.actor) }) else {
+        let begun = try await pool.transaction { session in
+            try WebhookStore(session: session).beginDeletion(id, app: app, by: call.actor)
+        }
+        guard begun else {
             throw APIError.notFound
         }
         events.subscriptions.forget()
+        var last: PushID? = .lowest
+        while let from = last {
+            last = try await pool.session { session in try WebhookStore(session: session).deleteMessages(of: id, after: from) }
+        }
+        // Another request may have removed it meanwhile.
+        _ = try await pool.transaction { session in try WebhookStore(session: session).delete(id, app: app) }
         return JSONAnswer.noContent
     }
 
@@ -128,14 +141,12 @@ struct WebhooksController: Sendable {
         }
         let found = try await pool.session { session in
             let store = WebhookStore(session: session)
-            return try store.find(id, app: app) == nil ? nil : try store.messages(of: id, state: state, before: before, limit: limit + 1)
+            return try store.find(id, app: app) == nil ? nil : try store.messages(of: id, state: state, before: before, limit: limit)
         }
         guard let found else { throw APIError.notFound }
-        let page = found.prefix(limit)
-        let last = found.count > limit ? page.last : nil
         return JSONAnswer.response(
             .ok, WebhookMessage.page,
-            PageResponse(elements: Array(page), nextCursor: last.map { PageCursor.encode($0.id.bytes, list: list) }))
+            PageResponse(elements: found.messages, nextCursor: found.next.map { PageCursor.encode($0.bytes, list: list) }))
     }
 
     @Sendable private func redeliver(_ call: APICall) async throws -> Response {

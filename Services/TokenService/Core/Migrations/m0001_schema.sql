@@ -984,6 +984,8 @@ CREATE TABLE webhooks (
     -- NULL while it is enabled.
     disabled_reason text CHECK (disabled_reason IN ('by_request', 'gone', 'failing', 'backlog_full')),
     disabled_at timestamptz,
+    -- How many messages waited when it was last enabled again: as many more than the limit may wait.
+    waiting_when_enabled bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
     -- Since when no delivery has succeeded; NULL after one that has.
     failing_since timestamptz,
@@ -1022,6 +1024,7 @@ CREATE TABLE webhook_messages (
 );
 CREATE INDEX webhook_messages_due ON webhook_messages (webhook, due_at) WHERE state = 'pending';
 CREATE INDEX webhook_messages_by_age ON webhook_messages (created_at);
+CREATE INDEX webhook_messages_failed ON webhook_messages (webhook, id) WHERE state = 'failed';
 
 -- State changes of notifications. A reader stays behind the oldest open transaction, so that it misses none that commits late.
 CREATE TABLE notification_events (

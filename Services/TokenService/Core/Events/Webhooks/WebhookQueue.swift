@@ -110,6 +110,7 @@ package struct WebhookQueue {
         return reason
     }
 
+    /// A webhook that was enabled again sends its backlog first: that does not count.
     /// - Returns: the webhooks that it disabled, because more messages wait for them.
     package func disableOverfull(limit: Int) throws -> [PushID] {
         try session.execute(
@@ -117,9 +118,10 @@ package struct WebhookQueue {
             UPDATE webhooks w SET disabled_reason = 'backlog_full', disabled_at = now()
             WHERE disabled_reason IS NULL AND (
                 SELECT count(*) FROM (
-                    SELECT FROM webhook_messages m WHERE m.webhook = w.id AND m.state = 'pending' LIMIT \(limit) + 1
+                    SELECT FROM webhook_messages m WHERE m.webhook = w.id AND m.state = 'pending'
+                    LIMIT \(limit) + w.waiting_when_enabled + 1
                 ) AS waiting
-            ) > \(limit) RETURNING id
+            ) > \(limit) + w.waiting_when_enabled RETURNING id
             """
         ).column("id")
     }

@@ -7,6 +7,11 @@ package struct WebhookStore {
 
     package init(session: PostgresSession) { self.session = session }
 
+    /// Messages that one statement changes or removes.
+    package static let batch = 1000
+    /// Messages that a page of one state reads, at most. The statements have the number as a literal, as in ``InstallationStore``.
+    package static let scannedPerPage = 5000
+
     /// More than an app may have.
     package struct TooMany: Error {}
 
@@ -36,12 +41,13 @@ package struct WebhookStore {
         try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) AND id = \(id)").first.map { row in try Webhook(row) }
     }
 
-    /// A webhook that is enabled again forgets why it was disabled; its waiting messages are due at once.
+    /// A webhook that is enabled again forgets why it was disabled, and may send what waits: it is not disabled for that once more. To have
+    /// every waiting message due at once, call ``hasten(_:)`` until it returns fewer than ``batch``.
     /// - Returns: nil where the app has no such webhook.
     package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Webhook? {
         try lock(app)
         // The dispatcher may disable it at this moment.
-        try session.execute("SELECT FROM webhooks WHERE id = \(id) FOR NO KEY UPDATE")
+        try session.execute("SELECT FROM webhooks WHERE app_id = \(app.id) AND id = \(id) FOR NO KEY UPDATE")
         guard var webhook = try find(id, app: app) else { return nil }
         let isEnabledAgain = change.isEnabled == true && webhook.disabledReason != nil
         if let url = change.url { webhook.url = url }
@@ -54,23 +60,64 @@ package struct WebhookStore {
             UPDATE webhooks SET url = \(webhook.url.text), events = \(webhook.events.map(\.text)), description = \(webhook.description),
                 disabled_reason = \(webhook.disabledReason),
                 disabled_at = CASE WHEN \(webhook.disabledReason)::text IS NOT NULL THEN coalesce(disabled_at, now()) END,
-                failing_since = \(milliseconds: webhook.failingSince)
+                failing_since = \(milliseconds: webhook.failingSince),
+                waiting_when_enabled = CASE WHEN \(isEnabledAgain) THEN (
+                    SELECT count(*) FROM webhook_messages m WHERE m.webhook = webhooks.id AND m.state = 'pending'
+                ) ELSE waiting_when_enabled END
             WHERE id = \(id)
             """)
-        if isEnabledAgain {
-            try session.execute("UPDATE webhook_messages SET due_at = now() WHERE webhook = \(id) AND state = 'pending'")
-        }
         try noteInterest(of: app.id)
         try record(.webhookChanged, id, app, actor)
         return try find(id, app: app)
     }
 
+    /// Makes the next messages that wait for another attempt due at once.
+    /// - Returns: how many.
+    package func hasten(_ id: PushID) throws -> Int {
+        try session.execute(
+            """
+            UPDATE webhook_messages SET due_at = now()
+            WHERE webhook = \(id) AND id = ANY (ARRAY(
+                SELECT id FROM webhook_messages WHERE webhook = \(id) AND state = 'pending' AND due_at > now()
+                ORDER BY due_at LIMIT \(Self.batch) FOR NO KEY UPDATE SKIP LOCKED))
+            """
+        ).affected
+    }
+
+    /// The first step of a removal, and its entry in the audit trail: disables the webhook, so that no message comes any more.
+    /// - Returns: whether there is one.
+    package func beginDeletion(_ id: PushID, app: App, by actor: AuditActor) throws -> Bool {
+        try lock(app)
+        let found = try session.execute(
+            """
+            UPDATE webhooks SET disabled_reason = coalesce(disabled_reason, 'by_request'), disabled_at = coalesce(disabled_at, now())
+            WHERE app_id = \(app.id) AND id = \(id)
+            """
+        ).affected
+        try noteInterest(of: app.id)
+        if found == 1 { try record(.webhookDeleted, id, app, actor) }
+        return found == 1
+    }
+
+    /// The second step, until it returns nil: removes the next messages, of which there may be millions.
+    /// - Returns: the last one.
+    package func deleteMessages(of id: PushID, after last: PushID) throws -> PushID? {
+        let deleted: [PushID] = try session.execute(
+            """
+            DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (ARRAY(
+                SELECT id FROM webhook_messages WHERE webhook = \(id) AND id > \(last) ORDER BY id LIMIT \(Self.batch)))
+            RETURNING id
+            """
+        ).column("id")
+        return deleted.max()
+    }
+
+    /// The last step.
     /// - Returns: whether there was one.
-    package func delete(_ id: PushID, app: App, by actor: AuditActor) throws -> Bool {
+    package func delete(_ id: PushID, app: App) throws -> Bool {
         try lock(app)
         guard try session.execute("DELETE FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").affected == 1 else { return false }
         try noteInterest(of: app.id)
-        try record(.webhookDeleted, id, app, actor)
         return true
     }
 
@@ -139,14 +186,38 @@ package struct WebhookStore {
     // MARK: Messages
 
     /// The newest first.
-    package func messages(of id: PushID, state: WebhookMessage.State?, before: PushID?, limit: Int) throws -> [WebhookMessage] {
+    /// - Returns: A page, and where the next one begins if more may follow. Of one state it may have fewer than the limit, even none.
+    package func messages(
+        of id: PushID, state: WebhookMessage.State?, before: PushID?, limit: Int
+    ) throws -> (messages: [WebhookMessage], next: PushID?) {
         let end = before ?? PushID(high: .max, low: .max)
-        return try session.execute(
+        let found = try (state == .failed ? failed(of: id, before: end, limit: limit + 1) : scan(id, state, before: end, limit: limit + 1))
+            .map { row in try WebhookMessage(row) }
+        if found.count > limit { return (Array(found.prefix(limit)), found[limit - 1].id) }
+        guard state == .pending || state == .delivered else { return (found, nil) }
+        let last = try session.execute(
+            "SELECT id FROM webhook_messages WHERE webhook = \(id) AND id < \(end) ORDER BY id DESC OFFSET 4999 LIMIT 1"
+        ).first
+        return (found, try last?["id"])
+    }
+
+    private func failed(of id: PushID, before end: PushID, limit: Int) throws -> PostgresRows {
+        try session.execute(
             """
             SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
-            WHERE webhook = \(id) AND (\(state)::text IS NULL OR state = \(state)) AND id < \(end) ORDER BY id DESC LIMIT \(limit)
+            WHERE webhook = \(id) AND state = 'failed' AND id < \(end) ORDER BY id DESC LIMIT \(limit)
+            """)
+    }
+
+    private func scan(_ id: PushID, _ state: WebhookMessage.State?, before end: PushID, limit: Int) throws -> PostgresRows {
+        try session.execute(
             """
-        ).map { row in try WebhookMessage(row) }
+            SELECT * FROM (
+                SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
+                WHERE webhook = \(id) AND id < \(end) ORDER BY id DESC LIMIT 5000
+            ) AS scanned
+            WHERE \(state)::text IS NULL OR state = \(state) ORDER BY id DESC LIMIT \(limit)
+            """)
     }
 
     /// Queues a ping.

@@ -1,0 +1,114 @@
+import Postgres
+import PushModel
+import StrictJSON
+import Testing
+
+@testable import TokenService
+
+@Suite("A webhook with very many messages", .serialized, .timeLimit(.minutes(5)))
+struct WebhookBacklogTests {
+    /// Nothing is sent: the receiver is not there, and no process looks.
+    private static let still = RunningService.Options(
+        settings: ["WEBHOOK_INSECURE": "true"], without: { $0 is WebhookDispatcher || $0 is Relay })
+
+    private static func insert(
+        _ count: Int, _ state: WebhookMessage.State, due: String = "1 hour", _ running: RunningService
+    ) async throws {
+        try await running.execute(
+            """
+            INSERT INTO webhook_messages (webhook, id, topic, body, state, created_at, due_at, settled_at)
+            SELECT w.id, new_id(), 'webhook.ping', '{}', \(state), now(), now() + \(due)::text::interval, CASE WHEN \(state) <> 'pending' THEN now() END
+            FROM webhooks w, generate_series(1, \(count))
+            """)
+    }
+
+    private static func disableOverfull(_ running: RunningService) async throws -> Int {
+        try await running.pool.session { session in try WebhookQueue(session: session).disableOverfull(limit: 10).count }
+    }
+
+    @Test("One that was disabled for its backlog may send it when it is enabled, and is disabled again only if as many come anew")
+    func enabledAgain() async throws {
+        try await RunningService.run(Self.still) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await Self.insert(30, .pending, running)
+            #expect(try await Self.disableOverfull(running) == 1)
+            #expect(try await world.webhook().text("disabled_reason") == "backlog_full")
+            #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).json["enabled"]?.boolValue == true)
+            #expect(try await Self.disableOverfull(running) == 0)
+            try await Self.insert(10, .pending, running)
+            #expect(try await Self.disableOverfull(running) == 0)
+            try await Self.insert(1, .pending, running)
+            #expect(try await Self.disableOverfull(running) == 1)
+        }
+    }
+
+    @Test("Enabling makes every waiting message due, in steps that leave those alone that are due") func hastened() async throws {
+        try await RunningService.run(Self.still) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await Self.insert(100, .pending, due: "-1 hour", running)
+            try await Self.insert(2 * WebhookStore.batch + 5, .pending, running)
+            try await running.execute("UPDATE webhooks SET disabled_reason = 'backlog_full', disabled_at = now()")
+            let id = try #require(PushID(world.id))
+            let first = try await running.pool.session { session in try WebhookStore(session: session).hasten(id) }
+            #expect(first == WebhookStore.batch)
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages WHERE due_at > now()") == WebhookStore.batch + 5)
+            #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).status == 200)
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages WHERE due_at > now()") == 0)
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages WHERE due_at < now() - interval '30 minutes'") == 100)
+        }
+    }
+
+    @Test("A removal takes the messages in steps, and nothing comes meanwhile") func removed() async throws {
+        try await RunningService.run(Self.still) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await Self.insert(WebhookStore.batch + 5, .delivered, running)
+            let (id, app) = (try #require(PushID(world.id)), try await running.app())
+            let (last, isDisabled) = try await running.pool.session { session in
+                let store = WebhookStore(session: session)
+                #expect(try session.transaction { _ in try store.beginDeletion(id, app: app) })
+                let isDisabled = try store.find(id, app: app)?.disabledReason != nil
+                return (try store.deleteMessages(of: id, after: .lowest), isDisabled)
+            }
+            #expect(isDisabled && last != nil)
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 5)
+            #expect(try await world.admin.call("DELETE", world.path).status == 204)
+            #expect(try await running.count("SELECT count(*) FROM webhooks") == 0)
+            #expect(try await world.admin.call("DELETE", world.path).status == 404)
+        }
+    }
+
+    @Test("Messages that were given up are found among very many; a page of one state reads a limited number") func failedOnes()
+        async throws
+    {
+        try await RunningService.run(Self.still) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            let id = try #require(PushID(world.id))
+            try await Self.insert(3, .failed, running)
+            try await Self.insert(1, .pending, running)
+            try await Self.insert(2 * WebhookStore.scannedPerPage, .delivered, running)
+            try await running.execute("ANALYZE webhook_messages")
+            try await running.pool.session { session in
+                let store = WebhookStore(session: session)
+                var before = try session.rowsRead(of: "webhook_messages")
+                let failed = try store.messages(of: id, state: .failed, before: nil, limit: 10)
+                #expect(failed.messages.count == 3 && failed.next == nil)
+                #expect(try session.rowsRead(of: "webhook_messages") - before <= 10)
+
+                before = try session.rowsRead(of: "webhook_messages")
+                var next: PushID?
+                var pages: [Int] = []
+                repeat {
+                    let page = try store.messages(of: id, state: .pending, before: next, limit: 10)
+                    pages.append(page.messages.count)
+                    next = page.next
+                } while next != nil
+                #expect(pages == [0, 0, 1])
+
+                before = try session.rowsRead(of: "webhook_messages")
+                #expect(try store.redeliver(nil, of: id, limit: 10) == 3)
+                #expect(try session.rowsRead(of: "webhook_messages") - before <= 20)
+            }
+            #expect(try await world.messages("?state=failed").isEmpty)
+        }
+    }
+}
