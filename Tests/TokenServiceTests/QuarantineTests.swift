@@ -146,6 +146,12 @@ struct QuarantineTests {
                 cursor = page.text("next_cursor").map { "&cursor=\($0)" } ?? ""
             } while !cursor.isEmpty
             #expect(Set(seen) == Set((1...20).map { installation($0).description }) && seen.count == 20)
+            let app = try await running.app()
+            let counted = try await running.pool.session { session in
+                let store = QuarantineStore(session: session, app: app)
+                return [try store.count(of: nil, upTo: 15), try store.count(of: [installation(1), installation(2)], upTo: 1)]
+            }
+            #expect(counted == [15, 1], "a count has a limit")
 
             let answer = try await admin.post(Self.restorePath)
             #expect(answer.status == 200)

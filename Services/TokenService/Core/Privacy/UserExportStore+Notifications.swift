@@ -99,17 +99,23 @@ extension UserExportStore {
             """,
             """
             SELECT n.* FROM installations i
-            JOIN notifications n ON n.app_id = i.app_id AND n.target_installation = i.id AND n.id > \(cursor)
-            WHERE i.app_id = \(app.id) AND i.owner = \(user) AND n.target_epoch = i.owner_epoch
-            ORDER BY n.id LIMIT \(limit)
+            CROSS JOIN LATERAL (
+                SELECT * FROM notifications
+                WHERE app_id = \(app.id) AND target_installation = i.id AND id > \(cursor) AND target_epoch = i.owner_epoch
+                ORDER BY id LIMIT \(limit)
+            ) AS n
+            WHERE i.app_id = \(app.id) AND i.owner = \(user) ORDER BY n.id LIMIT \(limit)
             """,
             """
             SELECT n.* FROM (
                 SELECT DISTINCT n.id FROM ended_stays s
-                JOIN notifications n ON n.app_id = s.app_id AND n.target_installation = s.installation AND n.id > \(cursor)
-                WHERE s.app_id = \(app.id) AND s.owner = \(user)
-                    AND n.target_epoch >= s.epochs_from AND n.target_epoch < s.epochs_below
-                ORDER BY n.id LIMIT \(limit)
+                CROSS JOIN LATERAL (
+                    SELECT id FROM notifications
+                    WHERE app_id = \(app.id) AND target_installation = s.installation AND id > \(cursor)
+                        AND target_epoch >= s.epochs_from AND target_epoch < s.epochs_below
+                    ORDER BY id LIMIT \(limit)
+                ) AS n
+                WHERE s.app_id = \(app.id) AND s.owner = \(user) ORDER BY n.id LIMIT \(limit)
             ) AS page JOIN notifications n ON n.id = page.id
             ORDER BY n.id
             """,

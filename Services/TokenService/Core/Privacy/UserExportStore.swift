@@ -141,18 +141,19 @@ struct UserExportStore {
     }
 
     /// For a notification that was sent to others as well: the receipts of installations while the user was signed in there, now or by the
-    /// history. A receipt without an owner epoch may be another user's.
+    /// history. It goes by the user's installations: others may have millions of receipts. A receipt without an owner epoch may be another
+    /// user's.
     private func receiptsOfStays(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
         """
-        SELECT r.* FROM reported_receipts r
-        WHERE r.notification = \(notification) AND (r.number, r."position") > (\(place.job), \(place.position)) AND r.owner_epoch > 0 AND (
-            EXISTS (
-                SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = r.installation AND i.owner = \(user)
-                    AND i.owner_epoch = r.owner_epoch)
-            OR EXISTS (
-                SELECT FROM ended_stays s WHERE s.app_id = \(app.id) AND s.installation = r.installation AND s.owner = \(user)
-                    AND r.owner_epoch >= s.epochs_from AND r.owner_epoch < s.epochs_below))
-        ORDER BY r.number, r."position" LIMIT \(Self.pageSize)
+        SELECT DISTINCT ON (r.number, r."position") r.* FROM (
+            SELECT id AS installation, owner_epoch AS epochs_from, owner_epoch + 1 AS epochs_below FROM installations
+            WHERE app_id = \(app.id) AND owner = \(user)
+            UNION ALL
+            SELECT installation, epochs_from, epochs_below FROM ended_stays WHERE app_id = \(app.id) AND owner = \(user)
+        ) AS s
+        JOIN reported_receipts r ON r.installation = s.installation AND r.notification = \(notification)
+            AND r.owner_epoch >= greatest(s.epochs_from, 1) AND r.owner_epoch < s.epochs_below
+        WHERE (r.number, r."position") > (\(place.job), \(place.position)) ORDER BY r.number, r."position" LIMIT \(Self.pageSize)
         """
     }
 }

@@ -6,6 +6,7 @@ package import PushModel
 package struct QuarantineStore {
     /// How long a token can be restored. After that it stays retired.
     package static let retentionDays = 30
+    package static let maximumCounted = 100_000
 
     private let session: PostgresSession
     private let app: App
@@ -17,7 +18,7 @@ package struct QuarantineStore {
 
     package struct Page: Sendable {
         package var tokens: [QuarantinedToken]
-        /// In quarantine, on all pages.
+        /// In quarantine, on all pages, counted to ``maximumCounted``.
         package var total: Int
         /// The last token that is shown, where more follow.
         package var last: Int64?
@@ -34,13 +35,23 @@ package struct QuarantineStore {
     }
 
     /// How many are in quarantine; with named installations, only theirs.
-    package func count(of installations: [PushID]?) throws -> Int {
-        let all: PostgresQuery = "SELECT count(*) AS count FROM tokens WHERE app_id = \(app.id) AND quarantined_at IS NOT NULL"
-        guard let installations else { return try session.execute(all).only()["count"] }
+    /// - Parameter limit: Counts no further: it may be half of an app.
+    package func count(of installations: [PushID]?, upTo limit: Int = maximumCounted) throws -> Int {
+        if let installations {
+            return try session.execute(
+                """
+                SELECT count(*) AS count FROM (
+                    SELECT FROM tokens
+                    WHERE app_id = \(app.id) AND installation = ANY (\(installations)) AND quarantined_at IS NOT NULL LIMIT \(limit)
+                ) AS found
+                """
+            ).only()["count"]
+        }
         return try session.execute(
             """
-            SELECT count(*) AS count FROM tokens
-            WHERE app_id = \(app.id) AND installation = ANY (\(installations)) AND quarantined_at IS NOT NULL
+            SELECT count(*) AS count FROM (
+                SELECT FROM tokens WHERE app_id = \(app.id) AND quarantined_at IS NOT NULL LIMIT \(limit)
+            ) AS found
             """
         ).only()["count"]
     }

@@ -14,7 +14,7 @@ extension QuarantineRestore {
         [
             .required("restored", .count) { $0.restored },
             .required("superseded", .count, "Left alone: the installation has a newer token.") { $0.superseded },
-            .required("remaining", .count, "Still in the quarantine.") { $0.remaining },
+            .required("remaining", .count, "Still in the quarantine, counted to 100,000.") { $0.remaining },
         ])
 
     /// - Returns: `.some(nil)` where none are named, which means all of them.
@@ -38,7 +38,7 @@ extension QuarantinedToken {
     static let page = ResponseSchema<(page: QuarantineStore.Page, nextCursor: String?)>.object(
         "Quarantine",
         [
-            .required("total", .count, "In the whole quarantine.") { $0.page.total },
+            .required("total", .count, "In the whole quarantine, counted to 100,000.") { $0.page.total },
             .required("tokens", .array(response)) { $0.page.tokens },
             .nextCursor { $0.nextCursor },
         ])

@@ -40,11 +40,11 @@ extension NotificationReading {
     }
 
     /// For each time that the user was signed in at an installation, as the registry and its history record it: the notifications with a
-    /// receipt of the installation, and those addressed to it.
+    /// receipt of the installation, and those addressed to it. Of a user with very many installations the first thousand count.
     func reached(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
         """
         WITH signed_in AS MATERIALIZED (
-            SELECT id AS installation, owner_epoch FROM installations WHERE app_id = \(app.id) AND owner = \(user)
+            (SELECT id AS installation, owner_epoch FROM installations WHERE app_id = \(app.id) AND owner = \(user) ORDER BY id LIMIT 1000)
             UNION
             SELECT installation, owner_epoch FROM (
                 SELECT installation, owner_epoch FROM installation_history WHERE app_id = \(app.id) AND owner = \(user)
