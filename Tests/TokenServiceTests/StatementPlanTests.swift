@@ -1,4 +1,5 @@
 import Postgres
+import StatementSources
 import TestDatabase
 import Testing
 

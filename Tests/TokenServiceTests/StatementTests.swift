@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import StatementSources
 import TestDatabase
 import Testing
 import TokenService

@@ -184,7 +184,7 @@ server_packages=(postgresql rabbitmq-server openssl ca-certificates util-linux)
 # What deploy/run and deploy/test share, so that the second command finds the work of the first one done.
 debug_arguments=(-c debug --explicit-target-dependency-import-check error)
 programs_of_the_platform=(token-service dispatcher apns-simulator pushctl)
-benchmark_programs=(BareConsumer BarePublisher DispatcherBenchmark JobCodecBenchmark NotificationBenchmark RegistryBenchmark SimulatorBenchmark)
+benchmark_programs=(BareConsumer BarePublisher DispatcherBenchmark GrowthBenchmark JobCodecBenchmark NotificationBenchmark RegistryBenchmark SimulatorBenchmark)
 build_id= build_began=
 
 # begin_build WORDS [ARGUMENT of swift build]… -- PRODUCT…: builds in the background, so that servers can be installed and started meanwhile.

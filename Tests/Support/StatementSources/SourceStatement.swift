@@ -1,17 +1,17 @@
-import Foundation
+package import Foundation
 
 /// One statement of the token service, as its sources write it.
-struct SourceStatement: Sendable {
+package struct SourceStatement: Sendable {
     /// `File.function`; a function's second one is `File.function 2`.
-    let name: String
+    package let name: String
     /// With parameters where the sources interpolate values, as in `PostgresQuery`.
-    let sql: String
+    package let sql: String
 
-    static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+    package static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../../Services/TokenService/Core").standardizedFileURL
 
     /// Literals that begin with a command.
-    static func all() throws -> [SourceStatement] {
+    package static func all() throws -> [SourceStatement] {
         let files = (FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects ?? []).compactMap {
             $0 as? URL
         }
