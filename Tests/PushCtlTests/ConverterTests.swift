@@ -107,6 +107,28 @@ struct ConverterTests {
         #expect(result.errors.hasSuffix("2 written, 8 skipped\n") && !result.errors.contains("Traceback"), "\(result.errors)")
     }
 
+    @Test("A device without a user, and a token that stands twice, are not passed over in silence") func doubtful() async throws {
+        let quiet = try await convert("device_table.py", Self.header + Self.row(1) + Self.row(1) + Self.row(2, user: ""))
+        #expect(quiet.status == 0 && quiet.users == ["u1", "u1", "null"])
+        #expect(
+            quiet.errors.contains("1 without a user:") && quiet.errors.contains("1 with the token of an earlier line"), "\(quiet.errors)")
+        let two = try await convert("device_table.py", Self.header + Self.row(1) + Self.row(2) + Self.row(1, user: "other"))
+        #expect(two.status == 2 && two.users == ["u1", "u2", "other"])
+        #expect(two.errors.contains("line 4: the token of line 2 with another user"), "\(two.errors)")
+        let plain = try await convert("device_table.py", Self.header + Self.row(1))
+        #expect(plain.errors == "1 written, 0 skipped\n")
+    }
+
+    @Test("The field of SNS's users must be there, and must be named where the text is a JSON object") func fieldOfUsers() async throws {
+        let endpoint = Self.endpoint(#""Token":"00aa","CustomUserData":"{\"userId\":\"ada\",\"plan\":\"pro\"}""#)
+        let wrong = try await convert("sns.py --user-field userid", #"{"Endpoints":[\#(endpoint)]}"#)
+        #expect(wrong.status == 1 && wrong.users.isEmpty && wrong.errors.contains("no CustomUserData has the field userid"), "\(wrong)")
+        let unnamed = try await convert("sns.py", #"{"Endpoints":[\#(endpoint)]}"#)
+        #expect(unnamed.status == 2 && unnamed.users.isEmpty && unnamed.errors.contains("--user-field (userId, plan)"), "\(unnamed)")
+        let right = try await convert("sns.py --user-field userId", #"{"Endpoints":[\#(endpoint)]}"#)
+        #expect(right.status == 0 && right.users == ["ada"], "\(right)")
+    }
+
     @Test("What is no list of endpoints is an error", arguments: [#"{"Endpoints":null}"#, #"{"Endpoints":"x"}"#, "{}", "[]", "", "{"])
     func noEndpoints(text: String) async throws {
         let result = try await convert("sns.py", text)

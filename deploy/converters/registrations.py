@@ -13,7 +13,9 @@ ENVIRONMENTS = {
     "production": "production", "prod": "production", "sandbox": "sandbox", "development": "sandbox", "dev": "sandbox"}
 # How databases and languages write "no value", when it is printed as a text.
 NULLS = {"NULL", "null", "\\N", "None", "nil", "(null)", "undefined"}
-EXIT_CODES = "Exit codes: 0 every device was written, 2 some were skipped, 1 the input cannot be read, 64 wrong usage."
+EXIT_CODES = (
+    "Exit codes: 0 every device was written, 2 some were skipped or stand twice with two users, 1 the input cannot be read, "
+    "64 wrong usage.")
 
 
 class Skipped(Exception):
@@ -96,19 +98,34 @@ def run(description, rows, device, **options):
         parser.add_argument("--" + name.replace("_", "-"), **settings)
     arguments = parser.parse_args()
     sys.stdout.reconfigure(encoding="utf-8")
-    written = skipped = 0
+    written = skipped = nameless = repeated = disputed = 0
+    # By installation id: the line and the user.
+    seen = {}
     try:
         with open(0 if arguments.file == "-" else arguments.file, encoding="utf-8-sig", newline="") as file:
             for line, row in rows(file, arguments):
                 try:
                     if isinstance(row, Skipped):
                         raise row
-                    print(json.dumps(device(row, arguments), ensure_ascii=False, separators=(",", ":")))
+                    made = device(row, arguments)
+                    print(json.dumps(made, ensure_ascii=False, separators=(",", ":")))
                     written += 1
+                    nameless += made["user"] is None
+                    if made["id"] in seen:
+                        before, user = seen[made["id"]]
+                        repeated += 1
+                        if user != made["user"]:
+                            disputed += 1
+                            print(f"line {line}: the token of line {before} with another user: the import keeps the later one", file=sys.stderr)
+                    seen[made["id"]] = (line, made["user"])
                 except Skipped as reason:
                     print(f"line {line}: {reason}", file=sys.stderr)
                     skipped += 1
     except (OSError, UnicodeDecodeError, Unreadable) as error:
         parser.exit(1, f"{parser.prog}: {error}\n{written} were written before it, {skipped} skipped\n")
+    if nameless:
+        print(f"{nameless} without a user: they get what is sent to everybody, to tags and to them by id", file=sys.stderr)
+    if repeated:
+        print(f"{repeated} with the token of an earlier line", file=sys.stderr)
     print(f"{written} written, {skipped} skipped", file=sys.stderr)
-    sys.exit(2 if skipped else 0)
+    sys.exit(2 if skipped or disputed else 0)

@@ -20,6 +20,10 @@ def rows(file, arguments):
         raise Unreadable(f"expected a JSON object with Endpoints: {error}") from None
     if not isinstance(endpoints, list):
         raise Unreadable(f"Endpoints is {type(endpoints).__name__}; expected a list")
+    if arguments.user_field:
+        fields = {name for endpoint in endpoints for name in named(endpoint)}
+        if fields and arguments.user_field not in fields:
+            raise Unreadable(f"no CustomUserData has the field {arguments.user_field}; the fields are {', '.join(sorted(fields))}")
     line, place = 1, 0
     for endpoint in endpoints:
         if not isinstance(endpoint, dict) or not isinstance(endpoint.get("Attributes") or {}, dict):
@@ -31,6 +35,17 @@ def rows(file, arguments):
         yield line, endpoint
 
 
+def named(endpoint):
+    """The fields of the JSON object in CustomUserData; none where there is none."""
+    attributes = endpoint.get("Attributes") if isinstance(endpoint, dict) else None
+    data = attributes.get("CustomUserData") if isinstance(attributes, dict) else None
+    try:
+        parsed = json.loads(data) if isinstance(data, str) else None
+    except (ValueError, RecursionError):
+        return []
+    return list(parsed) if isinstance(parsed, dict) else []
+
+
 def device(endpoint, arguments):
     attributes = endpoint.get("Attributes") or {}
     parts = str(endpoint.get("EndpointArn")).split("/")
@@ -40,12 +55,14 @@ def device(endpoint, arguments):
     if str(attributes.get("Enabled")).lower() != "true":
         raise Skipped(f"Enabled is {attributes.get('Enabled')!r}: SNS sends nothing to this endpoint")
     place, purpose = PLATFORMS[platform]
-    return registration(attributes.get("Token"), place, user(attributes.get("CustomUserData"), arguments.user_field), purpose)
+    return registration(attributes.get("Token"), place, user(endpoint, arguments.user_field), purpose)
 
 
-def user(data, field):
+def user(endpoint, field):
     """The user's name: all of CustomUserData, or one field of the JSON object in it."""
-    data = text(data, "CustomUserData")
+    data = text((endpoint.get("Attributes") or {}).get("CustomUserData"), "CustomUserData")
+    if not field and named(endpoint):
+        raise Skipped(f"CustomUserData is a JSON object: name the user's field with --user-field ({', '.join(named(endpoint))})")
     if not data or not field:
         return data
     try:
