@@ -58,7 +58,7 @@ struct AuditTests {
             for (route, deed) in deeds {
                 let answer = try await chief.call(route.method.rawValue, deed.path, deed.body)
                 let name = "\(route.method.rawValue) \(route.path)"
-                #expect(answer.status == deed.status, "\(name): \(answer.json)")
+                #expect(answer.status == deed.status, "\(name): \(String(decoding: answer.bytes, as: UTF8.self))")
                 let found = try await running.pool.session { [newest] session in
                     try session.execute("SELECT * FROM audit_entries WHERE id > \(newest) ORDER BY id").map { row in
                         let count: Int64? = try row["count"]

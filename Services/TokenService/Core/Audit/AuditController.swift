@@ -56,7 +56,8 @@ extension Resource {
                 that few pass give short pages, even empty ones, with a `next_cursor`.
                 """,
                 parameters: [
-                    .query("app", .slug, "Only of this app."), .query("key", .keyID, "Only by the API key of this id."),
+                    .query("app", .slug, "Only of this app."),
+                    .query("key", .string(16).example("0a1b2c3d4e5f6071"), "Only by the API key of this id."),
                     .query("action", .words(AuditAction.self), "Only this action."),
                     .query("since", .time, "Only at this moment or later."),
                 ] + Parameter.page,
