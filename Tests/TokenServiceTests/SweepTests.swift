@@ -146,7 +146,7 @@ struct SweepTests {
             let before = try await running.count(left)
             // A left-over fence is published: the relay has done its round.
             try await running.execute(
-                "UPDATE fences SET published_at = NULL, created_at = now() - interval '1 hour' WHERE id = (SELECT max(id) FROM fences)")
+                "UPDATE fences SET published_at = NULL, created_at = now() - interval '10 seconds' WHERE id = (SELECT max(id) FROM fences)")
             _ = try await eventually { try await running.count("SELECT count(*) FROM fences WHERE published_at IS NULL") == 0 ? true : nil }
             #expect(try await running.count(left) == before)
             try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { other in

@@ -45,7 +45,9 @@ struct GrowthBenchmark: AsyncParsableCommand {
             levels.append(try StatementPages.read(database))
         }
         rows.release()
-        try BenchmarkReport("growth", measures(levels, sizes)).publish(json: json)
+        var report = BenchmarkReport("growth")
+        await report.add("pages") { try measures(levels, sizes) }
+        try report.publish(json: json)
     }
 
     private func measures(_ levels: [[String: StatementPages]], _ sizes: [Int]) throws -> [Measure] {

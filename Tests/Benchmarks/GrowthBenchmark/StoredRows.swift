@@ -117,7 +117,7 @@ struct StoredRows {
             expires_at, state, total, pending, completed_at)
         VALUES ('\(id)', \(app), 'bulk', 'alert', 'alert', 'com.example.growth', 10, 'resend', '{"aps":{"alert":"hello"}}', '', now(),
             now() + interval '1 day', 'completed', 0, 0, now());
-        INSERT INTO fan_outs (notification, lane, target, due_at, ended_at) VALUES ('\(id)', 'bulk', 'all', now(), now())
+        INSERT INTO fan_outs (notification, app_id, lane, target, due_at, ended_at) VALUES ('\(id)', \(app), 'bulk', 'all', now(), now())
         """
     }
 
@@ -132,8 +132,8 @@ struct StoredRows {
                 0, 1, now(), ARRAY[ROW('accepted', 200, NULL, 1)::outcome_count]
             FROM generate_series(\(first)::bigint, \(end - 1), 20) AS n RETURNING id, target_user
         ), filled AS (
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
-            SELECT id, 0, 'now', '', now(), int8send(1000000000000), ~B'0'::bit(100), now(), now() FROM made
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+            SELECT id, 0, \(app), 'now', '', now(), int8send(1000000000000), ~B'0'::bit(100), now(), now() FROM made
         ), keyed AS (
             INSERT INTO idempotency_records (app_id, api_key_id, key, day, fingerprint, notification)
             SELECT \(app), 'key', 'k' || id, date_trunc('day', now(), 'UTC'), sha256(uuid_send(id)), id FROM made
@@ -146,8 +146,8 @@ struct StoredRows {
 
     private func receiptsOfLarge(_ first: Int, _ end: Int) -> String {
         """
-        INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
-        SELECT '\(large)', n, 'bulk', '', now(), (SELECT string_agg(int8send(1000000000000 + n * 100 + m), ''::bytea) FROM generate_series(0, 99) AS m),
+        INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+        SELECT '\(large)', n, \(app), 'bulk', '', now(), (SELECT string_agg(int8send(1000000000000 + n * 100 + m), ''::bytea) FROM generate_series(0, 99) AS m),
             ~B'0'::bit(100), now(), now()
         FROM generate_series(\(first / 100)::bigint, \(end / 100 - 1)) AS n ON CONFLICT DO NOTHING;
         INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status, attempts,
@@ -159,21 +159,23 @@ struct StoredRows {
 
     private func deadEntries(_ count: Int) -> String {
         let few = count / 10
+        // What a night's dump leaves is older than a minute.
+        let past = "now() - interval '10 minutes'"
         return """
             BEGIN;
-            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from)
-            SELECT new.id, n, CASE n % 3 WHEN 0 THEN 'now' WHEN 1 THEN 'soon' ELSE 'bulk' END, '', now(), int8send(1000000000000),
-                ~B'0'::bit(100), now()
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from)
+            SELECT new.id, n, \(app), CASE n % 3 WHEN 0 THEN 'now' WHEN 1 THEN 'soon' ELSE 'bulk' END, '', \(past), int8send(1000000000000),
+                ~B'0'::bit(100), \(past)
             FROM (SELECT new_id() AS id LIMIT 1) AS new, generate_series(1, \(count)) AS n;
             UPDATE jobs SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
-            INSERT INTO fan_outs (notification, lane, target, due_at, free_from)
-            SELECT new_id(), CASE n % 2 WHEN 0 THEN 'now' ELSE 'bulk' END, 'all', now(), now() FROM generate_series(1, \(few)) AS n;
+            INSERT INTO fan_outs (notification, app_id, lane, target, due_at, free_from)
+            SELECT new_id(), \(app), CASE n % 2 WHEN 0 THEN 'now' ELSE 'bulk' END, 'all', \(past), \(past) FROM generate_series(1, \(few)) AS n;
             UPDATE fan_outs SET free_from = NULL, ended_at = now() WHERE free_from IS NOT NULL AND xmin = pg_current_xact_id()::xid;
-            INSERT INTO cancellations (notification, at, reason) SELECT new_id(), now(), 'cancelled' FROM generate_series(1, \(few)) AS n;
+            INSERT INTO cancellations (notification, at, reason) SELECT new_id(), \(past), 'cancelled' FROM generate_series(1, \(few)) AS n;
             UPDATE cancellations SET published_at = now(), hastened_at = now()
             WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO fences (app_id, installation, epochs_below, created_at)
-            SELECT \(app), md5('i' || n % \(max(1, installations)))::uuid, 1, now() FROM generate_series(1, \(few)) AS n;
+            SELECT \(app), md5('i' || n % \(max(1, installations)))::uuid, 1, \(past) FROM generate_series(1, \(few)) AS n;
             UPDATE fences SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
             SELECT '\(webhook)', new_id(), 'webhook.ping', '{}', now(), now() FROM generate_series(1, \(few)) AS n;

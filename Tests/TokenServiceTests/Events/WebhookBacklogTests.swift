@@ -65,7 +65,7 @@ struct WebhookBacklogTests {
             let (id, app) = (try #require(PushID(world.id)), try await running.app())
             let (last, isDisabled) = try await running.pool.session { session in
                 let store = WebhookStore(session: session)
-                #expect(try session.transaction { _ in try store.beginDeletion(id, app: app) })
+                #expect(try session.transaction { _ in try store.beginDeletion(id, app: app, by: .service) })
                 let isDisabled = try store.find(id, app: app)?.disabledReason != nil
                 return (try store.deleteMessages(of: id, after: .lowest), isDisabled)
             }
@@ -82,7 +82,7 @@ struct WebhookBacklogTests {
     {
         try await RunningService.run(Self.still) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
-            let id = try #require(PushID(world.id))
+            let (id, app) = (try #require(PushID(world.id)), try await running.app())
             try await Self.insert(3, .failed, running)
             try await Self.insert(1, .pending, running)
             try await Self.insert(2 * WebhookStore.scannedPerPage, .delivered, running)
@@ -105,7 +105,7 @@ struct WebhookBacklogTests {
                 #expect(pages == [0, 0, 1])
 
                 before = try session.rowsRead(of: "webhook_messages")
-                #expect(try store.redeliver(nil, of: id, limit: 10) == 3)
+                #expect(try store.redeliver(nil, of: id, limit: 10, app: app, by: .service) == 3)
                 #expect(try session.rowsRead(of: "webhook_messages") - before <= 20)
             }
             #expect(try await world.messages("?state=failed").isEmpty)

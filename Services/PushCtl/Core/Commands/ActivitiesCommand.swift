@@ -111,11 +111,12 @@ struct ActivityChangeOptions: ParsableArguments {
 }
 
 private func activityTable(_ activities: [JSONValue]) -> String {
-    var table = Table("ID", "STATE", "USER", "TYPE", "STARTED", "ENDS", "NEWEST", "WAITING")
+    var table = Table("ID", "STATE", "OWNER", "TYPE", "STARTED", "ENDS", "NEWEST", "WAITING")
     for activity in activities {
         func text(_ field: String) -> String { activity[field]?.stringValue ?? "-" }
+        let owner = activity["user"]?.stringValue ?? activity["installation"]?.stringValue.map { "installation \($0)" } ?? "-"
         table.add(
-            text("id"), text("state"), text("user"), text("attributes_type"), text("started_at"), text("ends_at"), text("newest"),
+            text("id"), text("state"), owner, text("attributes_type"), text("started_at"), text("ends_at"), text("newest"),
             activity["waiting"]?.boolValue == true ? "yes" : "no")
     }
     return table.description

@@ -117,10 +117,10 @@ package struct OutboxStore {
         package static func size(_ count: Int, among apps: Int) -> Int { (count + apps - 1) / max(1, apps) }
     }
 
-    /// What every process that ended has known: see ``LowWater``.
+    /// What processes have recorded: see ``LowWater``. Locks it.
     package func lowWater() throws -> [String: Int64] {
         var marks: [String: Int64] = [:]
-        for row in try session.execute("SELECT kind, least(at, now() - interval '1 minute') AS at FROM low_water") {
+        for row in try session.execute("SELECT kind, least(at, now() - interval '1 minute') AS at FROM low_water ORDER BY kind FOR NO KEY UPDATE") {
             marks[try row["kind"]] = try row.milliseconds("at")
         }
         return marks

@@ -36,7 +36,7 @@ package final class Relay: Service {
     private let turns = FanOutTurns()
     /// How often other processes are told where waiting rows begin.
     private static let markInterval = Duration.seconds(60)
-    private let marksRecorded = Mutex<ContinuousClock.Instant?>(nil)
+    private let exchange = Mutex<(at: ContinuousClock.Instant, recorded: [String: Int64])?>(nil)
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -146,17 +146,26 @@ package final class Relay: Service {
         backlog.measured(sizes, since: moment)
     }
 
-    /// A process that starts while a snapshot is open begins where the others are.
+    /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
+    /// one's, or an administrator's who has made old rows wait again: it begins there.
     private func exchangeMarks() async throws {
-        let last = marksRecorded.withLock { $0 }
-        if let last, last + Self.markInterval > .now { return }
-        if last == nil {
-            marks.begin(at: try await pool.session { session in try OutboxStore(session: session).lowWater() })
-        } else {
+        let last = exchange.withLock { $0 }
+        if let last, last.at + Self.markInterval > .now { return }
+        let marks = marks
+        let recorded = try await pool.transaction { session in
+            let store = OutboxStore(session: session)
+            let known = try store.lowWater()
+            // The first time, this process knows nothing itself.
+            guard let last else {
+                marks.begin(at: known)
+                return known
+            }
+            marks.begin(at: known.filter { mark in last.recorded[mark.key].map { mark.value < $0 } ?? false })
             let lowest = marks.lowest
-            try await pool.session { session in try OutboxStore(session: session).record(lowWater: lowest) }
+            try store.record(lowWater: lowest)
+            return lowest
         }
-        marksRecorded.withLock { $0 = .now }
+        exchange.withLock { $0 = (.now, recorded) }
     }
 
     private func publishFences() async throws {

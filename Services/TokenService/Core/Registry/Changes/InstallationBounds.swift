@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How much one installation may have and do (rule 9 of `docs/registration.md`): its rows fit in any batch, and its history stays small.
+/// How much one installation may have and do (rule 10 of `docs/registration.md`): its rows fit in any batch, and its history stays small.
 /// A device that reports in earnest is far below.
 package struct InstallationBounds: Sendable {
     /// Active tokens. A further one retires the one that was registered longest ago, of those that the request does not name.

@@ -179,7 +179,7 @@ extension RegistryBatch {
         return losers
     }
 
-    // MARK: Its bounds (rule 9)
+    // MARK: Its bounds (rule 10)
 
     /// - Throws: ``TooManyChanges``
     func admitChange(of key: InstallationKey) throws {
