@@ -106,6 +106,7 @@ struct LaneShareTests {
     private final class Snapshot: Sendable {
         let isOpen = Atomic(false)
         let isOver = Atomic(false)
+        let began = Atomic<Int64>(0)
     }
 
     private static func key(_ lane: Lane = .now) throws -> AppLane { AppLane(app: try #require(AppSlug("shop")), lane: lane) }
@@ -179,6 +180,47 @@ struct LaneShareTests {
         // A new primary's clock is behind.
         marks.found([:], at: 500_000)
         #expect(marks.marks[key] == 440_000)
+        // Now and then a search begins at the very beginning: once, so that one that takes too long is not repeated.
+        let later = ContinuousClock.now + .seconds(700)
+        #expect(marks.marksForSearch(at: later)[key] == 0)
+        #expect(marks.marksForSearch(at: later)[key] == 440_000)
+    }
+
+    @Test("However long a transaction takes to end, what it has written is found afterwards") func longCommit() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay || $0 is Publisher })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            let (others, snapshot, marks) = (PostgresPool(running.pool.configuration), Snapshot(), OutboxMarks())
+            @Sendable func search() async throws -> (now: Int64, found: [OutboxStore.Waiting]) {
+                try await running.pool.session { session in try OutboxStore(session: session).waiting(jobs: marks.jobs.marks) }
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await others.transaction { session in
+                        try session.execute(
+                            """
+                            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+                            VALUES ('00000000-0000-7000-8000-000000000001', 0, \(app.id), 'now', '', now(), int8send(1), now())
+                            """)
+                        let began: Int64 = try session.execute("SELECT now() AS now").only().milliseconds("now")
+                        snapshot.began.store(began, ordering: .relaxed)
+                        snapshot.isOpen.store(true, ordering: .releasing)
+                        while !snapshot.isOver.load(ordering: .acquiring) { try session.execute("SELECT pg_sleep(0.02)") }
+                    }
+                }
+                defer { snapshot.isOver.store(true, ordering: .releasing) }
+                _ = try await eventually { snapshot.isOpen.load(ordering: .acquiring) ? true : nil }
+                let before = try await search()
+                #expect(before.found.isEmpty)
+                // It would be the search's own moment, whatever had begun before.
+                #expect(before.now <= snapshot.began.load(ordering: .relaxed))
+                marks.jobs.found([:], at: before.now)
+                snapshot.isOver.store(true, ordering: .releasing)
+                try await group.waitForAll()
+                #expect(try await search().found.count == 1)
+            }
+            await others.close()
+        }
     }
 
     @Test("A process that starts begins where others were, and finds what waits") func exchanged() async throws {

@@ -78,7 +78,7 @@ package struct FanOut: Sendable {
         var audience = start
         let notification = audience.template.notification
         let names = DeliveryNames(notification)
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        let isOver = try await withThrowingTaskGroup(of: Void.self) { group in
             var (underWay, hasPage) = (0, false)
             var reading = try await read(audience, names)
             while jobs.isReady, !hasPage || jobs.isOpen(audience.template.lane), !isHeld(audience),
@@ -96,13 +96,17 @@ package struct FanOut: Sendable {
                 let due = publishable(page, of: from, at: current.at)
                 group.addTask { await jobs.publishAndWait(due) }
                 switch try await following {
-                case .nothing: return jobs.fannedOut(audience.template)
+                case .nothing:
+                    jobs.fannedOut(audience.template)
+                    return true
                 case .reading(let next): reading = next
                 case .afterThis: reading = try await read(audience, after: page, names)
                 }
             }
-            await release(notification, audience.template.traceparent)
+            return false
         }
+        // Its pages are recorded: another process begins with the next one.
+        if !isOver { await release(notification, start.template.traceparent) }
     }
 
     /// The process that takes the fan-out over puts the rest aside. An expired notification comes to its end, held or not.

@@ -29,7 +29,7 @@ package struct FencePublisher: Sendable {
     func publishLeftOver(in pool: PostgresPool) async throws -> Int {
         var count = 0
         while true {
-            let from = marks.fences.marks.lowest
+            let from = marks.fences.marksForSearch().lowest
             let (now, left) = try await pool.session { session in
                 try OutboxStore(session: session).leftOverFences(limit: Self.maximumLeftOver, from: from)
             }

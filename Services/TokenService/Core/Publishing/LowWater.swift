@@ -1,3 +1,4 @@
+package import Postgres
 import Synchronization
 
 /// The moment below which no row of a kind waits: a statement that looks for waiting rows begins there.
@@ -5,11 +6,14 @@ import Synchronization
 /// A row that waits no longer leaves a dead entry in the index of the waiting ones. While a snapshot is open (a backup, a forgotten session, a
 /// query on a standby with feedback), PostgreSQL keeps all of these entries, and reading past a million of them costs 0.2 s.
 ///
-/// A row's moment is never before the begin of the transaction that writes it, and no transaction lasts for ``margin``. So whatever is
-/// committed after a search lies above the search's own moment less the margin. Moments are the database's, in UNIX milliseconds.
+/// A row's moment is never before the begin of the transaction that writes it. A transaction writes within ``margin`` or not at all, and from
+/// then on ``clock`` knows it until it has ended, however long its COMMIT waits for a standby. So whatever is committed after a search lies
+/// above the search's own moment less the margin. What a clock that jumped, or a server that stood still, has left below is found by the
+/// searches from the very beginning, one in ``renewal``. Moments are the database's, in UNIX milliseconds.
 package final class LowWater<Key: Hashable & Sendable>: Sendable {
-    /// Transactions end within 30 s (``NotificationIntake``); the rest is for a new primary whose clock is behind.
+    /// Transactions write within 30 s (``NotificationIntake``); the rest is for a new primary whose clock is behind.
     static var margin: Int64 { 60_000 }
+    private static var renewal: Duration { .seconds(600) }
 
     package struct Marks: Sendable {
         /// Of every key without an exception.
@@ -26,14 +30,25 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
     }
 
     private let state = Mutex(Marks())
+    private let renewed = Mutex(ContinuousClock.now)
 
     package init() {}
 
     package var marks: Marks { state.withLock { $0 } }
 
+    /// For the next search: now and then from the very beginning. If that takes too long, the search after it begins at the marks again.
+    func marksForSearch(at now: ContinuousClock.Instant = .now) -> Marks {
+        let isWhole = renewed.withLock { renewed in
+            guard renewed + Self.renewal < now else { return false }
+            renewed = now
+            return true
+        }
+        return isWhole ? Marks() : marks
+    }
+
     /// - Parameters:
     ///   - oldest: The oldest waiting row of each key that has one, as far as it had become free.
-    ///   - now: The database's clock before the search.
+    ///   - now: Of ``clock``, before the search.
     package func found(_ oldest: [Key: Int64], at now: Int64) {
         state.withLock { state in
             state.floor = now - Self.margin
@@ -47,6 +62,17 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
             state.floor = lowest
             state.exceptions = [:]
         }
+    }
+}
+
+extension LowWater {
+    /// The column `now`: the database's clock, or the begin of the oldest transaction that has written and not ended. A session sees those of
+    /// its own role.
+    package static var clock: PostgresQuery {
+        """
+        SELECT least(clock_timestamp(), min(xact_start)) AS now FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+        """
     }
 }
 

@@ -22,13 +22,13 @@ package struct OutboxStore {
     }
 
     /// - Parameter leaseSeconds: Of a process that goes on with a fan-out.
-    /// - Returns: the database's clock before the search, and all apps and lanes that have work.
+    /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes that have work.
     package func waiting(
         jobs: LowWater<AppLane>.Marks = .init(), fanOuts: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0
     ) throws -> (now: Int64, found: [Waiting]) {
         let exceptions = Array(Set(jobs.exceptions.keys).union(fanOuts.exceptions.keys))
         let answers = try session.pipeline([
-            "SELECT clock_timestamp() AS now",
+            LowWater<AppLane>.clock,
             """
             SELECT a.id, a.slug, l.lane, j.free_from AS job, f.free_from AS fan_out, f.due
             FROM apps a CROSS JOIN unnest(\(Lane.allCases.map(\.rawValue))::text[]) AS l (lane)
@@ -120,7 +120,9 @@ package struct OutboxStore {
     /// What processes have recorded: see ``LowWater``. Locks it.
     package func lowWater() throws -> [String: Int64] {
         var marks: [String: Int64] = [:]
-        for row in try session.execute("SELECT kind, least(at, now() - interval '1 minute') AS at FROM low_water ORDER BY kind FOR NO KEY UPDATE") {
+        for row in try session.execute(
+            "SELECT kind, least(at, now() - interval '1 minute') AS at FROM low_water ORDER BY kind FOR NO KEY UPDATE")
+        {
             marks[try row["kind"]] = try row.milliseconds("at")
         }
         return marks
@@ -189,10 +191,10 @@ package struct OutboxStore {
 
     /// Fences that are left over: older than any caller waits.
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: the oldest ones, and the database's clock before the search.
+    /// - Returns: the oldest ones, and the moment of ``LowWater/clock`` before the search.
     package func leftOverFences(limit: Int, from: Int64 = 0) throws -> (now: Int64, fences: [Fence]) {
         let answers = try session.pipeline([
-            "SELECT clock_timestamp() AS now",
+            LowWater<AnyApp>.clock,
             """
             SELECT f.id, a.slug AS app, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id
             WHERE (f.published_at IS NULL) IS TRUE AND f.created_at >= \(milliseconds: from) AND f.created_at < now() - interval '2 seconds'

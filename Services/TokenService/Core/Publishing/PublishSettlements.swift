@@ -148,6 +148,7 @@ package final class PublishSettlements: Service {
         let remains = await BatchSplit.write(settlements) { part in
             try await commit(part)
             settled(part, areWritten: true)
+            return true
         }
         for (settlement, error) in remains.refused {
             // Its lease runs out, and a relay takes it up again.

@@ -121,7 +121,8 @@ package final class Relay: Service {
     }
 
     private func lookForWork() async throws -> [OutboxStore.Waiting] {
-        let (jobs, fanOuts, leaseSeconds) = (marks.jobs.marks, marks.fanOuts.marks, timing.lease / .seconds(1))
+        let (jobs, fanOuts) = (marks.jobs.marksForSearch(), marks.fanOuts.marksForSearch())
+        let leaseSeconds = timing.lease / .seconds(1)
         let (now, found) = try await pool.session { session in
             try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts, leaseSeconds: leaseSeconds)
         }

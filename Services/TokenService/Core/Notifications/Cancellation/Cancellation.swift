@@ -36,7 +36,7 @@ package struct Cancellation: Sendable {
     /// - Returns: whether the control stream has all of them.
     package func publishLeftOver() async throws -> Bool {
         while true {
-            let from = marks.unpublished.marks.lowest
+            let from = marks.unpublished.marksForSearch().lowest
             let (now, left) = try await pool.session { session in
                 try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver, from: from)
             }
@@ -49,7 +49,7 @@ package struct Cancellation: Sendable {
 
     /// Jobs that are due later or held get their outcome.
     package func hastenJobs() async throws {
-        let from = marks.unhastened.marks.lowest
+        let from = marks.unhastened.marksForSearch().lowest
         let (now, oldest) = try await pool.session { session in try CancellationStore(session: session).oldestUnhastened(from: from) }
         marks.unhastened.found(oldest.map { [.any: $0] } ?? [:], at: now)
         guard oldest != nil else { return }

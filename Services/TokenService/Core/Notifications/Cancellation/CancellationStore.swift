@@ -54,10 +54,10 @@ package struct CancellationStore {
 
     /// Cancellations that the control stream does not have: older than any caller waits, or made by a newer notification.
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: the oldest ones, and the database's clock before the search.
+    /// - Returns: the oldest ones, and the moment of ``LowWater/clock`` before the search.
     package func leftOver(limit: Int, from: Int64 = 0) throws -> (now: Int64, found: [Unpublished]) {
         let answers = try session.pipeline([
-            "SELECT clock_timestamp() AS now",
+            LowWater<AnyApp>.clock,
             """
             SELECT c.notification, c.at, a.slug
             FROM (
@@ -86,10 +86,10 @@ package struct CancellationStore {
     }
 
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: the moment of the oldest cancellation with jobs to hasten, and the database's clock before the search.
+    /// - Returns: the moment of the oldest cancellation with jobs to hasten, and the moment of ``LowWater/clock`` before the search.
     package func oldestUnhastened(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
         let answers = try session.pipeline([
-            "SELECT clock_timestamp() AS now",
+            LowWater<AnyApp>.clock,
             "SELECT at FROM cancellations WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 1",
         ])
         return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("at"))
