@@ -42,31 +42,33 @@ extension BatchSplit {
 
     /// Items that fail alone by a fault of the program before the rest is left: no item's fault, then.
     private static var maximumFaults: Int { 64 }
+    /// So many may be refused if others are written, but none beside them.
+    private static var lonelyFaults: Int { 3 }
 
     /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is
-    /// locked, is put off; the others do not wait for it. An item that alone meets a fault of the program is refused if others are written,
-    /// and is put off if none is: then the fault may be everybody's.
+    /// locked, is put off; the others do not wait for it. Items that alone meet a fault of the program are refused if at least as many others
+    /// are written, and are put off if not: then the fault may be everybody's.
     /// - Parameters:
     ///   - isRefused: The database has refused the whole batch.
     ///   - othersAreWritten: Since these items were last tried.
+    ///   - transaction: Returns whether it has written what a fault of everybody's would have kept it from.
     package static func write<Item>(
-        _ items: [Item], isRefused: Bool = false, othersAreWritten: Bool = false, _ transaction: ([Item]) async throws -> Void
+        _ items: [Item], isRefused: Bool = false, othersAreWritten: Bool = false, _ transaction: ([Item]) async throws -> Bool
     ) async -> Remains<Item> {
         var (split, remains) = (BatchSplit(items.count, isRefused: isRefused), Remains<Item>())
-        var (faults, isAnyWritten): ([(item: Item, error: any Error)], Bool) = ([], othersAreWritten)
+        var (faults, written): ([(item: Item, error: any Error)], Int) = ([], othersAreWritten ? lonelyFaults : 0)
         while let part = split.next() {
             guard remains.outage == nil else {
                 remains.waiting += items[part]
                 continue
             }
             do {
-                try await transaction(part.count == items.count ? items : Array(items[part]))
-                isAnyWritten = true
+                if try await transaction(part.count == items.count ? items : Array(items[part])) { written += part.count }
             } catch {
                 switch Refusal(error) {
                 case .fault where part.count == 1:
                     faults.append((items[part.lowerBound], error))
-                    if !isAnyWritten, faults.count == maximumFaults { remains.outage = error }
+                    if faults.count >= written + maximumFaults { remains.outage = error }
                 case .outage:
                     remains.outage = error
                     remains.waiting += items[part]
@@ -77,7 +79,7 @@ extension BatchSplit {
                 }
             }
         }
-        if isAnyWritten { remains.refused += faults } else { remains.waiting = faults.map(\.item) + remains.waiting }
+        if faults.count <= written { remains.refused += faults } else { remains.waiting = faults.map(\.item) + remains.waiting }
         return remains
     }
 }

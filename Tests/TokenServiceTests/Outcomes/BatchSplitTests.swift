@@ -18,6 +18,7 @@ struct BatchSplitTests {
             transactions += 1
             if part.contains(where: bad.contains) { throw Self.error("22021") }
             written += part
+            return true
         }
         #expect(written == (0..<1000).filter { !bad.contains($0) })
         #expect(remains.refused.map(\.item) == bad)
@@ -31,6 +32,7 @@ struct BatchSplitTests {
         let remains = await BatchSplit.write(Array(0..<100)) { part in
             if part.count > 10 || part.contains(7) { throw Self.error(state) }
             written += part
+            return true
         }
         #expect(written == (0..<100).filter { $0 != 7 })
         #expect(remains.waiting == [7] && remains.refused.isEmpty && remains.outage == nil)
@@ -60,6 +62,7 @@ struct BatchSplitTests {
         let remains = await BatchSplit.write(Array(0..<100)) { part in
             if part.contains(7) || part.contains(0) { throw error }
             written += part
+            return true
         }
         #expect(written == (0..<100).filter { $0 != 7 && $0 != 0 })
         #expect(remains.refused.map(\.item) == [0, 7] && remains.waiting.isEmpty && remains.outage == nil)
@@ -77,6 +80,20 @@ struct BatchSplitTests {
         #expect(remains.waiting.sorted() == Array(0..<1000) && remains.refused.isEmpty && remains.outage != nil)
     }
 
+    @Test("Nor does one of which transactions that write nothing of it know nothing, or that concerns most items", arguments: faults)
+    func mostFaults(error: PostgresError) async {
+        let idle = await BatchSplit.write(Array(0..<100)) { part in
+            if part.contains(where: { $0 % 2 == 0 }) { throw error }
+            return false
+        }
+        #expect(idle.waiting.sorted() == (0..<100).filter { $0 % 2 == 0 } && idle.refused.isEmpty)
+        let most = await BatchSplit.write(Array(0..<30)) { part in
+            if part.contains(where: { $0 > 5 }) { throw error }
+            return true
+        }
+        #expect(most.waiting.sorted() == Array(6..<30) && most.refused.isEmpty)
+    }
+
     @Test("A single item with a fault of the program waits until others are written", arguments: faults) func lonelyFault(
         error: PostgresError
     ) async {
@@ -89,7 +106,10 @@ struct BatchSplitTests {
     @Test("What was refused as a whole is not tried as a whole again") func isRefused() async {
         var sizes: [Int] = []
         for count in [0, 1, 2, 100] {
-            _ = await BatchSplit.write(Array(0..<count), isRefused: true) { part in sizes.append(part.count) }
+            _ = await BatchSplit.write(Array(0..<count), isRefused: true) { part in
+                sizes.append(part.count)
+                return true
+            }
         }
         #expect(sizes.prefix(3) == [1, 1, 1] && sizes.dropFirst(3).reduce(0, +) == 100 && !sizes.contains(100))
     }

@@ -19,16 +19,20 @@ extension OutcomeConsumer {
         let parts = await BatchSplit.write(
             messages.flatMap(\.unsettled), isRefused: isRefused, othersAreWritten: othersAreWritten
         ) { parts in
-            report(try await application.apply(OutcomeBatch(OutcomeMessage.events(of: parts))))
-            written.add(1, ordering: .relaxed)
+            let effect = try await application.apply(OutcomeBatch(OutcomeMessage.events(of: parts)))
+            report(effect)
             for part in parts { part.message.settle(part.index) }
+            guard !effect.finished.isEmpty else { return false }
+            written.add(1, ordering: .relaxed)
+            return true
         }
         for (part, error) in parts.refused { await end(part, error) }
 
         // Before the acknowledgement: if the process dies in between, both are done again, and the ids are the same.
         let queued = await BatchSplit.write(messages.filter(\.isSettled)) { messages in
-            try await webhooks.queue(messages.flatMap(\.outcomes))
+            let areQueued = try await webhooks.queue(messages.flatMap(\.outcomes))
             consumer.acknowledge(messages.map(\.message.receipt))
+            return areQueued
         }
         for (message, error) in queued.refused {
             logger.error(

@@ -30,7 +30,7 @@ package final class OutcomeConsumer: Service {
     /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
     /// tried again beside the others.
     let later = BatchQueue<OutcomeMessage>()
-    /// Transactions with outcomes that were committed.
+    /// Transactions that were committed and ended a delivery.
     let written = Atomic<Int>(0)
 
     /// - Parameter received: The queue that `consumer` puts its messages into.
@@ -153,8 +153,9 @@ package final class OutcomeConsumer: Service {
         var (backOff, isRefused) = (Duration.milliseconds(100), false)
         while !isRefused {
             do {
-                report(try await application.apply(outcomes))
-                written.add(1, ordering: .relaxed)
+                let effect = try await application.apply(outcomes)
+                report(effect)
+                if !effect.finished.isEmpty { written.add(1, ordering: .relaxed) }
                 for message in messages { message.settle() }
                 if traces.isOn { traces.record(spans(of: messages, began: began)) }
                 break

@@ -22,13 +22,15 @@ package final class WebhookSubscriptions: Sendable {
     package func forget() { known.withLock { $0 = nil } }
 
     /// Queues outcomes for the webhooks that want them, each event once however often it comes.
-    package func queue(_ events: [OutcomeEvent]) async throws {
+    @discardableResult
+    package func queue(_ events: [OutcomeEvent]) async throws -> Bool {
         let subscriptions = try await subscriptions()
-        guard !subscriptions.isEmpty else { return }
+        guard !subscriptions.isEmpty else { return false }
         let messages = events.flatMap { event in Self.messages(event, subscriptions) }
-        guard !messages.isEmpty else { return }
+        guard !messages.isEmpty else { return false }
         try await pool.transaction { session in try WebhookStore(session: session).insert(messages) }
         wakeUp.signal()
+        return true
     }
 
     private static func messages(_ event: OutcomeEvent, _ subscriptions: [Webhook.Subscription]) -> [WebhookMessage.New] {
