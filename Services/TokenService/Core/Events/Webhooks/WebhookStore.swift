@@ -100,16 +100,13 @@ package struct WebhookStore {
     }
 
     /// The second step, until it returns nil: removes the next messages, of which there may be millions.
-    /// - Returns: the last one.
+    /// - Returns: the last one. The housekeeping may have removed them meanwhile.
     package func deleteMessages(of id: PushID, after last: PushID) throws -> PushID? {
-        let deleted: [PushID] = try session.execute(
-            """
-            DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (ARRAY(
-                SELECT id FROM webhook_messages WHERE webhook = \(id) AND id > \(last) ORDER BY id LIMIT \(Self.batch)))
-            RETURNING id
-            """
+        let found: [PushID] = try session.execute(
+            "SELECT id FROM webhook_messages WHERE webhook = \(id) AND id > \(last) ORDER BY id LIMIT \(Self.batch)"
         ).column("id")
-        return deleted.max()
+        try session.execute("DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (\(found))")
+        return found.last
     }
 
     /// The last step.
