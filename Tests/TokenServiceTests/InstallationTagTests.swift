@@ -89,7 +89,10 @@ struct InstallationTagTests {
             ] {
                 #expect(try await Self.devices(expression, shop) == Int64(devices), "\(expression)")
             }
-            let job = try await running.sendAndTake(#"{"tags":"staff"}"#, with: shop, more: #","lane":"now""#)
+            let job = try await running.jobs(.bulk) { jobs in
+                #expect(try await shop.send(#"{"tags":"staff"}"#).status == 202)
+                return try PushJob(decoding: try await jobs.next().body)
+            }
             #expect(job.deliveries.map(\.installation) == [installation(1)])
             // Nor does a filter of the lists take one for the other.
             for (tag, number) in [("staff", 1), ("app:staff", 2)] {

@@ -35,7 +35,9 @@ struct APITestClient: Sendable {
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
         let response = try await HTTPClient.shared.execute(request, timeout: .minutes(2))
         let bytes = Array((try await response.body.collect(upTo: 4 << 20)).readableBytesView)
-        let isJSON = response.headers.first(name: "content-type")?.contains("json") == true
+        // Lines are no value.
+        let type = response.headers.first(name: "content-type").flatMap { $0.split(separator: ";").first.map(String.init) } ?? ""
+        let isJSON = type.hasSuffix("/json") || type.hasSuffix("+json")
         let answer = Answer(
             status: Int(response.status.code), headers: response.headers.map { ($0.name, $0.value) }, bytes: bytes,
             json: try JSONValue.parse(isJSON && !bytes.isEmpty ? bytes : Array("null".utf8), maximumBytes: 4 << 20))
