@@ -49,6 +49,22 @@ struct InstallationBoundsTests {
         }
     }
 
+    @Test("A device that has used up its lines does not keep its backend from setting and taking away tags") func tags() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute("UPDATE installations SET lines_count_until = now() + interval '90 minutes'")
+            func refusal() async throws -> String? { try await shop.put(Self.path(1), #"{"user":"ada","tokens":[]}"#).code }
+            #expect(try await refusal() == "too_many_changes")
+            for tags in [["beta"], []] {
+                let list = tags.map { "\"\($0)\"" }.joined(separator: ",")
+                #expect(try await shop.put(Self.path(1) + "/tags", #"{"tags":[\#(list)]}"#).status == 200, "\(tags)")
+                #expect(try await shop.record(installation(1))["tags"]?.arrayValue?.compactMap(\.stringValue) == tags)
+            }
+            #expect(try await refusal() == "too_many_changes")
+        }
+    }
+
     @Test("Of more than 64 active tokens the newest stay") func activeTokens() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -47,9 +47,13 @@ package struct RegistryBatch {
     /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``, ``TooManyChanges``; then this change did nothing.
     package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
         switch change {
-        case .register, .patch, .report, .tag:
+        case .register, .patch, .report:
             let (target, key) = try target(of: change, app: app)
             try admitChange(of: key)
+            return try reach(target, key, of: app)
+        case .tag:
+            // The backend's own change makes no line. A device that has used up its lines does not keep it from that.
+            let (target, key) = try target(of: change, app: app)
             return try reach(target, key, of: app)
         case .signOut(let target, let expected): return try signOut(keys(of: target, app: app.id), expecting: expected)
         case .supersede(let change): return try supersede(before: change, of: app)
