@@ -58,6 +58,21 @@ struct WebhookBacklogTests {
         }
     }
 
+    @Test("Enabling one that is enabled leaves each message its moment, and changes nothing") func notHastened() async throws {
+        try await RunningService.run(Self.still) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await Self.insert(1, .pending, running)
+            func moments() async throws -> [String] {
+                try await running.texts("due", "SELECT due_at::text AS due FROM webhook_messages")
+            }
+            let before = try await moments()
+            #expect(before.count == 1)
+            #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).json["enabled"]?.boolValue == true)
+            #expect(try await moments() == before)
+            #expect(try await running.count("SELECT count(*) FROM audit WHERE action = 'webhook.changed'") == 0)
+        }
+    }
+
     @Test("A removal takes the messages in steps, and nothing comes meanwhile") func removed() async throws {
         try await RunningService.run(Self.still) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])

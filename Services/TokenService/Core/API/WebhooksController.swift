@@ -63,16 +63,16 @@ struct WebhooksController: Sendable {
         let (app, id) = (try call.app(), try call.id("id"))
         let change = try await call.body().object { $0.webhookChange(allowsHTTP: settings.isInsecure) }
         if let url = change.url { try await check(url) }
-        let webhook = try await pool.transaction { session in
+        let changed = try await pool.transaction { session in
             try WebhookStore(session: session).change(id, change, app: app, by: call.actor)
         }
         events.subscriptions.forget()
-        if webhook != nil, change.isEnabled == true {
+        if changed?.isEnabledAgain == true {
             // If this process dies here, the rest is due when its next attempt is.
             while try await pool.session({ session in try WebhookStore(session: session).hasten(id) }) == WebhookStore.batch {}
         }
         events.wakeUp.signal()
-        return try Self.answer(webhook)
+        return try Self.answer(changed?.webhook)
     }
 
     @Sendable private func delete(_ call: APICall) async throws -> Response {

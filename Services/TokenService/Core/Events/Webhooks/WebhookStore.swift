@@ -41,20 +41,31 @@ package struct WebhookStore {
         try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) AND id = \(id)").first.map { row in try Webhook(row) }
     }
 
+    package struct Changed: Sendable {
+        package var webhook: Webhook
+        /// It was disabled until this change.
+        package var isEnabledAgain: Bool
+    }
+
     /// A webhook that is enabled again forgets why it was disabled, and may send what waits: it is not disabled for that once more. To have
     /// every waiting message due at once, call ``hasten(_:)`` until it returns fewer than ``batch``.
+    /// A change that leaves everything as it was writes nothing, in the audit trail neither.
     /// - Returns: nil where the app has no such webhook.
-    package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Webhook? {
+    package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Changed? {
         try lock(app)
         // The dispatcher may disable it at this moment.
         try session.execute("SELECT FROM webhooks WHERE app_id = \(app.id) AND id = \(id) FOR NO KEY UPDATE")
-        guard var webhook = try find(id, app: app) else { return nil }
+        guard let before = try find(id, app: app) else { return nil }
+        var webhook = before
         let isEnabledAgain = change.isEnabled == true && webhook.disabledReason != nil
         if let url = change.url { webhook.url = url }
         if let events = change.events { webhook.events = events }
         if let description = change.description { webhook.description = description }
         if isEnabledAgain { (webhook.disabledReason, webhook.failingSince) = (nil, nil) }
         if change.isEnabled == false, webhook.disabledReason == nil { webhook.disabledReason = .byRequest }
+        guard webhook != before || !webhook.description.hasSameBytes(as: before.description) else {
+            return Changed(webhook: before, isEnabledAgain: false)
+        }
         try session.execute(
             """
             UPDATE webhooks SET url = \(webhook.url.text), events = \(webhook.events.map(\.text)), description = \(webhook.description),
@@ -68,7 +79,7 @@ package struct WebhookStore {
             """)
         try noteInterest(of: app.id)
         try record(.webhookChanged, id, app, actor)
-        return try find(id, app: app)
+        return try find(id, app: app).map { webhook in Changed(webhook: webhook, isEnabledAgain: isEnabledAgain) }
     }
 
     /// Makes the next messages that wait for another attempt due at once.
