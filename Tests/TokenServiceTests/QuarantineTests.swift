@@ -50,6 +50,28 @@ struct QuarantineTests {
         }
     }
 
+    @Test("What another app sent to an installation of the same id hides no rejection") func ownRejection() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            func rejectedAt() async throws -> String? {
+                try await brake.shop.get("/v1/apps/shop/installations/\(installation(25))/history").json.text("rejected_at")
+            }
+            let before = try await rejectedAt()
+            #expect(before != nil)
+            let blog = try await running.client.makeApp("blog")
+            #expect(try await blog.register(installation(25), user: "ada", token: token(25), app: "blog").status == 201)
+            try await running.execute(
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT new_id(), 0, 0, t.id, t.installation, 1, 'production', 'accepted', now()
+                FROM tokens t JOIN apps a ON a.id = t.app_id CROSS JOIN generate_series(1, 150) WHERE a.slug = 'blog'
+                """)
+            #expect(try await rejectedAt() == before)
+            let theirs = try await blog.get("/v1/apps/blog/installations/\(installation(25))/history").json
+            #expect(theirs["reachable"]?.boolValue == true && theirs.text("rejected_at") == nil)
+        }
+    }
+
     @Test("The brake does not quarantine tokens that were retired before its window or for another reason")
     func outsideWindow() async throws {
         try await RunningService.run { running in

@@ -37,8 +37,16 @@ package struct InstallationHistory {
                 SELECT * FROM installation_history WHERE app_id = \(app.id) AND installation = \(id) AND id > \(position ?? .min)
                 ORDER BY id LIMIT \(limit)
                 """,
-            // Of any app: a token tells whose they are.
-            "SELECT token_id, class, status, reason, updated_at FROM receipts WHERE installation = \(id) ORDER BY notification DESC LIMIT 100",
+            // Another app may have an installation of the same id: the tokens tell whose receipts they are. An array of them, so that the
+            // statement reads no further than to the last one that it needs, nor than 5,000.
+            """
+            SELECT token_id, class, status, reason, updated_at FROM (
+                SELECT notification, token_id, class, status, reason, updated_at FROM receipts
+                WHERE installation = \(id) ORDER BY notification DESC LIMIT 5000
+            ) AS newest
+            WHERE token_id = ANY (ARRAY(SELECT id FROM tokens WHERE app_id = \(app.id) AND installation = \(id)))
+            ORDER BY notification DESC LIMIT 100
+            """,
         ])
         let state = try results[0].first.map { row in try ReachabilityState(row, tokens: results[1], receipts: results[4]) }
         let recent = try results[2].map { row in try HistoryEntry(row) }
