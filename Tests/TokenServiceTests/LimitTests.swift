@@ -1,6 +1,7 @@
 import Dispatch
 import Observability
 import Postgres
+import PushModel
 import StrictJSON
 import TestSupport
 import Testing
@@ -195,6 +196,27 @@ struct LimitTests {
             }
             _ = try await eventually { try await third.post(path, large).status == 400 ? true : nil }
         }
+    }
+
+    @Test("Devices of two apps with one installation id have a rate and places each") func sameDeviceOfTwoApps() throws {
+        let (shop, blog) = (try Self.device("shop"), try Self.device("blog"))
+        let places = SharedLimit(100, share: 10, reason: .requests, metrics: TokenServiceMetrics(registry: PrometheusMetrics()))
+        let held = try (1...SharedLimit.shareOfDevice).map { _ in try places.enter(shop) }
+        #expect(throws: APIError.self) { _ = try places.enter(shop) }
+        let other = try places.enter(blog)
+        #expect(places.used == SharedLimit.shareOfDevice + 1)
+        for place in held + [other] { place.end() }
+
+        let rates = RequestRates(defaultRate: 100)
+        rates.charge(100_000, to: shop)
+        #expect(rates.take(shop)?.isWithin == false)
+        #expect(rates.take(blog)?.isWithin == true)
+    }
+
+    private static func device(_ app: String) throws -> Caller {
+        Caller(
+            DeviceCredential(
+                app: try #require(AppSlug(app)), installation: installation(1), user: "ada", ownerEpoch: 0, expiresAt: .max))
     }
 
     @Test("The service refuses a body of more values than one in sixteen bytes of its route's limit") func manyValues() async throws {

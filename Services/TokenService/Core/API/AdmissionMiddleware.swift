@@ -77,13 +77,8 @@ struct AdmissionMiddleware: Sendable {
     private func caller(of request: Request) async throws -> Caller? {
         guard let text = Self.bearer(of: request) else { return nil }
         if let key = APIKeyText(Substring(text)) { return try await authenticator.caller(key) }
-        guard let device = deviceKeys?.verify(text) else { return nil }
-        return Caller(
-            keyID: "device \(device.installation)", app: device.app, scopes: [], requestsPerSecond: Self.requestsOfDevice, device: device)
+        return deviceKeys?.verify(text).map { device in Caller(device) }
     }
-
-    /// A device registers at its launch. More in a second is a fault of the app.
-    private static let requestsOfDevice = 10
 
     /// - Throws: ``APIError`` 403 for other routes, 404 for another installation, 401 if it has expired. Only a sign-out is still taken then,
     ///   because the person may have signed out while the device was offline.
@@ -105,5 +100,17 @@ struct AdmissionMiddleware: Sendable {
         guard scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
         let key = header[scheme.endIndex...].utf8.drop { $0 == UInt8(ascii: " ") }
         return key.contains(UInt8(ascii: " ")) ? nil : String(Substring(key))
+    }
+}
+
+extension Caller {
+    /// A device registers at its launch. More in a second is a fault of the app.
+    private static let requestsOfDevice = 10
+
+    /// Another app may have an installation of the same id. It is another caller, with a rate and a share of its own.
+    init(_ device: DeviceCredential) {
+        self.init(
+            keyID: "device \(device.app) \(device.installation)", app: device.app, scopes: [], requestsPerSecond: Self.requestsOfDevice,
+            device: device)
     }
 }
