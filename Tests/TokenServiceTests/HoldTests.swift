@@ -113,13 +113,44 @@ struct HoldTests {
             #expect(try await shop.post(APITestClient.holds, #"{"all":true,"reason":"r"}"#).status == 403)
             #expect(try await chief.delete("\(APITestClient.holds)/\(PushID.random())").status == 404)
             #expect(try await running.count("SELECT count(*) FROM holds") == 0)
+        }
+    }
+
+    @Test("An app has 100 holds in force at most, and takes no place of another app or of the operators") func manyHolds() async throws {
+        try await RunningService.run { running in
+            let (_, chief) = try await running.operate()
+            let blog = "/v1/apps/blog/holds"
+            _ = try await running.client.makeApp("blog")
+            let all = #"{"all":true,"reason":"r"}"#
+            let lane = #"{"lane":"bulk","reason":"r"}"#
+            // Lifted and expired ones do not count.
+            try await running.execute(
+                """
+                INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, ends_at, lifted_at, lifted_by, released_at)
+                SELECT gen_random_uuid(), a.id, 'one of many', now(), 'k', now(), CASE WHEN n % 3 = 1 THEN now() ELSE 'infinity' END,
+                    CASE WHEN n % 3 = 2 THEN now() END, CASE WHEN n % 3 = 2 THEN 'k' END, CASE WHEN n % 3 = 2 THEN now() END
+                FROM apps a, generate_series(1, 297) AS n WHERE a.slug = 'shop'
+                """)
+            // Of two at the same time, one takes the last place.
+            async let one = chief.post(APITestClient.holds, all)
+            async let other = chief.post(APITestClient.holds, all)
+            let statuses = try await [one.status, other.status].sorted()
+            #expect(statuses == [201, 409])
+            let refused = try await chief.post(APITestClient.holds, all)
+            #expect(refused.status == 409 && refused.code == "too_many_holds")
+            #expect(refused.json.text("detail")?.hasPrefix("100 ") == true, "\(refused.json)")
+            #expect(try await running.client.post(blog, all).status == 201)
+            let everywhere = try await running.client.setHold(lane, at: "/v1/admin/holds")
             try await running.execute(
                 """
                 INSERT INTO holds (id, reason, set_at, set_by, published_at)
-                SELECT gen_random_uuid(), 'one of many', now(), 'k', now() FROM generate_series(1, 1000)
+                SELECT gen_random_uuid(), 'one of many', now(), 'k', now() FROM generate_series(1, 999)
                 """)
-            let answer = try await chief.post(APITestClient.holds, #"{"all":true,"reason":"r"}"#)
-            #expect(answer.status == 409 && answer.code == "too_many_holds")
+            let full = try await running.client.post("/v1/admin/holds", lane)
+            #expect(full.status == 409 && full.code == "too_many_holds")
+            #expect(try await running.client.post(blog, all).status == 201)
+            try await running.client.liftHold(everywhere, at: "/v1/admin/holds")
+            #expect(try await running.client.post("/v1/admin/holds", lane).status == 201)
         }
     }
 

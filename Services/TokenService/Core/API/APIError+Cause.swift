@@ -53,9 +53,8 @@ extension APIError {
                 "backlog_full",
                 "as many of this app's notifications wait for the message broker in the lane `\(full.lane.rawValue)` as may",
                 retryAfterSeconds: 5)
-        case is TooManyHolds:
-            self = APIError(
-                .conflict, "too_many_holds", "Too many holds", "\(HoldStore.maximumInForce) holds are in force; lift one first")
+        case let full as TooManyHolds:
+            self = APIError(.conflict, "too_many_holds", "Too many holds", "\(full.maximum) holds are in force; lift one first")
         case is UnknownNotification:
             self = .invalid([
                 JSONProblem(pointer: "/notification", code: "unknown_notification", detail: "the app has no such notification")

@@ -71,8 +71,10 @@ extension HoldScope {
     fileprivate var isAll: Bool { lane == nil && notification == nil }
 }
 
-/// More holds would be in force at once than dispatchers are meant to remember.
-package struct TooManyHolds: Error {}
+/// More holds of the app, or over every app, would be in force at once than may be.
+package struct TooManyHolds: Error {
+    package let maximum: Int
+}
 
 /// A hold names a notification that the app does not have.
 package struct UnknownNotification: Error {}

@@ -3,8 +3,10 @@ package import PushModel
 
 /// The table of holds, within one transaction; `HoldStore+Outbox.swift` has the jobs and fan-outs that wait because of them.
 package struct HoldStore {
-    /// Holds that may be in force at once: every dispatcher remembers them.
-    package static let maximumInForce = 1000
+    /// Holds of one app that may be in force at once: every dispatcher remembers those of all apps.
+    package static let maximumPerApp = 100
+    /// Holds over every app that may be in force at once. No app's own holds use them up.
+    package static let maximumOverApps = 1000
 
     let session: PostgresSession
 
@@ -16,10 +18,16 @@ package struct HoldStore {
             let found = try session.execute("SELECT FROM notifications WHERE id = \(notification) AND app_id = \(app?.id)")
             guard found.affected == 1 else { throw UnknownNotification() }
         }
+        // One at a time of an app, so that two do not both take the last place. The key's first half is the word "hold".
+        try session.execute("SELECT pg_advisory_xact_lock(1752132708, (coalesce(\(app?.id)::bigint, 0) % 2147483647)::int)")
         let inForce: Int = try session.execute(
-            "SELECT count(*) AS count FROM holds WHERE lifted_at IS NULL AND ends_at > now()"
+            """
+            SELECT count(*) AS count FROM holds
+            WHERE app_id IS NOT DISTINCT FROM \(app?.id) AND lifted_at IS NULL AND ends_at > now()
+            """
         ).only()["count"]
-        guard inForce < Self.maximumInForce else { throw TooManyHolds() }
+        let maximum = app == nil ? Self.maximumOverApps : Self.maximumPerApp
+        guard inForce < maximum else { throw TooManyHolds(maximum: maximum) }
         try session.execute(
             """
             INSERT INTO holds (id, app_id, lane, notification, reason, set_at, set_by, ends_at)

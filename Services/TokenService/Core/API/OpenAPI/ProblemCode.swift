@@ -141,7 +141,9 @@ extension ProblemCode {
         case .keyAlreadyRotated:
             ProblemKind(409, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
         case .tooManyHolds:
-            ProblemKind(409, "Too many holds", "A thousand holds are in force at once; nothing was set. Lift one first.")
+            ProblemKind(
+                409, "Too many holds",
+                "As many holds are in force as may be, 100 of one app or 1,000 over every app; nothing was set. Lift one first.")
         case .deadLettersBusy:
             ProblemKind(
                 409, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",

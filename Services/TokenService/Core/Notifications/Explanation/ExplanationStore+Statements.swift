@@ -27,7 +27,7 @@ extension ExplanationStore {
         "SELECT id, owner_epoch FROM installations WHERE app_id = \(app.id) AND owner = \(user) ORDER BY id LIMIT 101"
     }
 
-    /// Those in force are few (``HoldStore/maximumInForce``), and have an index of their own.
+    /// Those in force are few (``HoldStore/maximumPerApp``), and have an index of their own.
     func holds(on notification: PushID) -> PostgresQuery {
         """
         SELECT h.id, a.slug AS app, h.lane, h.notification, h.reason, h.set_at, nullif(h.ends_at, 'infinity') AS ends_at
