@@ -23,12 +23,12 @@ struct ActivitiesController: Sendable {
             state: try call.choice("state", of: ActivityRecord.State.self))
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
-        let records = try await pool.session { session in
-            try ActivityStore(session: session).records(of: list, app: app, after: position, limit: limit + 1)
+        let page = try await pool.transaction(isolation: .repeatableRead) { session in
+            try ActivityStore(session: session).page(of: list, app: app, after: position, limit: limit)
         }
-        let page = records.prefix(limit)
-        let next = records.count > limit ? page.last.map { list.cursor($0, app: app) } : nil
-        return JSONAnswer.response(.ok, ActivityRecord.page, PageResponse(elements: Array(page), nextCursor: next))
+        return JSONAnswer.response(
+            .ok, ActivityRecord.page,
+            PageResponse(elements: page.records, nextCursor: page.next.map { list.cursor($0, app: app) }))
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {

@@ -36,9 +36,16 @@ package struct ActivityList: Sendable {
         var id: String
     }
 
+    struct Page: Sendable {
+        /// May be fewer than the limit, even none, while there is a next page.
+        var records: [ActivityRecord]
+        /// The next page begins behind it; nil on the last page.
+        var next: Place?
+    }
+
     /// No owner contains the zero byte, which PostgreSQL cannot store.
-    package func cursor(_ last: ActivityRecord, app: App) -> String {
-        PageCursor.encode(Array(last.place.owner.utf8) + [0] + Array(last.place.id.utf8), list: identity(app))
+    package func cursor(_ last: Place, app: App) -> String {
+        PageCursor.encode(Array(last.owner.utf8) + [0] + Array(last.id.utf8), list: identity(app))
     }
 
     package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Place {
@@ -61,25 +68,54 @@ extension ActivityStore {
         ).first.map { row in try ActivityRecord(row) }
     }
 
+    /// A page looks at no more than 5,000 activities: a state that few have gives short pages with a next position. The statements have the
+    /// number as a literal, as in ``InstallationStore``. With a state they are two, so the transaction must be of isolation
+    /// `.repeatableRead`.
     /// - Parameter place: Nil: from the beginning.
-    func records(of list: ActivityList, app: App, after place: ActivityList.Place?, limit: Int) throws -> [ActivityRecord] {
-        let (state, place) = (list.state?.rawValue, place ?? ActivityList.Place(owner: "", id: ""))
-        let query: PostgresQuery =
-            if let user = list.user {
+    func page(of list: ActivityList, app: App, after place: ActivityList.Place?, limit: Int) throws -> ActivityList.Page {
+        let place = place ?? ActivityList.Place(owner: "", id: "")
+        let found = try session.execute(Self.scan(list, app: app, after: place, limit: limit + 1)).map { row in try ActivityRecord(row) }
+        let shown = Array(found.prefix(limit))
+        if found.count > limit { return ActivityList.Page(records: shown, next: shown.last?.place) }
+        guard list.state != nil else { return ActivityList.Page(records: shown, next: nil) }
+        let end = try session.execute(Self.scanEnd(list, app: app, after: place)).first.map { row in
+            ActivityList.Place(owner: try row["owned_by"], id: try row["id"])
+        }
+        return ActivityList.Page(records: shown, next: end)
+    }
+
+    private static func scan(_ list: ActivityList, app: App, after place: ActivityList.Place, limit: Int) -> PostgresQuery {
+        let state = list.state?.rawValue
+        if let user = list.user {
+            return """
+                SELECT * FROM (
+                    SELECT * FROM activity_records
+                    WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL) AND id > \(place.id) ORDER BY id LIMIT 5000
+                ) AS scanned
+                WHERE \(state)::text IS NULL OR state = \(state) ORDER BY id LIMIT \(limit)
                 """
+        }
+        return """
+            SELECT * FROM (
                 SELECT * FROM activity_records
-                WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL) AND id > \(place.id)
-                    AND (\(state)::text IS NULL OR state = \(state))
-                ORDER BY id LIMIT \(limit)
+                WHERE app_id = \(app.id) AND (owned_by, id) > (\(place.owner), \(place.id)) ORDER BY owned_by, id LIMIT 5000
+            ) AS scanned
+            WHERE \(state)::text IS NULL OR state = \(state) ORDER BY owned_by, id LIMIT \(limit)
+            """
+    }
+
+    /// The last one that ``scan(_:app:after:limit:)`` looked at; no row if it came to the end.
+    private static func scanEnd(_ list: ActivityList, app: App, after place: ActivityList.Place) -> PostgresQuery {
+        if let user = list.user {
+            return """
+                SELECT owned_by, id FROM activities
+                WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL) AND id > \(place.id) ORDER BY id OFFSET 4999 LIMIT 1
                 """
-            } else {
-                """
-                SELECT * FROM activity_records
-                WHERE app_id = \(app.id) AND (owned_by, id) > (\(place.owner), \(place.id)) AND (\(state)::text IS NULL OR state = \(state))
-                ORDER BY owned_by, id LIMIT \(limit)
-                """
-            }
-        return try session.execute(query).map { row in try ActivityRecord(row) }
+        }
+        return """
+            SELECT owned_by, id FROM activities
+            WHERE app_id = \(app.id) AND (owned_by, id) > (\(place.owner), \(place.id)) ORDER BY owned_by, id OFFSET 4999 LIMIT 1
+            """
     }
 
     /// All that belong to a user.

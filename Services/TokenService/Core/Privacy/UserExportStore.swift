@@ -93,7 +93,7 @@ struct UserExportStore {
     }
 
     func activities() throws -> [ActivityRecord] {
-        try ActivityStore(session: session).records(of: ActivityList(user: user), app: app, after: nil, limit: 1000)
+        try ActivityStore(session: session).page(of: ActivityList(user: user), app: app, after: nil, limit: 1000).records
     }
 
     func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }

@@ -6,7 +6,10 @@ extension Resource {
 
     private static let list = Operation(
         .listActivities, "listLiveActivities", "An app's Live Activities, page by page",
-        "Those that started within the last seven days, by owner and id.",
+        """
+        Those that started within the last seven days, by owner and id. A page looks at no more than 5000 of them: a `state` that few have \
+        gives short pages, even empty ones, with a `next_cursor`.
+        """,
         parameters: Parameter.page + [
             .query("user", .user, "Of this user."), .query("state", .words(ActivityRecord.State.self), "In this state."),
         ],
