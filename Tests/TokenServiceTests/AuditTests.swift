@@ -72,7 +72,11 @@ struct AuditTests {
                 newest = try await running.count("SELECT max(id) AS count FROM audit")
             }
             // Once more: what changes nothing leaves nothing.
-            for (route, deed) in deeds where [.createApp, .revokeKey, .liftHold, .liftAnyHold, .restoreQuarantine].contains(route) {
+            let repeatable: [APIRoute] = [
+                .createApp, .changeApp, .revokeKey, .liftHold, .liftAnyHold, .replayDeadLetters, .dropDeadLetters, .restoreQuarantine,
+                .eraseUser,
+            ]
+            for (route, deed) in deeds where repeatable.contains(route) {
                 _ = try await chief.call(route.method.rawValue, deed.path, deed.body)
             }
             #expect(try await running.count("SELECT max(id) AS count FROM audit") == newest)
@@ -161,6 +165,35 @@ struct AuditTests {
             #expect(try await running.client.delete("/v1/admin/keys/0123456789abcdef").status == 404)
             #expect(try await own.post(Erased.path, #"{"confirm":"grace"}"#).status == 400)
             #expect(try await running.count("SELECT count(*) FROM audit") == before)
+        }
+    }
+
+    @Test("What changes nothing leaves no entry") func unchanged() async throws {
+        try await RunningService.run { running in
+            let (shop, admin) = (try await running.client.makeApp(), running.client)
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let hooks = "/v1/apps/shop/webhooks"
+            let made = try await admin.post(hooks, #"{"url":"https://hooks.example.com/","events":["delivery.failed"],"description":"d"}"#)
+            let webhook = try #require(made.json.text("id"))
+            // Its delivery has no outcome yet.
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            try await DeadLetterTests.giveUp(job, running, outcome: nil)
+            let before = try await running.count("SELECT count(*) FROM audit")
+            for body in ["{}", #"{"device_policy":"multi","environments":["production","sandbox"]}"#] {
+                #expect(try await admin.call("PATCH", "/v1/admin/apps/shop", body).status == 200, "\(body)")
+            }
+            for body in ["{}", #"{"enabled":true,"description":"d"}"#] {
+                let answer = try await admin.call("PATCH", "\(hooks)/\(webhook)", body)
+                #expect(answer.status == 200 && answer.json["enabled"]?.boolValue == true, "\(body)")
+            }
+            let erased = try await admin.post("/v1/apps/shop/users/grace/erase", #"{"confirm":"grace"}"#)
+            #expect(erased.status == 200 && erased.json["user_erased"]?.boolValue == false)
+            let replayed = try await admin.post(DeadLetterTests.path + "/replay", #"{"all":true}"#)
+            #expect(replayed.status == 200 && replayed.json.number("kept") == 1, "\(replayed.json)")
+            #expect(try await running.count("SELECT count(*) FROM audit") == before)
+            // What changes something has its entry.
+            #expect(try await admin.call("PATCH", "\(hooks)/\(webhook)", #"{"description":null}"#).status == 200)
+            #expect(try await running.count("SELECT count(*) FROM audit") == before + 1)
         }
     }
 

@@ -73,7 +73,7 @@ package final class AppStore: Sendable {
     }
 
     /// Changes an app, for this process at once and for others within ``memory``. Until then the other processes, and requests that are
-    /// under way, may still register a token for a removed environment.
+    /// under way, may still register a token for a removed environment. A change that leaves everything as it was writes nothing.
     /// - Returns: nil where there is no such app.
     package func change(_ slug: AppSlug, _ change: AppChange, by actor: AuditActor) async throws -> Change? {
         defer { known.forget(slug) }
@@ -83,6 +83,7 @@ package final class AppStore: Sendable {
             guard let app = try locked.first.map({ row in try App(row) }) else { return nil }
             var properties = app.properties
             change.apply(to: &properties)
+            guard properties != app.properties else { return .changed(app) }
             for environment in app.environments where !properties.environments.contains(environment) {
                 if try Self.isInUse(environment, app, session) { return .environmentInUse(environment) }
             }

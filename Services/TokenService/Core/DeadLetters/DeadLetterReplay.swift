@@ -72,18 +72,24 @@ package struct DeadLetterReplay: Sendable {
         guard !letters.isEmpty else { return [] }
         let deliveries = DeadDelivery.all(of: letters)
         let resolved = try await pool.transaction { session in
-            try letters.record(.deadLettersReplayed, by: actor, in: session)
-            return try DeadLetterStore(session: session).reopen(deliveries, extending: extending)
+            let resolved = try DeadLetterStore(session: session).reopen(deliveries, extending: extending)
+            // Not where every letter stays, and each delivery as it is.
+            if !resolved.claimed.isEmpty || letters.contains(where: { Self.result(of: $0, resolved, isPublished: true).isDone }) {
+                try letters.record(.deadLettersReplayed, by: actor, in: session)
+            }
+            return resolved
         }
         let isPublished = await jobs.publishConfirmed(resolved.claimed)
-        return letters.map { letter in
-            let dispositions = (letter.job?.deliveries ?? []).map { delivery -> Disposition in
-                let disposition = resolved.dispositions[delivery.id] ?? .forgotten
-                // The delivery stays as it is, and so does the letter: the next replay finds both.
-                return !isPublished && (disposition == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : disposition
-            }
-            return Result(dispositions: dispositions, isDone: !dispositions.isEmpty && dispositions.allSatisfy(\.isDone))
+        return letters.map { letter in Self.result(of: letter, resolved, isPublished: isPublished) }
+    }
+
+    private static func result(of letter: DeadLetter, _ resolved: DeadLetterStore.Resolved, isPublished: Bool) -> Result {
+        let dispositions = (letter.job?.deliveries ?? []).map { delivery -> Disposition in
+            let disposition = resolved.dispositions[delivery.id] ?? .forgotten
+            // The delivery stays as it is, and so does the letter: the next replay finds both.
+            return !isPublished && (disposition == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : disposition
         }
+        return Result(dispositions: dispositions, isDone: !dispositions.isEmpty && dispositions.allSatisfy(\.isDone))
     }
 }
 

@@ -45,10 +45,12 @@ package struct Erasure: Sendable {
 
     /// - Throws: `PostgresError`; the steps until then stay done.
     package func erase(user: String, app: App, by actor: AuditActor) async throws -> Result {
-        let historyEnd = try await pool.transaction { session in
-            try AuditStore(session: session).record(
-                .userErased, by: actor, app: app.slug, object: AuditEntry.object(user: user, of: app.slug))
-            return try ErasureStore(session, app: app, user: user).historyEnd()
+        let (historyEnd, isKnown) = try await pool.transaction { session in
+            let store = ErasureStore(session, app: app, user: user)
+            let historyEnd = try store.historyEnd()
+            let isKnown = try store.isKnown()
+            if isKnown { try Self.record(user: user, app: app, by: actor, in: session) }
+            return (historyEnd, isKnown)
         }
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
@@ -74,8 +76,17 @@ package struct Erasure: Sendable {
             }
             result.history += removed
         } while removed == ErasureStore.historyBatch
+        // What came under this name meanwhile.
+        if !isKnown, !result.isEmpty {
+            try await pool.session { session in try Self.record(user: user, app: app, by: actor, in: session) }
+        }
         if result.fence == .none { result.fence = try await fenceOfEarlierCalls(app) }
         return result
+    }
+
+    private static func record(user: String, app: App, by actor: AuditActor, in session: PostgresSession) throws {
+        try AuditStore(session: session).record(
+            .userErased, by: actor, app: app.slug, object: AuditEntry.object(user: user, of: app.slug))
     }
 
     private func endInstallations(user: String, app: App) async throws -> Result {

@@ -44,6 +44,21 @@ struct ErasureStore {
         return try session.execute("SELECT coalesce(max(id), 0) AS id FROM installation_history").only()["id"]
     }
 
+    /// Whether anything is stored under this name: what an erasure looks for, and what an earlier one has left to remove.
+    func isKnown() throws -> Bool {
+        try session.execute(
+            """
+            SELECT EXISTS (SELECT FROM installations WHERE app_id = \(app.id) AND owner = \(user))
+                OR EXISTS (SELECT FROM installation_history WHERE app_id = \(app.id) AND owner = \(user))
+                OR EXISTS (SELECT FROM erasures WHERE app_id = \(app.id) AND owner = \(user))
+                OR EXISTS (SELECT FROM quiet_hours WHERE app_id = \(app.id) AND owner = \(user))
+                OR EXISTS (SELECT FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL))
+                OR EXISTS (SELECT FROM notifications WHERE app_id = \(app.id) AND target_user = \(user))
+                OR EXISTS (SELECT FROM targets WHERE app_id = \(app.id) AND owner = \(user)) AS is_known
+            """
+        ).only()["is_known"]
+    }
+
     /// Empties the user's next installations, fences them and records the remaining work.
     func endInstallations(after cursor: PushID, limit: Int) throws -> (committed: RegistryStore.Committed, next: PushID?) {
         try RegistryStore(session: session).commitPage(of: user, after: cursor, limit: limit, app: app, also: note) { ids in
