@@ -100,10 +100,93 @@ struct InstallationBoundsTests {
         }
     }
 
-    @Test("An installation with many tokens fills a batch alone") func crowded() throws {
-        let app = App(
+    private static func app() throws -> App {
+        App(
             id: 1, slug: try #require(AppSlug("shop")), bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production],
             staleAfterDays: nil, removesStale: false)
+    }
+
+    private static func registration(_ number: Int, _ named: [(token: Int, purpose: String)]) throws -> Registration {
+        let tokens = try named.map {
+            RegisteredToken(
+                token: try #require(DeviceToken(hex: token($0.token))), environment: .production,
+                purpose: try #require(Purpose(rawValue: $0.purpose)))
+        }
+        return Registration(
+            installation: installation(number), user: "ada", tokens: tokens, profile: InstallationProfile(), replaces: nil,
+            expectedOwner: .anyone)
+    }
+
+    @Test("However many lines one request makes, they count") func manyLinesAtOnce() throws {
+        var bounds = InstallationBounds()
+        bounds.lines = 10
+        var batch = RegistryBatch(installations: [], tokens: [], now: 50, bounds: bounds)
+        let registration = try Self.registration(1, (1...40).map { ($0, "activity:\($0)") })
+        _ = try batch.apply(.register(registration), of: try Self.app())
+        let key = InstallationKey(app: 1, id: installation(1))
+        // Forty lines of six minutes are four hours.
+        #expect(batch.history.count == 40)
+        #expect(batch.installations[key]?.linesCountUntil == 50 + 7_200_000)
+        #expect(throws: TooManyChanges.self) { try batch.admitChange(of: key) }
+    }
+
+    @Test("Of the rows of one token value, sixteen stay: retired ones go first, then the oldest, and none that the request names")
+    func rowsOfValue() throws {
+        let app = try Self.app()
+        var batch = RegistryBatch(installations: [], tokens: [], now: 50)
+        for number in 1...16 {
+            _ = try batch.apply(.register(try Self.registration(number, [(1, "activity:\(number)")])), of: app)
+        }
+        #expect(batch.tokens.allSatisfy(\.isActive))
+        // The third installation's is retired.
+        _ = try batch.apply(.register(try Self.registration(3, [(2, "activity:3")])), of: app)
+        for number in 17...19 {
+            _ = try batch.apply(.register(try Self.registration(number, [(1, "activity:\(number)")])), of: app)
+        }
+        let value = try #require(DeviceToken(hex: token(1)))
+        let kept = batch.tokens.filter { $0.token == value && !$0.isDeleted }
+        #expect(kept.count == 16 && kept.allSatisfy(\.isActive))
+        #expect(Set(kept.map(\.installation)) == Set((4...19).map { installation($0) }))
+        #expect(batch.history.filter { $0.event == .tokenRemoved }.map(\.installation) == [installation(1), installation(2)])
+        // One of those that went comes back.
+        let returning = try Self.registration(1, [(1, "activity:1")])
+        _ = try batch.apply(.register(returning), of: app)
+        let index = try #require(batch.index(of: returning.tokens[0], app: 1))
+        #expect(batch.tokens[index].isActive && batch.tokens[index].installation == installation(1))
+        #expect(batch.tokens.filter { $0.token == value && !$0.isDeleted }.count == 16)
+        // A request that names a value for forty purposes keeps these, and no others.
+        _ = try batch.apply(.register(try Self.registration(20, (101...140).map { (1, "activity:\($0)") })), of: app)
+        let last = batch.tokens.filter { $0.token == value && !$0.isDeleted }
+        #expect(last.count == 40 && last.allSatisfy { $0.installation == installation(20) })
+    }
+
+    @Test("However many installations name one token value, for whatever purpose, the database keeps sixteen rows of it")
+    func storedRowsOfValue() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...20 {
+                let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))","purpose":"activity:\#(number)"}]}"#
+                #expect(try await shop.put(Self.path(number), body).status == 201)
+            }
+            #expect(try await Self.states(running) == ["active 16"])
+            let removed = try await running.count("SELECT count(*) FROM installation_history WHERE event = 'token_removed'")
+            #expect(removed == 4)
+            #expect(try await shop.record(installation(4))["tokens"]?.arrayValue?.isEmpty == true)
+            #expect(try await shop.record(installation(5))["tokens"]?.arrayValue?.count == 1)
+            try await shop.register(installation(21), user: "eve", token: token(1))
+            #expect(try await Self.states(running) == ["active 16"])
+        }
+    }
+
+    @Test("A request that names a token value for many purposes weighs as much as one that names many values") func manyPurposes() throws {
+        let app = try Self.app()
+        let crowded = CrowdedInstallations()
+        let request = RegistryRequest(app: app, try Self.registration(1, (1...40).map { (1, "activity:\($0)") }))
+        #expect(InstallationRegistration.weight(of: request, crowded) == 40)
+    }
+
+    @Test("An installation with many tokens fills a batch alone") func crowded() throws {
+        let app = try Self.app()
         let request = RegistryRequest(
             app: app, InstallationPatch(installation: installation(1), expectedOwner: .anyone, precondition: .none))
         let crowded = CrowdedInstallations()

@@ -201,6 +201,32 @@ struct RegistryBatchTests {
         }
     }
 
+    @Test("A change reads a bounded part of a long chain of moves, and a fence all of it") func longChain() async throws {
+        try await withRegistry { registry in
+            let (read, fences) = try await registry.pool.session { session in
+                // The token went from each of 2,000 installations to the next one.
+                try session.execute(
+                    """
+                    WITH made AS (
+                        INSERT INTO installations (app_id, id, owner, registered_at, created_at)
+                        SELECT \(registry.app.id), ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'ada', now(), now()
+                        FROM generate_series(1, 2000) AS n RETURNING id
+                    )
+                    INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
+                    SELECT \(registry.app.id), id, lead(id) OVER (ORDER BY id), now() FROM made ORDER BY id LIMIT 1999
+                    """)
+                let before = try session.entriesRead(of: "token_moves")
+                _ = try registry.apply([.put(2000, "ada", token: 1)], in: session)
+                let read = try session.entriesRead(of: "token_moves") - before
+                _ = try registry.apply([.put(2000, "grace", token: 1)], in: session)
+                let fences: Int64 = try session.execute("SELECT count(*) AS fences FROM fences").only()["fences"]
+                return (read, fences)
+            }
+            #expect((1...300).contains(read))
+            #expect(fences == 2000)
+        }
+    }
+
     /// The broker is away: fences stay open that were never open for long when the table was analyzed.
     @Test("A change reads no open fences of others") func fencesOfOthers() async throws {
         try await withRegistry { registry in

@@ -50,7 +50,7 @@ package struct InstallationRegistration: Sendable {
 
     /// A request for an installation with many tokens fills a batch.
     static func weight(of request: RegistryRequest, _ crowded: CrowdedInstallations) -> Int {
-        crowded.contains(request.installation) ? maximumNames : request.locks.count
+        crowded.contains(request.installation) ? maximumNames : request.weight
     }
 
     /// - Throws: ``OwnerMismatch``, ``PreconditionFailed`` or ``TooManyChanges``, which have no effect; `PostgresError`; ``CommitQueueFull``.
@@ -81,12 +81,12 @@ package struct InstallationRegistration: Sendable {
         var start = 0
         while start < registrations.count {
             var requests: [RegistryRequest] = []
-            var names = 0
+            var weight = 0
             for registration in registrations[start...].prefix(Self.maximumBatch) {
                 let request = RegistryRequest(app: app, registration)
-                guard requests.isEmpty || names + request.locks.count <= Self.maximumNames else { break }
+                guard requests.isEmpty || weight + request.weight <= Self.maximumNames else { break }
                 requests.append(request)
-                names += request.locks.count
+                weight += request.weight
             }
             let end = start + requests.count
             results += await commit(requests)

@@ -7,6 +7,9 @@ package struct InstallationBounds: Sendable {
     package var activeTokens = 64
     /// Retired tokens. A further one deletes the one that was retired longest ago.
     package var retiredTokens = 200
+    /// Rows of one token value in an app: it is the token of one device, so it has a few. A further one deletes another that the request does
+    /// not name: the one that was retired longest ago, else the one that was registered longest ago.
+    package var rowsOfValue = 16
     /// Lines of history that it may make at once, and in each hour.
     package var lines: Int64 = 1000
 
@@ -14,7 +17,7 @@ package struct InstallationBounds: Sendable {
 
     /// Milliseconds of a whole allowance.
     static let hour: Int64 = 3_600_000
-    /// How far ahead lines can count: one request makes fewer than a thousand. Farther ahead, PostgreSQL's clock was set back since.
+    /// How far ahead lines can count, however many a request made. Farther ahead, PostgreSQL's clock was set back since.
     static let farthest: Int64 = 2 * hour
 
     /// For how long a line counts, in milliseconds.

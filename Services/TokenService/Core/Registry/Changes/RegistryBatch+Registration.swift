@@ -176,6 +176,7 @@ extension RegistryBatch {
             if let loser = takeOver(token.inOtherEnvironment, for: key, at: moment) { losers.append(loser) }
         }
         bound(key, keeping: named, at: moment)
+        boundRows(ofValuesOf: named, app: key.app, at: moment)
         return losers
     }
 
@@ -196,8 +197,8 @@ extension RegistryBatch {
 
     private mutating func charge(_ key: InstallationKey, lines: Int) {
         guard lines > 0 else { return }
-        let end = now + linesAhead(of: key) + Int64(lines) * bounds.lineTime
-        installations[key]?.linesCountUntil = end
+        let ahead = linesAhead(of: key) + Int64(lines) * bounds.lineTime
+        installations[key]?.linesCountUntil = now + min(ahead, InstallationBounds.farthest)
         installations[key]?.needs(.everything)
     }
 
@@ -220,6 +221,33 @@ extension RegistryBatch {
         {
             tokens[index].delete()
         }
+    }
+
+    /// Whoever names a value is its device, so the rows that give way may be those of other installations. Without this, all that name the
+    /// value would read and lock however many there are.
+    private mutating func boundRows(ofValuesOf named: [RegisteredToken], app: App.ID, at moment: Int64) {
+        var bounded: Set<DeviceToken> = []
+        for value in named.lazy.map(\.token) {
+            let rows = indices(of: value, app: app)
+            guard rows.count > bounds.rowsOfValue, bounded.insert(value).inserted else { continue }
+            let present = rows.filter { !tokens[$0].isDeleted }
+            let others = present.filter { !named.contains(tokens[$0].named) }
+            for index in others.sorted(by: { isOlder($0, than: $1) }).prefix(max(0, present.count - bounds.rowsOfValue)) {
+                let token = tokens[index]
+                if token.isActive {
+                    tokens[index].retire(.removed, at: moment)
+                    record(.tokenRemoved, token.holder) { $0.token = token.historical }
+                }
+                tokens[index].delete()
+            }
+        }
+    }
+
+    /// Retired ones first, the oldest of each.
+    private func isOlder(_ index: Int, than other: Int) -> Bool {
+        let (left, right) = (tokens[index], tokens[other])
+        guard left.isActive == right.isActive else { return right.isActive }
+        return (left.retired?.at ?? left.registeredAt, index) < (right.retired?.at ?? right.registeredAt, other)
     }
 
     /// A token belongs to one device, even if another installation stated it for the other environment: that row comes here too, retired.
@@ -251,7 +279,7 @@ extension RegistryBatch {
         _ replaces: DeviceToken, of wanted: Target, keeping named: [RegisteredToken], for key: InstallationKey, at moment: Int64
     ) -> [InstallationKey] {
         var losers: [InstallationKey] = []
-        for index in tokens.indices where tokens[index].app == key.app && tokens[index].token == replaces {
+        for index in indices(of: replaces, app: key.app) {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
             if wanted.replacesOwnOnly, token.installation != key.id, let owner = installations[token.holder]?.owner,

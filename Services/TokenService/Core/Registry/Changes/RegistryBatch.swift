@@ -26,7 +26,7 @@ package struct RegistryBatch {
     /// The installation that is being changed, with the epoch that the change begins.
     var present: (key: InstallationKey, epoch: Int64)?
 
-    private var tokensByName: [TokenName: Int] = [:]
+    private var tokensByValue: [TokenValue: [Int]] = [:]
     private var tokensByID: [Int64: Int] = [:]
     private var tokensByInstallation: [InstallationKey: [Int]] = [:]
 
@@ -74,19 +74,19 @@ package struct RegistryBatch {
 }
 
 extension RegistryBatch {
-    /// A token's name in the database: unique among all installations of an app.
-    private struct TokenName: Hashable {
+    /// The device's value. Few rows share one (``InstallationBounds/rowsOfValue``).
+    private struct TokenValue: Hashable {
         let app: App.ID
-        let token: RegisteredToken
-
-        /// By the device's value alone: hashing environments and purposes would cost more than the few tokens that share a value.
-        func hash(into hasher: inout Hasher) {
-            hasher.combine(app)
-            hasher.combine(token.token)
-        }
+        let token: DeviceToken
     }
 
-    func index(of named: RegisteredToken, app: App.ID) -> Int? { tokensByName[TokenName(app: app, token: named)] }
+    /// A value, an environment and a purpose are unique among all installations of an app.
+    func index(of named: RegisteredToken, app: App.ID) -> Int? {
+        indices(of: named.token, app: app).first { tokens[$0].environment == named.environment && tokens[$0].purpose == named.purpose }
+    }
+
+    /// In the order in which they were read or made.
+    func indices(of value: DeviceToken, app: App.ID) -> [Int] { tokensByValue[TokenValue(app: app, token: value)] ?? [] }
 
     func index(ofToken id: Int64) -> Int? { tokensByID[id] }
 
@@ -104,7 +104,8 @@ extension RegistryBatch {
 
     private mutating func enter(_ index: Int) {
         let token = tokens[index]
-        tokensByName[TokenName(app: token.app, token: token.named)] = index
+        let value = TokenValue(app: token.app, token: token.token)
+        if tokensByValue[value]?.contains(index) != true { tokensByValue[value, default: []].append(index) }
         if let id = token.id { tokensByID[id] = index }
         if tokensByInstallation[token.holder]?.contains(index) != true { tokensByInstallation[token.holder, default: []].append(index) }
     }

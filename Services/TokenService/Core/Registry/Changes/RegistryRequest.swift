@@ -42,6 +42,9 @@ package struct RegistryRequest: Sendable {
         locks = RegistryLock.keys(app: app.id, installations: [id], tokens: tokens, users: user.map { [$0] } ?? [])
     }
 
+    /// Its part of a batch's weight. A value that it names for many purposes counts once for each.
+    var weight: Int { max(locks.count, tokens.count) }
+
     /// The user whose other installations the single policy signs out.
     package var onlyInstallationOf: String? { app.devicePolicy == .single ? user : nil }
 }

@@ -63,9 +63,9 @@ package struct RegistryStore {
         return (batch, results)
     }
 
-    /// The batch with all moves that lead to its installations, and with their predecessors. These are locked already, unless a move was
-    /// committed while this transaction waited for its locks. Such locks come out of order; in the worst case PostgreSQL ends one of two
-    /// transactions, and it runs again.
+    /// The batch with all moves that lead to its installations, and with their predecessors. These are locked already, unless they are more
+    /// than ``maximumReached`` or a move was committed while this transaction waited for its locks. Such locks come out of order; in the
+    /// worst case PostgreSQL ends one of two transactions, and it runs again.
     private func withMoves(_ batch: RegistryBatch) throws -> RegistryBatch {
         var rows = batch.installations
         var moves: [InstallationKey: Set<PushID>] = [:]
@@ -91,17 +91,25 @@ package struct RegistryStore {
 }
 
 extension RegistryStore {
-    /// The named installations, the holders of the named tokens, the installations of the named users, and all whose tokens once moved to
-    /// one of these.
+    /// Installations of a scope that are locked only because their tokens moved on. A device that was installed anew now and then has a few.
+    private static let maximumReached: Int64 = 256
+
+    /// The named installations, the holders of the named tokens, the installations of the named users, and those whose tokens once moved to
+    /// one of these, the nearest first, as far as the limit goes. Only a fence needs the rest, and reads them itself (``withMoves(_:)``).
     private static func lockInstallations(_ scope: Scope) -> PostgresQuery {
         """
         WITH RECURSIVE concerned (id) AS (
             SELECT unnest(\(scope.installations)::uuid[])
             UNION SELECT installation FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
             UNION SELECT id FROM installations WHERE app_id = \(scope.app) AND owner = ANY (\(scope.users)::text[])
-            UNION SELECT m.predecessor FROM concerned c CROSS JOIN LATERAL predecessors_of(\(scope.app), c.id) AS m
+        ), reached (id) AS (
+            SELECT id FROM concerned
+            UNION SELECT m.predecessor FROM reached r CROSS JOIN LATERAL predecessors_of(\(scope.app), r.id) AS m
         )
-        SELECT * FROM installations WHERE app_id = \(scope.app) AND id = ANY (ARRAY(SELECT id FROM concerned))
+        SELECT * FROM installations WHERE app_id = \(scope.app) AND id = ANY (ARRAY(
+            SELECT id FROM concerned
+            UNION ALL SELECT id FROM (SELECT id FROM reached LIMIT (SELECT count(*) FROM concerned) + \(maximumReached)) AS nearest
+        ))
         ORDER BY id FOR NO KEY UPDATE
         """
     }
