@@ -132,21 +132,77 @@ struct CommitQueueTests {
         #expect(results.map { try? $0.get() } == [100, 110, 120, 130, nil, nil])
     }
 
-    @Test("A batch is no heavier than allowed, and a heavy item goes alone") func heavyItems() async throws {
+    @Test("A batch is no heavier than allowed") func weights() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { items, _ in
             await commits.commit(items)
         }
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
-        let later = try await submitInOrder([4, 6, 1, 99, 2], to: queue)
-        for expected in [[4, 6], [1], [99], [2]] {
+        let later = try await submitInOrder([4, 6, 1, 9, 2], to: queue)
+        for expected in [[4, 6], [1, 9], [2]] {
             commits.goOn.send(())
             #expect(try await commits.begun.next() == expected)
         }
         commits.goOn.send(())
         #expect(try await first == 10)
         for task in later { _ = try await task.value }
+    }
+
+    @Test("Heavy items go one by one, and cut no batch of the others short") func heavyItems() async throws {
+        let batches = Mutex<[[Int]]>([])
+        let (begun, goOn) = (Signal<[Int]>(), Signal<Void>())
+        // Items above a thousand are heavy. The first batch of each kind waits for a word.
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 256, concurrency: 1, maximumWeight: 1000, weight: { $0 > 1000 ? 1000 : 1 },
+            commit: { items, _ in
+                batches.withLock { $0.append(items) }
+                if items == [0] || items == [2000] {
+                    begun.send(items)
+                    do { try await goOn.next() } catch { return [] }
+                }
+                return items.map { .success($0 * 10) }
+            })
+        async let light = queue.submit(0)
+        #expect(try await begun.next() == [0])
+        async let heavy = queue.submit(2000)
+        #expect(try await begun.next() == [2000])
+        #expect(queue.runningCount == 2)
+        // Eight of the others after each heavy one.
+        var items: [Int] = []
+        for number in 0..<125 {
+            items.append(2001 + number)
+            items += (8 * number + 1)...(8 * number + 8)
+        }
+        let tasks = try await submitInOrder(items, to: queue)
+        goOn.send(())
+        goOn.send(())
+        #expect(try await light == 0)
+        #expect(try await heavy == 20_000)
+        for task in tasks { _ = try await task.value }
+        let done = batches.withLock { $0 }
+        let ofHeavy = done.filter { $0[0] > 1000 }
+        #expect(ofHeavy == (2000...2125).map { [$0] })
+        let ofOthers = done.filter { $0[0] <= 1000 }
+        #expect(ofOthers.map(\.count) == [1, 256, 256, 256, 232])
+        #expect(ofOthers.flatMap(\.self) == Array(0...1000))
+    }
+
+    @Test("Heavy items have a quarter of the room") func roomOfHeavyItems() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 4, concurrency: 1, maximumWaiting: 8, maximumWeight: 10, weight: { $0 }) { items, _ in
+            await commits.commit(items)
+        }
+        async let first = queue.submit(10)
+        #expect(try await commits.begun.next() == [10])
+        let heavy = try await submitInOrder([11, 12], to: queue)
+        await #expect(throws: CommitQueueFull.self) { try await queue.submit(13) }
+        let refused = await queue.submit([14])
+        #expect(throws: CommitQueueFull.self) { try refused[0].get() }
+        async let light = queue.submit(1)
+        #expect(try await commits.begun.next() == [1])
+        for _ in 0..<4 { commits.goOn.send(()) }
+        #expect(try await [first, light, heavy[0].value, heavy[1].value] == [100, 10, 110, 120])
     }
 
     @Test("If a commit forgets an item, that item fails") func forgottenItem() async throws {

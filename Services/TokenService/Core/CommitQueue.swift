@@ -7,6 +7,9 @@ import Synchronization
 ///
 /// Items that were submitted together have half of the room, and a quarter of each batch if others wait too: however many one caller submits,
 /// the items of the others are taken and go on.
+///
+/// An item that fills a batch is heavy. Heavy items have a quarter of the room and go one by one, beside the others: these never wait for
+/// one, and it never cuts their batches short.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit` on a
     /// thread of its own calls it, so that the database need not wait for another thread.
@@ -61,13 +64,20 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
+    private enum Kind { case light, heavy }
+
     private struct State {
         var waiting: [Waiting] = []
         /// Those that were submitted together with others.
         var together: [Waiting] = []
+        var heavy: [Waiting] = []
+        /// Batches of the others.
         var running = 0
+        var isHeavyRunning = false
 
-        var count: Int { waiting.count + together.count }
+        /// Without the heavy ones.
+        var light: Int { waiting.count + together.count }
+        var count: Int { light + heavy.count }
     }
 
     private let maximumBatch: Int
@@ -82,9 +92,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     /// - Parameters:
     ///   - worthwhileBatch: How many have to wait for another batch to begin while one is under way.
-    ///   - concurrency: How many batches may be under way at once.
+    ///   - concurrency: How many batches may be under way at once, a heavy item aside.
     ///   - maximumWaiting: The queue refuses further items.
-    ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
+    ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is as heavy goes alone.
     ///   - commit: Returns one answer per item, in their order; if it called ``Onward``, those of the last batch.
     ///   - afterwards: Called with the answers of a batch, before its items are answered and while the next batch is under way.
     package init(
@@ -107,13 +117,18 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     package func submit(_ item: Item) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
             let waiting = Waiting(item, .one(continuation))
-            let admission = state.withLock { state -> (isFull: Bool, batches: Int) in
-                guard state.count < maximumWaiting else { return (true, 0) }
-                state.waiting.append(waiting)
+            let admission = state.withLock { state -> (isFull: Bool, batches: [Kind]) in
+                if isHeavy(item) {
+                    guard hasRoomForHeavy(state) else { return (true, []) }
+                    state.heavy.append(waiting)
+                } else {
+                    guard state.count < maximumWaiting else { return (true, []) }
+                    state.waiting.append(waiting)
+                }
                 return (false, countInBatches(&state))
             }
             if admission.isFull { continuation.resume(throwing: CommitQueueFull()) }
-            for _ in 0..<admission.batches { begin() }
+            for kind in admission.batches { begin(kind) }
         }
     }
 
@@ -124,49 +139,67 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         return await withCheckedContinuation { continuation in
             let answers = Answers(items.count, continuation)
             let waiting = items.enumerated().map { index, item in Waiting(item, .many(answers, index: index)) }
-            let admission = state.withLock { state -> (admitted: Int, batches: Int) in
-                let admitted = min(waiting.count, max(0, min(maximumWaiting / 2 - state.together.count, maximumWaiting - state.count)))
-                state.together += waiting.prefix(admitted)
-                return (admitted, countInBatches(&state))
+            let admission = state.withLock { state -> (refused: [Waiting], batches: [Kind]) in
+                var refused: [Waiting] = []
+                for waiting in waiting {
+                    if isHeavy(waiting.item), hasRoomForHeavy(state) {
+                        state.heavy.append(waiting)
+                    } else if !isHeavy(waiting.item), state.together.count < maximumWaiting / 2, state.count < maximumWaiting {
+                        state.together.append(waiting)
+                    } else {
+                        refused.append(waiting)
+                    }
+                }
+                return (refused, countInBatches(&state))
             }
-            for refused in waiting.dropFirst(admission.admitted) { refused.receiver.resume(with: .failure(CommitQueueFull())) }
-            for _ in 0..<admission.batches { begin() }
+            for refused in admission.refused { refused.receiver.resume(with: .failure(CommitQueueFull())) }
+            for kind in admission.batches { begin(kind) }
         }
     }
 
     /// Counts in the batches that are to begin now.
-    /// - Returns: How many. ``begin()`` must follow for each.
-    private func countInBatches(_ state: inout State) -> Int {
-        var (batches, left) = (0, state.count)
+    /// - Returns: Their kinds. ``begin(_:)`` must follow for each.
+    private func countInBatches(_ state: inout State) -> [Kind] {
+        var (batches, left): ([Kind], Int) = ([], state.light)
         while left > 0, state.running < concurrency, state.running == 0 || left >= worthwhileBatch {
             state.running += 1
-            batches += 1
+            batches.append(.light)
             left -= maximumBatch
+        }
+        if !state.heavy.isEmpty, !state.isHeavyRunning {
+            state.isHeavyRunning = true
+            batches.append(.heavy)
         }
         return batches
     }
 
+    private func isHeavy(_ item: Item) -> Bool { weight(item) >= maximumWeight }
+
+    private func hasRoomForHeavy(_ state: State) -> Bool {
+        state.heavy.count < max(1, maximumWaiting / 4) && state.count < maximumWaiting
+    }
+
     package var waitingCount: Int { state.withLock { $0.count } }
     /// Batches under way.
-    package var runningCount: Int { state.withLock { $0.running } }
+    package var runningCount: Int { state.withLock { $0.running + ($0.isHeavyRunning ? 1 : 0) } }
 
     /// Above that of requests, so that the database need not wait while those are parsed.
     private static var priority: TaskPriority { .high }
 
     /// Begins on this thread, because the database would wait for another one to wake up.
-    private func begin() { Task.immediate(priority: Self.priority) { await work() } }
+    private func begin(_ kind: Kind) { Task.immediate(priority: Self.priority) { await work(kind) } }
 
     /// Commits a batch, and begins the next before it answers the items, so that the database works meanwhile.
-    private func work() async {
-        guard let first = next(ends: true) else { return }
+    private func work(_ kind: Kind) async {
+        guard let first = next(kind, ends: true) else { return }
         let series = Series(first)
         let answers = await commit(first.map(\.item)) { [self] answers in
-            guard let following = next(ends: false) else { return nil }
+            guard let following = next(kind, ends: false) else { return nil }
             let answered = series.exchange(following)
             Task(priority: Self.priority) { answer(answered, answers) }
             return following.map(\.item)
         }
-        begin()
+        begin(kind)
         answer(series.exchange([]), answers)
     }
 
@@ -192,9 +225,16 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     }
 
     /// - Parameter ends: Whether the number of batches under way goes down where no item waits.
-    private func next(ends: Bool) -> [Waiting]? {
+    private func next(_ kind: Kind, ends: Bool) -> [Waiting]? {
         state.withLock { state in
-            guard state.count > 0 else {
+            if kind == .heavy {
+                guard !state.heavy.isEmpty else {
+                    if ends { state.isHeavyRunning = false }
+                    return nil
+                }
+                return [state.heavy.removeFirst()]
+            }
+            guard state.light > 0 else {
                 if ends { state.running -= 1 }
                 return nil
             }
@@ -206,7 +246,8 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    /// Moves the first items of a queue into a batch, until it has so many or is as heavy as it may be.
+    /// Moves the first items of a queue into a batch, until it has so many or is as heavy as it may be. One that became heavy while it waited
+    /// goes alone.
     private func take(from queue: inout [Waiting], upTo count: Int, _ batch: inout [Waiting], _ total: inout Int) {
         var taken = 0
         for waiting in queue.prefix(max(0, count - batch.count)) {
