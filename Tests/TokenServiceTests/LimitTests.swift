@@ -77,8 +77,10 @@ struct LimitTests {
         }
     }
 
+    private static let oneRequest = ["HTTP_MAX_CONCURRENT_REQUESTS": "1", "HTTP_MAX_CONCURRENT_REQUESTS_PER_APP": "10"]
+
     @Test("The service refuses requests beyond its limit at once, but not the operator's") func concurrentRequests() async throws {
-        try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_CONCURRENT_REQUESTS": "1"])) { running in
+        try await RunningService.run(RunningService.Options(settings: Self.oneRequest)) { running in
             let shop = try await running.client.makeApp()
             let other = try await running.client.makeKey(app: "shop", scopes: ["read"])
             let slow = try await running.holding("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE") {
@@ -108,9 +110,16 @@ struct LimitTests {
         _ count: Int, refused: Int, _ client: APITestClient, _ path: String, _ running: RunningService,
         _ body: @escaping @Sendable () async throws -> Void
     ) async throws {
-        let key = try #require(client.key)
+        try await withSlowBodies(Array(repeating: (client: client, path: path), count: count), refused: refused, running, body)
+    }
+
+    private static func withSlowBodies(
+        _ requests: [(client: APITestClient, path: String)], refused: Int, _ running: RunningService,
+        _ body: @escaping @Sendable () async throws -> Void
+    ) async throws {
         try await withThrowingTaskGroup(of: String.self) { group in
-            for _ in 0..<count {
+            for (client, path) in requests {
+                let key = try #require(client.key)
                 group.addTask {
                     try await RawConnection.open(running.client.port) { connection in
                         await connection.send(
@@ -123,7 +132,7 @@ struct LimitTests {
                 let answer = try await group.next() ?? ""
                 #expect(answer.hasPrefix("HTTP/1.1 429 ") && answer.contains("concurrency_limited") && answer.contains("Retry-After: 1"))
             }
-            try await running.counted("http_requests_reading", count - refused)
+            try await running.counted("http_requests_reading", requests.count - refused)
             try await body()
             group.cancelAll()
             for try await _ in group {}
@@ -163,18 +172,42 @@ struct LimitTests {
         }
     }
 
-    @Test("Large bodies share a number of bytes, of which one key has half; small ones need none of it") func largeBodies() async throws {
+    /// A key makes credentials for any number of installations.
+    @Test("However many devices of one app send slow bodies, other apps and the keys of no app get their answers") func slowApp()
+        async throws
+    {
+        try await RunningService.withDevices(["HTTP_MAX_CONCURRENT_REQUESTS_PER_APP": "6"]) { running, shop in
+            let other = try await running.client.makeApp("other")
+            let general = try await running.client.makeKey(app: nil, scopes: ["read"])
+            var slow: [(client: APITestClient, path: String)] = []
+            for number in 1...8 {
+                let device = try await shop.device(user: "ada", id: installation(number))
+                slow.append((device, "/v1/apps/shop/installations/\(installation(number))"))
+            }
+            try await Self.withSlowBodies(slow, refused: 2, running) {
+                let refused = try await shop.get(Self.path)
+                #expect(refused.status == 429 && refused.code == "concurrency_limited" && refused.header("Retry-After") == "1")
+                #expect(try await other.get("/v1/apps/other/users/ada/installations").status == 200)
+                #expect(try await general.get(Self.path).status == 200)
+                #expect(running.counter(#"http_requests_rate_limited_total{limit="requests"}"#) == 3)
+            }
+            #expect(try await shop.get(Self.path).status == 200)
+        }
+    }
+
+    private static func batch(_ app: String) -> String { "/v1/apps/\(app)/notifications/batch" }
+
+    @Test("Large bodies share a number of bytes, of which one key or app has half; small ones need none of it")
+    func largeBodies() async throws {
         try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_BODY_MIB": "8"])) { running in
             let shop = try await running.client.makeApp()
-            let (second, third) = (
-                try await running.client.makeKey(app: "shop", scopes: ["send"]),
-                try await running.client.makeKey(app: "shop", scopes: ["send"])
-            )
-            let path = "/v1/apps/shop/notifications/batch"
+            let (second, third) = (try await running.client.makeApp("other"), try await running.client.makeApp("third"))
+            let neighbour = try await running.client.makeKey(app: "shop", scopes: ["send"])
             let large = String(repeating: " ", count: 65_536) + "{}"
-            let keys = try [shop, second].map { try #require($0.key) }
+            let holders = [(shop, Self.batch("shop")), (second, Self.batch("other"))]
             try await withThrowingTaskGroup(of: Int.self) { group in
-                for key in keys {
+                for (number, (client, path)) in holders.enumerated() {
+                    let key = try #require(client.key)
                     group.addTask {
                         try await RawConnection.open(running.client.port) { connection in
                             await connection.send(
@@ -182,19 +215,20 @@ struct LimitTests {
                             return await connection.read(until: "}").count
                         }
                     }
+                    try await running.counted("http_requests_reading", number + 1)
+                    if number == 0 { #expect(try await neighbour.post(path, large).code == "concurrency_limited") }
                 }
-                try await running.counted("http_requests_reading", 2)
-                let refused = try await third.post(path, large)
+                let refused = try await third.post(Self.batch("third"), large)
                 #expect(refused.status == 503 && refused.code == "overloaded")
-                #expect(try await shop.post(path, large).code == "concurrency_limited")
+                #expect(try await shop.post(Self.batch("shop"), large).code == "concurrency_limited")
                 // A body that is refused for its contents has been read.
-                #expect(try await third.post(path, "{}").status == 400)
+                #expect(try await third.post(Self.batch("third"), "{}").status == 400)
                 #expect(running.counter(#"http_requests_shed_total{reason="bodies"}"#) == 1)
-                #expect(running.counter(#"http_requests_rate_limited_total{limit="bodies"}"#) == 1)
+                #expect(running.counter(#"http_requests_rate_limited_total{limit="bodies"}"#) == 2)
                 group.cancelAll()
                 for try await _ in group {}
             }
-            _ = try await eventually { try await third.post(path, large).status == 400 ? true : nil }
+            _ = try await eventually { try await third.post(Self.batch("third"), large).status == 400 ? true : nil }
         }
     }
 

@@ -139,7 +139,8 @@ package struct TokenService: Sendable {
     ) -> some Service {
         let limits = configuration.limits
         func half(of maximum: Int, _ reason: LoadShedding.Reason) -> SharedLimit {
-            SharedLimit(maximum, share: RequestLimits.share(of: maximum), reason: reason, metrics: metrics)
+            let share = RequestLimits.share(of: maximum)
+            return SharedLimit(maximum, share: share, shareOfApp: share, reason: reason, metrics: metrics)
         }
         let shedding = LoadShedding(limits: limits, pool: pool, metrics: metrics)
         metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
@@ -153,7 +154,9 @@ package struct TokenService: Sendable {
                 limits: AdmissionLimits(
                     rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
                     // All callers together have the connections.
-                    callers: SharedLimit(.max, share: limits.concurrentRequestsPerKey, reason: .requests, metrics: metrics),
+                    callers: SharedLimit(
+                        .max, share: limits.concurrentRequestsPerKey, shareOfApp: limits.concurrentRequestsPerApp, reason: .requests,
+                        metrics: metrics),
                     shedding: shedding, bodies: half(of: limits.bodyBytes, .bodies)),
                 metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors)))
         if configuration.operations == nil { router.mount(operations) }

@@ -30,15 +30,19 @@ package enum TokenServiceReference {
             "of one key, those included whose body is still to come, before 429 for that key alone, 1 to 100000; by itself a quarter of "
                 + "`HTTP_MAX_CONCURRENT_REQUESTS`; a device has three"),
         DocumentedSetting(
+            "http.max.concurrent.requests.per.app", "250",
+            "of all keys and devices of one app, counted alike, before 429 for that app alone, 1 to 100000; by itself half of "
+                + "`HTTP_MAX_CONCURRENT_REQUESTS`"),
+        DocumentedSetting(
             "http.max.concurrent.streams", "16",
-            "imports and exports under way before 503, 1 to 10000, half of them by one key; each holds up to two chunks (1 MiB each) or a page in memory"
+            "imports and exports under way before 503, 1 to 10000, half of them by one app; each holds up to two chunks (1 MiB each) or a page in memory"
         ),
         DocumentedSetting(
             "http.max.concurrent.uploads", "4",
-            "long lists under way before 503, 1 to 1000, half of them by one key; each of the longest names takes about 140 MiB of memory"),
+            "long lists under way before 503, 1 to 1000, half of them by one app; each of the longest names takes about 140 MiB of memory"),
         DocumentedSetting(
             "http.max.body.mib", "32",
-            "MiB of bodies above 64 KiB, uploads aside, in memory at once before 503, 8 to 65536, half of them by one key; they take several "
+            "MiB of bodies above 64 KiB, uploads aside, in memory at once before 503, 8 to 65536, half of them by one app; they take several "
                 + "times that while they are parsed"),
         DocumentedSetting(
             "http.requests.per.second.per.key", "20000",

@@ -8,11 +8,15 @@ extension RunningService {
     static let deviceKey = String(repeating: "0f", count: 32)
 
     /// A service with device credentials, and the app `shop`.
-    static func withDevices(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
+    static func withDevices(
+        _ settings: [String: String] = [:], _ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void
+    ) async throws {
         let file = NSTemporaryDirectory() + "/device-keys-\(UUID())"
         try Data(deviceKey.utf8).write(to: URL(filePath: file))
         defer { try? FileManager.default.removeItem(atPath: file) }
-        try await run(.init(settings: ["DEVICE_CREDENTIAL_KEYS_FILE": file])) { running in
+        var settings = settings
+        settings["DEVICE_CREDENTIAL_KEYS_FILE"] = file
+        try await run(.init(settings: settings)) { running in
             try await body(running, try await running.client.makeApp())
         }
     }

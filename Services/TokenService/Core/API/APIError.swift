@@ -80,7 +80,7 @@ extension APIError {
     static func concurrencyLimited(_ reason: LoadShedding.Reason) -> APIError {
         var error = APIError(
             .tooManyRequests, "concurrency_limited", "Too many requests at once",
-            "this key or device has as many \(reason.plural) as one may have in each instance of the service")
+            "this key, device or app has as many \(reason.plural) as one may have in each instance of the service")
         error.isRetryable = true
         error.retryAfterSeconds = 1
         return error

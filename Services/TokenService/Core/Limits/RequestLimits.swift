@@ -9,6 +9,8 @@ package struct RequestLimits: Equatable, Sendable {
     package var concurrentRequests: Int
     /// Of one key, whether they are in progress or their body is still to come.
     package var concurrentRequestsPerKey: Int
+    /// Of all keys and devices of one app together, counted alike.
+    package var concurrentRequestsPerApp: Int
     /// Not part of ``concurrentRequests``: answers that are written while they are worked on.
     package var concurrentStreams: Int
     /// Part of ``concurrentRequests``: bodies of up to 32 MiB, each in memory as a whole.
@@ -28,6 +30,8 @@ package struct RequestLimits: Equatable, Sendable {
         concurrentRequests = try config.integer("http.maxConcurrentRequests", default: 500, in: 1...100_000)
         concurrentRequestsPerKey = try config.integer(
             "http.maxConcurrentRequestsPerKey", default: max(1, concurrentRequests / 4), in: 1...100_000)
+        concurrentRequestsPerApp = try config.integer(
+            "http.maxConcurrentRequestsPerApp", default: max(1, concurrentRequests / 2), in: 1...100_000)
         concurrentStreams = try config.integer("http.maxConcurrentStreams", default: 16, in: 1...10_000)
         concurrentUploads = try config.integer("http.maxConcurrentUploads", default: 4, in: 1...1000)
         bodyBytes = try config.integer("http.maxBodyMib", default: 32, in: 8...65_536) << 20
@@ -37,7 +41,7 @@ package struct RequestLimits: Equatable, Sendable {
         idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
     }
 
-    /// One key's share of the streams, of the uploads, and of the bytes of bodies, of which the largest batch fits.
+    /// The share of one key, and of one app, of the streams, of the uploads, and of the bytes of bodies, of which the largest batch fits.
     static func share(of amount: Int) -> Int { max(1, amount / 2) }
 
     // The limits of a request's head: bytes of a field, bytes of all fields, and the number of fields. Beyond them, 431 and the connection

@@ -160,7 +160,7 @@ extension ProblemCode {
         case .concurrencyLimited:
             ProblemKind(
                 429, "Too many requests at once",
-                "The key or the device has its share of all that is worked on; other callers are served. Wait for an answer, then repeat.",
+                "The key, the device or its app has its share of all that is worked on; others are served. Wait for an answer, then repeat.",
                 isRetryable: true)
         case .tooManyChanges:
             ProblemKind(
