@@ -192,4 +192,25 @@ struct InstallationTagTests {
             #expect(try await Self.tags(7, shop) == [["b"], []])
         }
     }
+
+    @Test("The tags of an imported device that has an active token stay with it when another installation takes a retired one")
+    func tagsOfLiveStandIn() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            // The second list names another token, so the first token is retired.
+            for numbers in [[1, 2], [3, 4]] {
+                _ = try await shop.importLines(
+                    zip([1, 2], numbers).map { importLine($0, token: $1, more: #","tags":["no-marketing"]"#) })
+            }
+            try await shop.register(installation(11), user: "ada", token: token(1))
+            #expect(try await Self.tags(11, shop) == [[], []], "it took a retired token")
+            #expect(try await Self.tags(1, shop) == [["no-marketing"], []])
+            try await shop.register(installation(12), user: "ada", token: token(5), more: #","replaces":"\#(token(2))""#)
+            #expect(try await Self.tags(12, shop) == [[], []], "it replaced a retired token")
+            #expect(try await Self.tags(2, shop) == [["no-marketing"], []])
+            try await shop.register(installation(12), user: "ada", token: token(4))
+            #expect(try await Self.tags(12, shop) == [["no-marketing"], []])
+            #expect(try await Self.tags(2, shop) == [[], []])
+        }
+    }
 }

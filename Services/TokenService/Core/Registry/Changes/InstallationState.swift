@@ -27,6 +27,8 @@ package struct InstallationState: Sendable {
     package var staleSince: Int64?
     /// Until when the lines of history that it made count, one after another (``InstallationBounds/lines``).
     package var linesCountUntil: Int64?
+    /// Of a stand-in (``isImported``): its active tokens in the database, also those that were not read.
+    package var storedActiveTokens: Int64 = 0
     package var fence = FenceState.none
     package let isStored: Bool
     package private(set) var writing = Writing.nothing

@@ -126,12 +126,13 @@ extension RegistryBatch {
     }
 
     /// An imported installation stands for a device that has not registered yet. When the device takes its token, under an id of its own,
-    /// the backend's tags come along; not if the two name different users.
+    /// the backend's tags come along; not if the two name different users, nor while the imported one has another active token: then it
+    /// stands for its device still, and what the other took was retired.
     private mutating func bringTags(from losers: [InstallationKey], to key: InstallationKey) {
         guard var row = installations[key] else { return }
         for loser in losers {
             guard var before = installations[loser], before.isImported, !before.tags.isEmpty,
-                before.owner == nil || row.owner == nil || before.owner.hasSameBytes(as: row.owner)
+                before.owner == nil || row.owner == nil || before.owner.hasSameBytes(as: row.owner), !hasActiveToken(loser)
             else { continue }
             let new = before.tags.filter { tag in !row.tags.contains { $0.hasSameBytes(as: tag) } }
             row.tags = Array((row.tags + new).prefix(InstallationTags.maximumCount))

@@ -94,6 +94,14 @@ extension RegistryBatch {
         (tokensByInstallation[installation] ?? []).filter { tokens[$0].installation == installation.id }
     }
 
+    /// Whether a stand-in has an active token, perhaps one that was not read.
+    func hasActiveToken(_ standIn: InstallationKey) -> Bool {
+        let met = tokensByInstallation[standIn] ?? []
+        let read = met.count(where: { tokens[$0].storedPlace?.installation == standIn })
+        return installations[standIn].map { $0.storedActiveTokens > read } ?? false
+            || met.contains { tokens[$0].isActive && tokens[$0].installation == standIn.id }
+    }
+
     mutating func add(_ token: TokenState) {
         tokens.append(token)
         enter(tokens.count - 1)

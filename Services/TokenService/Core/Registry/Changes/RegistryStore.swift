@@ -106,7 +106,10 @@ extension RegistryStore {
             SELECT id FROM concerned
             UNION SELECT m.predecessor FROM reached r CROSS JOIN LATERAL predecessors_of(\(scope.app), r.id) AS m
         )
-        SELECT * FROM installations WHERE app_id = \(scope.app) AND id = ANY (ARRAY(
+        SELECT *, CASE WHEN is_imported THEN (
+            SELECT count(*) FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
+        ) ELSE 0 END AS active_tokens
+        FROM installations i WHERE app_id = \(scope.app) AND id = ANY (ARRAY(
             SELECT id FROM concerned
             UNION ALL SELECT id FROM (SELECT id FROM reached LIMIT (SELECT count(*) FROM concerned) + \(maximumReached)) AS nearest
         ))
