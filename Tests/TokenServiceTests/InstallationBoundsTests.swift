@@ -107,10 +107,10 @@ struct InstallationBoundsTests {
     }
 
     private static func registration(_ number: Int, _ named: [(token: Int, purpose: String)]) throws -> Registration {
-        let tokens = try named.map {
-            RegisteredToken(
-                token: try #require(DeviceToken(hex: token($0.token))), environment: .production,
-                purpose: try #require(Purpose(rawValue: $0.purpose)))
+        let tokens = try named.map { name in
+            let value = try #require(DeviceToken(hex: token(name.token)))
+            let purpose = try #require(Purpose(rawValue: name.purpose))
+            return RegisteredToken(token: value, environment: .production, purpose: purpose)
         }
         return Registration(
             installation: installation(number), user: "ada", tokens: tokens, profile: InstallationProfile(), replaces: nil,
