@@ -95,6 +95,7 @@ struct HoldTests {
                 try await platform.waitUntilQueued()
                 let keyFile = "\(platform.folder)/app.key"
                 try Data((client.service.key ?? "").utf8).write(to: URL(fileURLWithPath: keyFile))
+                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keyFile)
                 func pushctl(_ arguments: String...) async throws -> String {
                     let (ending, output) = try await platform.run(
                         "pushctl", arguments + ["--url", tokenService.url, "--key-file", keyFile])
