@@ -137,7 +137,7 @@ struct InstallationBoundsTests {
         for number in 1...16 {
             _ = try batch.apply(.register(try Self.registration(number, [(1, "activity:\(number)")])), of: app)
         }
-        #expect(batch.tokens.allSatisfy(\.isActive))
+        #expect(batch.tokens.allSatisfy { $0.isActive })
         // The third installation's is retired.
         _ = try batch.apply(.register(try Self.registration(3, [(2, "activity:3")])), of: app)
         for number in 17...19 {

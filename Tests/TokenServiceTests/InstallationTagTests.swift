@@ -1,6 +1,8 @@
+import Broker
 import Postgres
 import PushModel
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import TokenService
