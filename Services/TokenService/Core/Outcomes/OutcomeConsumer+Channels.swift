@@ -12,16 +12,19 @@ extension OutcomeConsumer {
             metrics.undecodableOutcome()
             return await deadLetter(message, reason: "undecodable_channel_answer", error: error)
         }
-        var backOff = Duration.milliseconds(100)
+        var (backOff, triesLeft) = (Duration.milliseconds(100), 5)
         while true {
             do {
                 try await channels.apply(answer)
                 break
-            } catch  where Refusal(error) != .outage {
-                // The outcomes behind it do not wait. The command runs out of time, and the worker asks Apple again.
-                logger.failed("A dispatcher's answer about a channel could not be recorded", error)
-                break
             } catch {
+                let refusal = Refusal(error)
+                if refusal == .size { triesLeft -= 1 }
+                guard refusal == .outage || refusal == .size && triesLeft > 0 else {
+                    // The outcomes behind it do not wait. The command runs out of time, and the worker asks Apple again.
+                    logger.failed("A dispatcher's answer about a channel could not be recorded", error)
+                    break
+                }
                 logger.failed("A dispatcher's answer about a channel waits for the database", error)
                 guard !Task.isShuttingDownGracefully, await Pause.of(backOff) else { return }
                 backOff = min(backOff * 2, .seconds(5))
