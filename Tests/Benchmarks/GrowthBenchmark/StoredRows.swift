@@ -113,10 +113,11 @@ struct StoredRows {
 
     private static func notification(_ id: String, app: Int) -> String {
         """
-        INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent, accepted_at,
-            expires_at, state, total, pending, completed_at)
-        VALUES ('\(id)', \(app), 'bulk', 'alert', 'alert', 'com.example.growth', 10, 'resend', '{"aps":{"alert":"hello"}}', '', now(),
-            now() + interval '1 day', 'completed', 0, 0, now());
+        INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, apns_expiration, on_unknown, payload, traceparent,
+            accepted_at, expires_at, state, total, pending, completed_at)
+        VALUES ('\(id)', \(app), 'bulk', 'alert', 'alert', 'com.example.growth', 10,
+            extract(epoch FROM now())::bigint + 86400, 'resend', '{"aps":{"alert":"hello"}}', '', now(), now() + interval '1 day', 'completed',
+            0, 0, now());
         INSERT INTO fan_outs (notification, app_id, lane, target, due_at, ended_at) VALUES ('\(id)', \(app), 'bulk', 'all', now(), now())
         """
     }
