@@ -90,38 +90,26 @@ package struct OutboxMarks: Sendable {
 
     package init() {}
 
-    private enum Kind: String, CaseIterable {
-        case jobs, fences, unpublished, unhastened
-        case fanOuts = "fan_outs"
+    private var byWord: [String: any LowestMark] {
+        ["jobs": jobs, "fan_outs": fanOuts, "fences": fences, "unpublished": unpublished, "unhastened": unhastened]
     }
 
     /// By the words of `low_water`. They grow with the clock; a process that starts while a snapshot is open begins there.
-    package var lowest: [String: Int64] {
-        Dictionary(
-            uniqueKeysWithValues: Kind.allCases.map { kind in
-                let mark =
-                    switch kind {
-                    case .jobs: jobs.marks.lowest
-                    case .fanOuts: fanOuts.marks.lowest
-                    case .fences: fences.marks.lowest
-                    case .unpublished: unpublished.marks.lowest
-                    case .unhastened: unhastened.marks.lowest
-                    }
-                return (kind.rawValue, mark)
-            })
-    }
+    package var lowest: [String: Int64] { byWord.mapValues(\.lowest) }
 
     /// - Parameter lowest: What other processes have recorded.
     package func begin(at lowest: [String: Int64]) {
-        for kind in Kind.allCases {
-            guard let mark = lowest[kind.rawValue] else { continue }
-            switch kind {
-            case .jobs: jobs.begin(at: mark)
-            case .fanOuts: fanOuts.begin(at: mark)
-            case .fences: fences.begin(at: mark)
-            case .unpublished: unpublished.begin(at: mark)
-            case .unhastened: unhastened.begin(at: mark)
-            }
-        }
+        let byWord = byWord
+        for (word, mark) in lowest { byWord[word]?.begin(at: mark) }
     }
+}
+
+/// The marks of one kind, whatever its keys are.
+private protocol LowestMark {
+    var lowest: Int64 { get }
+    func begin(at lowest: Int64)
+}
+
+extension LowWater: LowestMark {
+    fileprivate var lowest: Int64 { marks.lowest }
 }
