@@ -47,11 +47,11 @@ extension BatchSplit {
 
     /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is
     /// locked, is put off; the others do not wait for it. Items that alone meet a fault of the program are refused if at least as many others
-    /// are written, and are put off if not: then the fault may be everybody's.
+    /// are written, and are put off if not: then the fault may concern every item.
     /// - Parameters:
     ///   - isRefused: The database has refused the whole batch.
     ///   - othersAreWritten: Since these items were last tried.
-    ///   - transaction: Returns whether it has written what a fault of everybody's would have kept it from.
+    ///   - transaction: Returns whether it has written rows that a fault concerning every item would have refused.
     package static func write<Item>(
         _ items: [Item], isRefused: Bool = false, othersAreWritten: Bool = false, _ transaction: ([Item]) async throws -> Bool
     ) async -> Remains<Item> {

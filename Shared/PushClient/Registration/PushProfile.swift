@@ -4,7 +4,7 @@ public import Foundation
 /// at most 100 tags of at most 64 bytes.
 public struct PushProfile: Codable, Sendable, Hashable {
     /// The app's own tags. A sender names them as `app:football` in a tag expression. The backend gives an installation other tags,
-    /// which the app does not state: nobody takes a word of the app for one of the backend.
+    /// which the app does not state. So a sender cannot take a tag of the app for one of the backend.
     public var appTags: [String]
     /// `de_DE` or `de-DE`.
     public var locale: String?

@@ -243,7 +243,8 @@ package struct JobStore {
                                 AND x.owner_epoch = i.owner_epoch AND (x.token IS NULL OR x.token = t.token))
                         OR f.target = 'channel_and_activities' AND EXISTS (
                             SELECT FROM activities x
-                            WHERE x.app_id = n.app_id AND x.owned_by = activity_owner(i.owner, i.id) AND x.id = substr(t.purpose, 10)))) IS TRUE AS is_meant
+                            WHERE x.app_id = n.app_id AND x.owned_by = activity_owner(i.owner, i.id)
+                                AND x.id = substr(t.purpose, 10)))) IS TRUE AS is_meant
                 FROM notifications n JOIN apps a ON a.id = n.app_id LEFT JOIN fan_outs f ON f.notification = n.id
                 CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY (\(tokens)) ORDER BY t.id) AS t
                 JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation

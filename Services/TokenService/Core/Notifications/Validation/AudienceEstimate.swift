@@ -38,7 +38,7 @@ package struct AudienceEstimate: Equatable, Sendable {
     /// How many would be sent to, some of them later.
     package var reachable: Int { devices.reduce(0) { $0 + ($1.key.effect == .notSent ? 0 : $1.value) } }
 
-    /// Nobody is meant.
+    /// The target means no device.
     var isEmpty: Bool { !isLowerBound && devices.values.allSatisfy { $0 == 0 } }
 
     static let response = ResponseSchema<AudienceEstimate>.object(

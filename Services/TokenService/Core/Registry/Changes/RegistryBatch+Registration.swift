@@ -224,8 +224,8 @@ extension RegistryBatch {
         }
     }
 
-    /// Whoever names a value is its device, so the rows that give way may be those of other installations. Without this, all that name the
-    /// value would read and lock however many there are.
+    /// The device that names a value has it, so the rows that give way may be those of other installations. Without this bound, each request
+    /// that names the value would read and lock any number of rows.
     private mutating func boundRows(ofValuesOf named: [RegisteredToken], app: App.ID, at moment: Int64) {
         var bounded: Set<DeviceToken> = []
         for value in named.lazy.map(\.token) {
