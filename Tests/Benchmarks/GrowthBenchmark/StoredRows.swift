@@ -11,6 +11,7 @@ struct StoredRows {
     static let rare = 100
     /// Rows that one statement inserts.
     private static let chunk = 250_000
+    private static let snapshotName = "growth-snapshot"
 
     private let database: Database
     private let webhook: String
@@ -36,7 +37,7 @@ struct StoredRows {
 
     /// Fills up, and leaves the tables as a quiet night would: vacuumed and analyzed.
     mutating func grow(to size: Int) throws {
-        release()
+        try release()
         for start in stride(from: installations, to: size, by: Self.chunk) {
             let end = min(size, start + Self.chunk)
             try database.psql(Self.registry(app: app, prefix: "i", start, end))
@@ -68,16 +69,20 @@ struct StoredRows {
         try database.psql("ANALYZE jobs, fan_outs, cancellations, fences, webhook_messages")
     }
 
-    func release() {
-        snapshot?.terminate()
-        snapshot?.waitUntilExit()
+    /// The server ends the snapshot. A process that Foundation starts from a thread of Dispatch inherits its signal mask, so SIGTERM waits in
+    /// psql for ever.
+    mutating func release() throws {
+        guard let process = snapshot else { return }
+        try database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '\(Self.snapshotName)'")
+        process.waitUntilExit()
+        snapshot = nil
     }
 
     private mutating func openSnapshot() throws {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [
-            "PGAPPNAME=growth-snapshot", "psql", "-X", "-q", "-d", database.url, "-c", "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            "PGAPPNAME=\(Self.snapshotName)", "psql", "-X", "-q", "-d", database.url, "-c", "BEGIN ISOLATION LEVEL REPEATABLE READ",
             "-c", "SELECT count(*) FROM apps", "-c", "SELECT pg_sleep(86400)",
         ]
         process.standardOutput = FileHandle.nullDevice
@@ -85,7 +90,7 @@ struct StoredRows {
         try process.run()
         snapshot = process
         try wait("a snapshot is open", database) {
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'growth-snapshot' AND query LIKE '%pg_sleep%'"
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = '\(Self.snapshotName)' AND query LIKE '%pg_sleep%'"
         }
     }
 

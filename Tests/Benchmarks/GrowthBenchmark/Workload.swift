@@ -10,10 +10,12 @@ final class Workload {
     private static let payload = #"{"aps":{"alert":"hello"}}"#
 
     private let database: Database
-    private let connection: HTTPConnection
+    private let port: Int
     private let keys: [String: String]
     /// The large app's.
     let webhook: String
+    /// The service closes one that is idle, as between two runs.
+    private var connection: HTTPConnection
     /// So that no round meets an installation of another one.
     private var fresh = 0
     private var used = 1000
@@ -21,7 +23,8 @@ final class Workload {
     init(_ database: Database, port: Int, keys: [String: String]) throws {
         self.database = database
         self.keys = keys
-        connection = try HTTPConnection(to: LoadGenerator(host: "127.0.0.1", port: port, connections: 1).address)
+        self.port = port
+        connection = try Self.connect(port)
         try database.psql("UPDATE apps SET event_stream = '{notifications,installations}', reports_notifications = true")
         let made = try Self.call(
             connection, "POST", "/v1/apps/\(StoredRows.app)/webhooks", keys[StoredRows.app] ?? "",
@@ -35,7 +38,12 @@ final class Workload {
         let token: String
     }
 
+    private static func connect(_ port: Int) throws -> HTTPConnection {
+        try HTTPConnection(to: LoadGenerator(host: "127.0.0.1", port: port, connections: 1).address)
+    }
+
     func run(_ rows: StoredRows) throws {
+        connection = try Self.connect(port)
         let start = try database.psql("SELECT first_id_at(now())").trimmingCharacters(in: .whitespacesAndNewlines)
         let stored = try sample(6 * Self.rounds)
         for round in 0..<Self.rounds {
