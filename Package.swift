@@ -159,7 +159,7 @@ let package = Package(
         tests("PushCtlTests", ["Observability", "PushAPI", "PushCtl", "StrictJSON", "SystemIO", "TestSupport", arguments]),
         tests("PushClientTests", ["PushClient", "TestDevice", crypto]),
         tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestDevice", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
-        .target(name: "BenchmarkSupport", dependencies: ["PushAPI", "StrictJSON", "SystemIO"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
+        .target(name: "BenchmarkSupport", dependencies: ["PushAPI", "StrictJSON", "SystemIO", "TestSupport"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, configuration, logging]),
         benchmark("InstructionCount", ["APNs", "Broker", "Dispatcher", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", arguments]),
@@ -173,7 +173,7 @@ let package = Package(
         chaosProgram("ChaosRun", ["Broker", "ChaosLedger", "PushAPI", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, httpClient, nio]),
         chaos("ChaosChecking", ["APNsSimulator", "ChaosLedger", "PushModel", "StrictJSON"]),
         chaosProgram("ChaosChecker", ["ChaosChecking", "ChaosLedger", arguments]),
-        tests("ChaosTests", ["APNsSimulator", "ChaosChecking", "ChaosLedger", "PushModel", "StrictJSON", "SystemIO"]),
+        tests("ChaosTests", ["APNsSimulator", "ChaosChecking", "ChaosLedger", "ChaosRun", "PushModel", "StrictJSON", "SystemIO", "TestSupport"]),
     ]
 )
 

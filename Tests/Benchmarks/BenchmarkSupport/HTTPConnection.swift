@@ -1,4 +1,5 @@
 package import SystemIO
+import TestSupport
 
 package struct HTTPAnswer {
     package let status: Int
@@ -13,7 +14,7 @@ package struct HTTPAnswer {
 package final class HTTPConnection {
     private let socket: TCPSocket
     private let poller: Poller
-    private var reader = HTTPResponseReader(keepsBody: true)
+    private var reader = HTTPAnswerReader(keepsBody: true)
     private var buffer = [UInt8](repeating: 0, count: 65_536)
 
     package init(to address: SocketAddress) throws {
@@ -35,8 +36,7 @@ package final class HTTPConnection {
         while true {
             guard try !poller.wait(timeout: patience).isEmpty else { throw BenchmarkError("no answer in time") }
             switch try socket.read(into: &buffer) {
-            case .bytes(let count):
-                if try reader.receive(buffer[..<count]) { return HTTPAnswer(status: reader.status, body: reader.takeBody()) }
+            case .bytes(let count): if let answer = try completed(by: count) { return answer }
             case .endOfStream: throw BenchmarkError("a connection was closed")
             case .wouldBlock: break
             }
@@ -47,12 +47,17 @@ package final class HTTPConnection {
     package func received() throws -> HTTPAnswer? {
         guard try !poller.wait(timeout: .zero).isEmpty else { return nil }
         switch try socket.read(into: &buffer) {
-        case .bytes(let count):
-            guard try reader.receive(buffer[..<count]) else { return nil }
-            return HTTPAnswer(status: reader.status, body: reader.takeBody())
+        case .bytes(let count): return try completed(by: count)
         case .endOfStream: throw BenchmarkError("a connection was closed")
         case .wouldBlock: return nil
         }
+    }
+
+    /// The answer, if the first bytes of the buffer complete it.
+    private func completed(by count: Int) throws -> HTTPAnswer? {
+        guard let used = try reader.receive(buffer[..<count]) else { return nil }
+        guard used == count else { throw BenchmarkError("more came than one answer") }
+        return HTTPAnswer(status: reader.status, body: reader.body)
     }
 
     package func call(_ request: HTTPRequest) throws -> HTTPAnswer {
@@ -69,8 +74,7 @@ package final class HTTPConnection {
             guard let event = try poller.wait(timeout: patience).first else { throw BenchmarkError("no answer in time") }
             if event.isReadable {
                 switch try socket.read(into: &buffer) {
-                case .bytes(let count):
-                    if try reader.receive(buffer[..<count]) { return HTTPAnswer(status: reader.status, body: reader.takeBody()) }
+                case .bytes(let count): if let answer = try completed(by: count) { return answer }
                 case .endOfStream: throw BenchmarkError("the service closed the connection")
                 case .wouldBlock: break
                 }

@@ -1,4 +1,5 @@
 package import SystemIO
+import TestSupport
 
 /// Sends prebuilt requests over a number of connections, one request in flight on each, from one thread.
 package struct LoadGenerator: Sendable {
@@ -29,85 +30,42 @@ package struct LoadGenerator: Sendable {
         self.connections = connections
     }
 
-    private struct Connection {
-        let socket: TCPSocket
-        var reader = HTTPResponseReader(keepsBody: false)
-        var request = -1
-        var written = 0
-        var began = ContinuousClock.now
-        var waitsToWrite = false
-    }
-
     /// - Parameter requests: Taken in their order; every answer must be 200, 201 or 202.
     package func run(_ requests: [HTTPRequest]) throws -> Result {
         let poller = try Poller(capacity: connections)
-        var open: [Connection] = []
+        var open: [PipelinedConnection] = []
         for key in 0..<connections {
-            let connection = Connection(socket: try TCPSocket.connect(to: address, timeout: .seconds(10)))
-            try poller.add(connection.socket.descriptor, key: UInt64(key), interest: .read)
-            open.append(connection)
+            open.append(try PipelinedConnection(to: address, key: UInt64(key), poller, keepsBodies: false))
         }
+        var sent = [ContinuousClock.Instant](repeating: .now, count: connections)
         var next = 0
         var latencies: [Double] = []
         latencies.reserveCapacity(requests.count)
         var buffer = [UInt8](repeating: 0, count: 65_536)
+        func start(_ key: Int) throws {
+            guard next < requests.count else { return }
+            sent[key] = .now
+            try open[key].send(requests[next].bytes)
+            next += 1
+        }
         let begin = ContinuousClock.now
-        for key in open.indices { try start(&open[key], key, requests, &next, poller) }
+        for key in open.indices { try start(key) }
         while latencies.count < requests.count {
             let events = try poller.wait(timeout: .seconds(30))
             guard !events.isEmpty else { throw BenchmarkError("no answer for 30 seconds") }
             for event in events {
                 let key = Int(event.key)
-                if event.isWritable { try write(&open[key], key, requests, poller) }
-                guard event.isReadable, try read(&open[key], &buffer) else { continue }
-                latencies.append(open[key].began.duration(to: .now) / .seconds(1))
-                try start(&open[key], key, requests, &next, poller)
+                if event.isWritable { try open[key].resume() }
+                guard event.isReadable else { continue }
+                try open[key].receive(&buffer) { answer in
+                    guard (200...202).contains(answer.status) else { throw BenchmarkError("the service answered \(answer.status)") }
+                    latencies.append(sent[key].duration(to: .now) / .seconds(1))
+                    try start(key)
+                }
             }
         }
         let seconds = begin.duration(to: .now) / .seconds(1)
-        for connection in open { connection.socket.close() }
         latencies.sort()
         return Result(count: requests.count, seconds: seconds, latencies: latencies)
-    }
-
-    private func start(_ connection: inout Connection, _ key: Int, _ requests: [HTTPRequest], _ next: inout Int, _ poller: Poller) throws {
-        guard next < requests.count else { return }
-        connection.request = next
-        next += 1
-        connection.written = 0
-        connection.began = .now
-        try write(&connection, key, requests, poller)
-    }
-
-    private func write(_ connection: inout Connection, _ key: Int, _ requests: [HTTPRequest], _ poller: Poller) throws {
-        let bytes = requests[connection.request].bytes
-        while connection.written < bytes.count {
-            switch try connection.socket.write(bytes.span.extracting(connection.written..<bytes.count)) {
-            case .bytes(let count): connection.written += count
-            case .wouldBlock:
-                if !connection.waitsToWrite {
-                    try poller.modify(connection.socket.descriptor, key: UInt64(key), interest: [.read, .write])
-                }
-                connection.waitsToWrite = true
-                return
-            case .endOfStream: throw BenchmarkError("the service closed a connection")
-            }
-        }
-        if connection.waitsToWrite { try poller.modify(connection.socket.descriptor, key: UInt64(key), interest: .read) }
-        connection.waitsToWrite = false
-    }
-
-    /// - Returns: whether the answer is complete.
-    private func read(_ connection: inout Connection, _ buffer: inout [UInt8]) throws -> Bool {
-        switch try connection.socket.read(into: &buffer) {
-        case .bytes(let count):
-            guard try connection.reader.receive(buffer[..<count]) else { return false }
-            guard (200...202).contains(connection.reader.status) else {
-                throw BenchmarkError("the service answered \(connection.reader.status)")
-            }
-            return true
-        case .wouldBlock: return false
-        case .endOfStream: throw BenchmarkError("the service closed a connection")
-        }
     }
 }

@@ -1,12 +1,11 @@
 import ChaosLedger
-import PushModel
 import SystemIO
 import TestSupport
 
 /// Backends that send more than the capacity: sends to users, over many connections past every proxy, each request once.
 struct Flood: Sendable {
     enum Pace: Sendable {
-        /// A number of clients of each token service. Each sends its next request when the last one is answered.
+        /// A number of clients of each token service. Each sends its next batch when its last one is answered.
         case closed(clients: Int)
         /// A number of requests a second, however long the answers take, over a number of connections to each token service.
         case open(perSecond: Double, connections: Int)
@@ -17,8 +16,11 @@ struct Flood: Sendable {
             case .open(_, let connections): connections
             }
         }
+    }
 
-        var isOpen: Bool { if case .open = self { true } else { false } }
+    struct Service: Sendable {
+        let name: String
+        let address: SocketAddress
     }
 
     struct Outcome: Sendable {
@@ -30,57 +32,55 @@ struct Flood: Sendable {
         var perSecond: Double { Double(accepted) * 1_000_000 / Double(max(1, ended - began)) }
     }
 
-    let apps: [ChaosApp]
+    /// A connection gets so many requests in one write, and the next ones when all of these are answered. One at a time, a request costs the
+    /// machine a fifth more: a write, a read and a wake-up at both ends.
+    static let batch = 4
+
+    let services: [Service]
+    let requests: FloodRequests
     let ledgers: Ledgers
-    let addresses: [SocketAddress]
-    private let tally: Tally
-    private let services: [String]
-    private let settings: RunSettings
-    /// The bytes of each app's request before the length of its body.
-    private let heads: [String]
+    let tally: Tally
 
-    init(_ client: Client, _ platform: Platform, _ settings: RunSettings) throws {
-        (apps, ledgers, tally, self.settings) = (client.apps, client.ledgers, client.tally, settings)
-        services = platform.tokenServices.map(\.program.name)
-        addresses = try platform.tokenServices.map { try SocketAddress.resolve(host: "127.0.0.1", port: $0.port)[0] }
-        heads = client.apps.map { app in
-            "POST /v1/apps/\(app.slug)/notifications HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer \(app.key)\r\n"
-                + "content-type: application/json\r\n"
+    /// Returns when every request has an answer or has timed out, and is in the ledgers.
+    func run(_ pace: Pace, for duration: Duration, seed: UInt64) async throws -> Outcome {
+        try await onOwnThread {
+            let loop = try FloodLoop(self, pace, seed: seed)
+            let outcome = try loop.run(for: duration)
+            note(loop.book.entries)
+            return outcome
         }
     }
 
-    func run(_ pace: Pace, for duration: Duration, random: SeededGenerator) async throws -> Outcome {
-        try await onOwnThread { try FloodLoop(self, pace, for: duration, random: random).run() }
-    }
-
-    func drawUser(_ random: inout SeededGenerator) -> String { LoadGenerator.drawUser(settings, &random) }
-
-    func request(_ app: Int, _ user: String, _ marker: Int64) -> [UInt8] {
-        let body = #"{"to":{"user":"\#(user)"},"payload":{"aps":{"alert":"Chaos"},"marker":\#(marker)},"receipts":"all"}"#
-        return Array("\(heads[app])idempotency-key: \(key(marker))\r\ncontent-length: \(body.utf8.count)\r\n\r\n\(body)".utf8)
-    }
-
-    private func key(_ marker: Int64) -> String { "flood-\(settings.seed)-\(marker)" }
-
-    func record(_ question: FloodConnection.Question, service: Int) -> ClientRecord {
-        var record = ClientRecord(id: ledgers.nextID(), kind: .send, app: apps[question.app].slug, sentAt: question.sentAt)
-        record.service = services[service]
-        (record.target, record.user) = (.user, question.user)
-        (record.marker, record.key) = (question.marker, key(question.marker))
-        return record
-    }
-
-    /// The results of one second's requests.
-    func note(_ records: [ClientRecord], _ sample: SampleRecord.Flood) {
-        if !records.isEmpty { ledgers.note(records) }
-        ledgers.note([.flood(sample)])
-        let accepted = records.count { $0.status == 202 }
+    /// One second's results.
+    func note(_ second: FloodBook.Second) {
+        ledgers.note([.flood(second.sample)])
         tally.change { count in
-            count.meant += accepted
-            count.accepted += accepted
-            count.answered += accepted + sample.shed
-            count.refused += sample.shed
-            count.unanswered += records.count { $0.status == nil }
+            count.meant += second.accepted
+            count.accepted += second.accepted
+            count.answered += second.accepted + second.sample.shed
+            count.refused += second.sample.shed
+            count.unanswered += second.unanswered
         }
+    }
+
+    /// Writes the records of requests. It takes a processor for seconds, so it comes after the flood.
+    private func note(_ entries: [FloodBook.Entry]) {
+        for start in stride(from: 0, to: entries.count, by: 1000) {
+            ledgers.note(entries[start..<min(start + 1000, entries.count)].map(record))
+        }
+    }
+
+    private func record(_ entry: FloodBook.Entry) -> ClientRecord {
+        let question = entry.question
+        var record = ClientRecord(id: ledgers.nextID(), kind: .send, app: requests.apps[question.app].slug, sentAt: question.sentAt)
+        record.service = services[entry.service].name
+        (record.target, record.user) = (.user, requests.users[question.user])
+        (record.marker, record.key) = (question.marker, requests.key(question.marker))
+        switch entry.end {
+        case .answered(let at, let status, let retryAfter, let notification):
+            (record.answeredAt, record.status, record.retryAfter, record.notification) = (at, status, retryAfter, notification)
+        case .gaveUp(let at): record.gaveUpAt = at
+        }
+        return record
     }
 }

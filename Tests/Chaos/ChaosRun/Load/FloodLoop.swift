@@ -1,76 +1,98 @@
-import ChaosLedger
 import Foundation
-import PushModel
 import SystemIO
+import TestSupport
 
-/// A flood's thread for all of its connections, so that it takes little of the machine that it shares with the platform.
+/// A flood's one thread, for all of its connections. It looks at them every two milliseconds and takes all answers that have come: if it
+/// woke for each answer, it would take far more of the processors that the platform needs.
 final class FloodLoop {
+    private final class Connection {
+        /// The number of the token service.
+        let service: Int
+        var wire: PipelinedConnection?
+        /// A batch, in the order of its answers.
+        var questions: [FloodBook.Question] = []
+        /// How many of them are answered.
+        var answered = 0
+
+        init(_ service: Int) { self.service = service }
+
+        var open: ArraySlice<FloodBook.Question> { questions[answered...] }
+    }
+
+    private static let round = 0.002
+    /// In microseconds.
     private static let patience: Int64 = 20_000_000
 
+    private(set) var book = FloodBook()
     private let flood: Flood
     private let pace: Flood.Pace
-    private let duration: Duration
     private let poller: Poller
-    private let connections: [FloodConnection]
+    private let connections: [Connection]
     /// Of each token service.
     private var idle: [[Int]]
     private var turn = 0
+    private var requests: [UInt8] = []
     private var buffer = [UInt8](repeating: 0, count: 16 << 10)
     private var random: SeededGenerator
-    /// Of this second.
-    private var sample = SampleRecord.Flood(at: 0, shed: 0, unsent: 0, longest: 0)
-    private var records: [ClientRecord] = []
     private var nextSecond = ContinuousClock.now + .seconds(1)
-    private var accepted = 0
 
-    init(_ flood: Flood, _ pace: Flood.Pace, for duration: Duration, random: SeededGenerator) throws {
-        (self.flood, self.pace, self.random) = (flood, pace, random)
-        self.duration = duration
-        poller = try Poller(capacity: 1024)
-        let count = flood.addresses.count * pace.connections
-        connections = (0..<count).map { FloodConnection(key: UInt64($0), service: $0 % flood.addresses.count) }
-        idle = flood.addresses.indices.map { service in (0..<count).filter { $0 % flood.addresses.count == service } }
-        for connection in connections { try connection.connect(to: flood.addresses[connection.service], poller) }
+    init(_ flood: Flood, _ pace: Flood.Pace, seed: UInt64) throws {
+        (self.flood, self.pace, random) = (flood, pace, SeededGenerator(seed: seed))
+        let services = flood.services.indices
+        let count = services.count * pace.connections
+        poller = try Poller(capacity: count)
+        connections = (0..<count).map { Connection($0 % services.count) }
+        idle = services.map { service in (0..<count).filter { $0 % services.count == service } }
+        for index in connections.indices { try connect(index) }
     }
 
     /// Returns when every request has an answer or has timed out.
-    func run() throws -> Flood.Outcome {
-        defer { for connection in connections { connection.close(poller) } }
-        var next = ContinuousClock.now
-        let end = next + duration
+    func run(for duration: Duration) throws -> Flood.Outcome {
+        var due = ContinuousClock.now
+        let end = due + duration
         let began = now()
-        while case let now = ContinuousClock.now, now < end {
+        while case let moment = ContinuousClock.now, moment < end {
             switch pace {
-            case .closed: while let index = takeIdle() { ask(index) }
+            case .closed:
+                // At most once each: a service that is gone frees its connections at once.
+                for _ in connections.indices {
+                    guard let index = takeIdle() else { break }
+                    ask(index)
+                }
             case .open(let perSecond, _):
-                while next <= now {
-                    if let index = takeIdle() { ask(index) } else { sample.unsent += 1 }
-                    next += .seconds(1 / perSecond)
+                while due <= moment {
+                    if let index = takeIdle() { ask(index) } else { book.unsent(Flood.batch) }
+                    due += .seconds(Double(Flood.batch) / perSecond)
                 }
             }
-            try listen(until: min(end, pace.isOpen ? max(next, now + .milliseconds(1)) : nextSecond))
+            try listen()
         }
-        let outcome = Flood.Outcome(began: began, ended: now(), accepted: accepted)
+        let outcome = Flood.Outcome(began: began, ended: now(), accepted: book.accepted)
         let last = ContinuousClock.now + .microseconds(Self.patience)
-        while connections.contains(where: { $0.question != nil }), ContinuousClock.now < last { try listen(until: .now + .seconds(1)) }
-        for connection in connections where connection.question != nil { give(up: connection) }
-        flush()
+        while connections.contains(where: { !$0.open.isEmpty }), ContinuousClock.now < last { try listen() }
+        for index in connections.indices where !connections[index].open.isEmpty { giveUp(index) }
+        flood.note(book.endSecond(at: now()))
         return outcome
     }
 
-    private func listen(until moment: ContinuousClock.Instant) throws {
-        for event in try poller.wait(timeout: max(.zero, moment - .now)) {
-            let connection = connections[Int(event.key)]
+    /// One round: waits, and takes what has come.
+    private func listen() throws {
+        Thread.sleep(forTimeInterval: Self.round)
+        for event in try poller.wait(timeout: .zero) {
+            let index = Int(event.key)
+            let connection = connections[index]
             do {
-                guard let answer = try connection.receive(&buffer) else { continue }
-                answered(connection, answer)
-            } catch { give(up: connection) }  // whatever it was: there is no answer
+                if event.isWritable { try connection.wire?.resume() }
+                guard event.isReadable else { continue }
+                try connection.wire?.receive(&buffer) { answer in try answered(connection, answer) }
+                if connection.open.isEmpty, !connection.questions.isEmpty { release(index) }
+            } catch { giveUp(index) }  // whatever it was: there is no answer
         }
         guard ContinuousClock.now >= nextSecond else { return }
         nextSecond = .now + .seconds(1)
         let oldest = now() - Self.patience
-        for connection in connections { if let question = connection.question, question.sentAt < oldest { give(up: connection) } }
-        flush()
+        for index in connections.indices { if let question = connections[index].open.first, question.sentAt < oldest { giveUp(index) } }
+        flood.note(book.endSecond(at: now()))
     }
 
     /// The services take turns, so that one that refuses quickly gets no more requests than the other.
@@ -82,51 +104,49 @@ final class FloodLoop {
         return nil
     }
 
+    private func connect(_ index: Int) throws {
+        let address = flood.services[connections[index].service].address
+        connections[index].wire = try PipelinedConnection(
+            to: address, key: UInt64(index), poller, keepsBodies: true, timeout: .seconds(2))
+    }
+
     private func ask(_ index: Int) {
         let connection = connections[index]
-        let app = Int.random(in: flood.apps.indices, using: &random)
-        let user = flood.drawUser(&random)
-        let marker = flood.ledgers.nextMarker()
-        connection.question = .init(app: app, user: user, marker: marker, sentAt: now())
-        do {
-            if connection.socket == nil { try connection.connect(to: flood.addresses[connection.service], poller) }
-            if !connection.send(flood.request(app, user, marker)) { give(up: connection) }
-        } catch { give(up: connection) }
-    }
-
-    private func answered(_ connection: FloodConnection, _ answer: FloodConnection.Answer) {
-        guard let question = connection.question else { return give(up: connection) }
-        let moment = now()
-        if answer.status == 429 || answer.status == 503, answer.retryAfter != nil {
-            sample.shed += 1
-            sample.longest = max(sample.longest, moment - question.sentAt)
-        } else {
-            var record = flood.record(question, service: connection.service)
-            (record.answeredAt, record.status, record.retryAfter) = (moment, answer.status, answer.retryAfter)
-            record.notification = answer.notification
-            records.append(record)
-            if answer.status == 202 { accepted += 1 }
+        requests.removeAll(keepingCapacity: true)
+        let sentAt = now()
+        for _ in 0..<Flood.batch {
+            let app = Int.random(in: flood.requests.apps.indices, using: &random)
+            let user = Int.random(in: flood.requests.users.indices, using: &random)
+            let marker = FloodRequests.marker(flood.ledgers.nextMarker())
+            connection.questions.append(.init(app: app, user: user, marker: marker, sentAt: sentAt))
         }
-        connection.question = nil
-        idle[connection.service].append(Int(connection.key))
+        for question in connection.questions { flood.requests.append(question, to: &requests) }
+        do {
+            if connection.wire == nil { try connect(index) }
+            try connection.wire?.send(requests)
+        } catch { giveUp(index) }
     }
 
-    /// No answer will come; the next request goes over a new connection.
-    private func give(up connection: FloodConnection) {
-        connection.close(poller)
-        guard let question = connection.question else { return }
-        var record = flood.record(question, service: connection.service)
-        record.gaveUpAt = now()
-        records.append(record)
-        connection.question = nil
-        idle[connection.service].append(Int(connection.key))
+    private func answered(_ connection: Connection, _ answer: HTTPAnswerReader) throws {
+        guard let question = connection.open.first else { throw ChaosError("an answer came to no request") }
+        connection.answered += 1
+        book.answered(question, by: connection.service, answer, at: now())
     }
 
-    /// Writes the results into the ledgers, once a second.
-    private func flush() {
-        sample.at = now()
-        flood.note(records, sample)
-        records.removeAll(keepingCapacity: true)
-        sample = SampleRecord.Flood(at: 0, shed: 0, unsent: 0, longest: 0)
+    /// No answer will come to what is open on this connection. The next requests go over a new one.
+    private func giveUp(_ index: Int) {
+        let connection = connections[index]
+        connection.wire = nil
+        guard !connection.questions.isEmpty else { return }
+        let moment = now()
+        for question in connection.open { book.gaveUp(question, of: connection.service, at: moment) }
+        release(index)
+    }
+
+    private func release(_ index: Int) {
+        let connection = connections[index]
+        connection.questions.removeAll(keepingCapacity: true)
+        connection.answered = 0
+        idle[connection.service].append(index)
     }
 }

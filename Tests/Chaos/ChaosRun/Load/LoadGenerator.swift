@@ -37,8 +37,10 @@ final class LoadGenerator: Sendable {
     static func drawID(_ random: inout SeededGenerator) -> PushID { PushID(high: random.next(), low: random.next()) }
 
     static func drawUser(_ settings: RunSettings, _ random: inout SeededGenerator) -> String {
-        "user-\(Int.random(in: 0..<settings.size.usersPerApp, using: &random))"
+        user(Int.random(in: 0..<settings.size.usersPerApp, using: &random))
     }
+
+    static func user(_ number: Int) -> String { "user-\(number)" }
 
     /// Every device registers once, before anything is broken.
     func registerAll() async throws {
