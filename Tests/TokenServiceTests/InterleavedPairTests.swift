@@ -6,7 +6,7 @@ import Testing
 @testable import TokenService
 
 /// Any two of these operations, of which one stops between its statements: the end is as if one had come after the other.
-@Suite("Two transactions at the same moment end as one after the other", .serialized, .timeLimit(.minutes(10)))
+@Suite("Two transactions at the same moment end as one after the other", .timeLimit(.minutes(10)))
 struct InterleavedPairTests {
     /// Ada's phone and tablet. Her activity `ride` is on the phone. One update of it is under way, and a second one waits. An alert to her is
     /// accepted and not published, and a list is not fanned out. A hold on the app is in force.
