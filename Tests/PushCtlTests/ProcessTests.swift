@@ -57,13 +57,17 @@ struct ProcessTests {
 
     @Test("A key file that others may read is warned about, and one that is none is named") func keyFile() async throws {
         let call = "pushctl apps list --url http://127.0.0.1:\(FreePorts.closed) --key-file"
-        let (_, open) = try await shell("printf k > key; chmod 644 key; \(call) key")
+        // Beside each other, because each of them asks the service that is not there for seconds.
+        async let ofOpen = shell("printf k > key; chmod 644 key; \(call) key")
+        async let ofClosed = shell("printf k > key; chmod 600 key; \(call) key")
+        async let ofMarked = shell(#"printf '\xef\xbb\xbfk\r\n' > key; chmod 600 key; \#(call) key"#)
+        let (_, open) = try await ofOpen
         #expect(open.hasPrefix("warning: the key file key can be read by others (mode 644)\n"), "\(open)")
-        let (_, closed) = try await shell("printf k > key; chmod 600 key; \(call) key")
+        let (_, closed) = try await ofClosed
         #expect(!closed.contains("warning"), "\(closed)")
         let (status, folder) = try await shell("\(call) .")
         #expect(status == 1 && folder == "Error: the key file . cannot be used: it is a folder\n", "\(folder)")
-        let (_, marked) = try await shell(#"printf '\xef\xbb\xbfk\r\n' > key; chmod 600 key; \#(call) key"#)
+        let (_, marked) = try await ofMarked
         #expect(marked.contains("no answer"), "\(marked)")
     }
 
