@@ -77,6 +77,7 @@ struct StatementPlanTests {
         "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
         // Publishing.
         "OutboxStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],
+        "HoldStore+Outbox.release 3": ["fan_outs_held(held_by)", "holds_pkey(id)", "jobs_held(held_by)"],
         "OutboxStore.markPublished": ["fences_pkey(id)"],
         "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, app_id, free_from)"],
         "OutboxStore.waiting": ["jobs_unpublished(lane, app_id, free_from)", "fan_outs_free(lane, app_id, free_from)"],
@@ -123,7 +124,6 @@ struct StatementPlanTests {
     /// limit.
     private static let wholeIndexes: Set = [
         "CancellationStore.hasten", "CancellationStore.leftOver", "ErasureStore.historyEnd", "EventStore.horizon",
-        "InstallationStore.openFences",
         "Sweep.notificationEvents",
     ]
 

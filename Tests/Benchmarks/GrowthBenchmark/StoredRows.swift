@@ -64,7 +64,7 @@ struct StoredRows {
         try openSnapshot()
         for start in stride(from: 0, to: heap, by: Self.chunk) {
             let count = min(heap, start + Self.chunk) - start
-            try database.psql(deadEntries(count))
+            try database.psql(deadEntries(count, after: start / 10))
         }
         try database.psql("ANALYZE jobs, fan_outs, cancellations, fences, webhook_messages")
     }
@@ -163,7 +163,8 @@ struct StoredRows {
         """
     }
 
-    private func deadEntries(_ count: Int) -> String {
+    /// - Parameter first: Fences that were made before. Each is of another installation, none of which the workload touches.
+    private func deadEntries(_ count: Int, after first: Int) -> String {
         let few = count / 10
         // What a night's dump leaves is older than a minute.
         let past = "now() - interval '10 minutes'"
@@ -181,7 +182,7 @@ struct StoredRows {
             UPDATE cancellations SET published_at = now(), hastened_at = now()
             WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO fences (app_id, installation, epochs_below, created_at)
-            SELECT \(app), md5('i' || n % \(max(1, installations)))::uuid, 1, \(past) FROM generate_series(1, \(few)) AS n;
+            SELECT \(app), md5('i' || (2 * (\(first) + n) + 1) % \(installations))::uuid, 1, \(past) FROM generate_series(0, \(few - 1)) AS n;
             UPDATE fences SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
             SELECT '\(webhook)', new_id(), 'webhook.ping', '{}', now(), now() FROM generate_series(1, \(few)) AS n;

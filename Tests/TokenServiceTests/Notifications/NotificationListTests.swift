@@ -176,6 +176,21 @@ struct NotificationListTests {
         }
     }
 
+    @Test("A page reads the other tables for its own notifications alone") func ownRows() async throws {
+        try await RunningService.run(Self.still) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            for number in 0..<200 { try await Sample(number).insert(into: running, app: app) }
+            try await running.service.pool.session { session in
+                let before = try session.rowsRead(of: "notifications")
+                let page = try NotificationReading(session: session, app: app).page(of: NotificationList(), from: nil, limit: 10)
+                #expect(page.notifications.count == 10 && page.next == page.notifications.last?.id)
+                // Each is read once in the order of the list, and those of the page once more.
+                #expect(try session.rowsRead(of: "notifications") - before <= 210)
+            }
+        }
+    }
+
     @Test("A cursor is for one list and its filters; what is unknown is named") func misuse() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()

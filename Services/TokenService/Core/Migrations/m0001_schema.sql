@@ -687,7 +687,9 @@ CREATE TABLE fan_outs (
     CHECK ((target IN ('tags', 'all', 'channel', 'channel_and_activities')) = (entries IS NULL) AND (target = 'tags') = (query IS NOT NULL)),
     CHECK (num_nonnulls(free_from, ended_at) <= 1)
 ) PARTITION BY RANGE (notification);
-CREATE INDEX fan_outs_free ON fan_outs (lane, app_id, free_from) WHERE free_from IS NOT NULL;
+-- What waits for a process. Beside an open snapshot the entries of what has ended stay in it, so no statement that knows a notification
+-- may go by it: only one that says IS TRUE does.
+CREATE INDEX fan_outs_free ON fan_outs (lane, app_id, free_from) WHERE (free_from IS NOT NULL) IS TRUE;
 CREATE INDEX fan_outs_held ON fan_outs (held_by, notification) WHERE held_by IS NOT NULL;
 
 -- The entries of a list: one row for each user, installation, or token with the installation that had it at acceptance. A token without an
@@ -791,7 +793,8 @@ CREATE TABLE jobs (
     held_by uuid,
     PRIMARY KEY (notification, number)
 ) PARTITION BY RANGE (notification);
-CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from) WHERE published_at IS NULL;
+-- IS TRUE: see fan_outs_free.
+CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from) WHERE (published_at IS NULL) IS TRUE;
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
 
 -- The outcome of one delivery: written when it is applied, and before that when an attempt failed and another follows. Its key is its

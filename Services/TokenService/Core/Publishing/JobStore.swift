@@ -26,7 +26,7 @@ package struct JobStore {
                 FROM unnest(\(shares.map(\.app))::bigint[], \(milliseconds: shares.map(\.from))::timestamptz[]) AS w (app, since)
                 CROSS JOIN LATERAL (
                     SELECT notification, number FROM jobs
-                    WHERE published_at IS NULL AND lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
+                    WHERE (published_at IS NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
                     ORDER BY free_from LIMIT \(OutboxStore.Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
                 ) AS j LIMIT \(count)
             )

@@ -37,7 +37,7 @@ package struct OutboxStore {
                 AS x (app, lane, jobs, fan_outs) ON x.app = a.slug AND x.lane = l.lane
             LEFT JOIN LATERAL (
                 SELECT free_from FROM jobs
-                WHERE published_at IS NULL AND lane = l.lane AND app_id = a.id AND free_from <= now()
+                WHERE (published_at IS NULL) IS TRUE AND lane = l.lane AND app_id = a.id AND free_from <= now()
                     AND free_from >= coalesce(x.jobs, \(milliseconds: jobs.floor))
                 ORDER BY free_from LIMIT 1
             ) AS j ON true
@@ -45,7 +45,7 @@ package struct OutboxStore {
                 SELECT min(free_from) FILTER (WHERE free_from <= now()) AS free_from, min(due_at) FILTER (WHERE due_at <= now()) AS due
                 FROM (
                     SELECT free_from, due_at FROM fan_outs
-                    WHERE lane = l.lane AND app_id = a.id AND free_from <= now() + make_interval(secs => \(leaseSeconds))
+                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = l.lane AND app_id = a.id AND free_from <= now() + make_interval(secs => \(leaseSeconds))
                         AND free_from >= coalesce(x.fan_outs, \(milliseconds: fanOuts.floor))
                     ORDER BY free_from LIMIT 1000
                 ) AS unfinished
@@ -79,7 +79,7 @@ package struct OutboxStore {
             CROSS JOIN LATERAL (
                 SELECT count(*) FROM (
                     SELECT number FROM jobs
-                    WHERE published_at IS NULL AND lane = w.lane AND app_id = a.id AND free_from >= w.jobs
+                    WHERE (published_at IS NULL) IS TRUE AND lane = w.lane AND app_id = a.id AND free_from >= w.jobs
                         AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now() + interval '1 second'
                     LIMIT \(limit)
                 ) AS found WHERE number = 0
@@ -87,7 +87,7 @@ package struct OutboxStore {
             CROSS JOIN LATERAL (
                 SELECT count(*) FROM (
                     SELECT FROM fan_outs
-                    WHERE lane = w.lane AND app_id = a.id AND free_from >= w.fan_outs
+                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = w.lane AND app_id = a.id AND free_from >= w.fan_outs
                         AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now()
                     LIMIT \(limit)
                 ) AS found
@@ -153,7 +153,7 @@ package struct OutboxStore {
                 FROM unnest(\(shares.map(\.app))::bigint[], \(milliseconds: shares.map(\.from))::timestamptz[]) AS w (app, since)
                 CROSS JOIN LATERAL (
                     SELECT notification FROM fan_outs
-                    WHERE lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
+                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
                     ORDER BY free_from LIMIT \(Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
                 ) AS f LIMIT \(count)
             )

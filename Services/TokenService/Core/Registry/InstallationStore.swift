@@ -26,18 +26,15 @@ package struct InstallationStore {
         return epochs.first ?? 0
     }
 
-    /// Unpublished fences of installations that the user was signed out of: of the user's latest sign-outs, each installation once. While
-    /// no fence is open at all, it searches nothing.
+    /// Unpublished fences of installations that the user was signed out of, by the user's latest 5,000 lines of history.
     package func openFences(of user: String) throws -> [Fence] {
         try session.execute(
             """
             SELECT f.* FROM (
                 SELECT installation, min(owner_epoch) AS owner_epoch FROM (
-                    SELECT installation, owner_epoch FROM installation_history
-                    WHERE app_id = \(app.id) AND owner = \(user) AND event = 'signed_out'
-                        AND EXISTS (SELECT FROM fences WHERE published_at IS NULL)
-                    ORDER BY id DESC LIMIT 5000
-                ) AS latest GROUP BY installation
+                    SELECT installation, owner_epoch, event FROM installation_history
+                    WHERE app_id = \(app.id) AND owner = \(user) ORDER BY id DESC LIMIT 5000
+                ) AS latest WHERE event = 'signed_out' GROUP BY installation
             ) AS h
             CROSS JOIN LATERAL open_fences_of(\(app.id), h.installation) AS f
             WHERE f.epochs_below > h.owner_epoch ORDER BY f.id

@@ -99,7 +99,6 @@ package struct CancellationStore {
     /// No fan-out and no hold adds another one.
     /// - Returns: whether notifications are left.
     package func hasten(limit: Int, from: Int64 = 0) throws -> Bool {
-        // IS TRUE keeps the planner from the index on the unpublished jobs of all notifications.
         let rows = try session.execute(
             """
             WITH open AS (
@@ -107,12 +106,12 @@ package struct CancellationStore {
                 WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 11 FOR NO KEY UPDATE SKIP LOCKED
             ), next AS MATERIALIZED (
                 SELECT o.notification, j.number, j.is_late FROM (SELECT * FROM open LIMIT 10) AS o CROSS JOIN LATERAL (
-                    SELECT number, (published_at IS NULL) IS TRUE AND (due_at > now() OR held_by IS NOT NULL) AS is_late FROM jobs
+                    SELECT number, published_at IS NULL AND (due_at > now() OR held_by IS NOT NULL) AS is_late FROM jobs
                     WHERE notification = o.notification AND number > o.hastened_through ORDER BY number LIMIT \(limit)
                 ) AS j
             ), hastened AS (
                 UPDATE jobs j SET free_from = now() FROM next n
-                WHERE n.is_late AND j.notification = n.notification AND j.number = n.number AND (j.published_at IS NULL) IS TRUE
+                WHERE n.is_late AND j.notification = n.notification AND j.number = n.number AND j.published_at IS NULL
             ), counted AS (
                 SELECT o.notification, count(n.number) AS jobs, max(n.number) AS through
                 FROM (SELECT * FROM open LIMIT 10) AS o LEFT JOIN next n ON n.notification = o.notification GROUP BY o.notification

@@ -7,12 +7,13 @@ extension NotificationReading {
     func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
         """
         SELECT n.* FROM (
-            SELECT id, state FROM notifications
-            WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
-            ORDER BY app_id DESC, id DESC LIMIT 5000
-        ) AS scanned JOIN notification_records n ON n.id = scanned.id
-        WHERE \(list.state)::text IS NULL OR scanned.state = \(list.state)
-        ORDER BY scanned.id DESC LIMIT \(limit)
+            SELECT id FROM (
+                SELECT id, state FROM notifications
+                WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
+                ORDER BY app_id DESC, id DESC LIMIT 5000
+            ) AS scanned WHERE \(list.state)::text IS NULL OR state = \(list.state)
+            ORDER BY id DESC LIMIT \(limit)
+        ) AS listed JOIN notification_records n ON n.id = listed.id ORDER BY n.id DESC
         """
     }
 

@@ -25,12 +25,9 @@ package struct NotificationReading {
 
     /// The app's notifications one after another, from the newest to the oldest.
     private func scan(_ list: NotificationList, before: PushID, limit: Int) throws -> NotificationList.Page {
-        let answers = try session.pipeline([
-            scan(of: list, before: before, limit: limit), scanEnd(before: before, lowest: list.lowest),
-        ])
-        let found = try answers[0].map { row in try NotificationSummary(row) }
-        let end: PushID? = try found.count == limit ? found.last?.id : answers[1].first?["id"]
-        return .init(notifications: found, next: end)
+        let found = try session.execute(scan(of: list, before: before, limit: limit)).map { row in try NotificationSummary(row) }
+        if found.count == limit { return .init(notifications: found, next: found.last?.id) }
+        return .init(notifications: found, next: try session.execute(scanEnd(before: before, lowest: list.lowest)).first?["id"])
     }
 
     /// Joins all ways from a user to notifications, each newest first; the page is complete down to where the shortest of them ends.
