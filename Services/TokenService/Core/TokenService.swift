@@ -51,7 +51,8 @@ package struct TokenService: Sendable {
         let brakes = BrakeWatch()
         metrics.gauge(.brakesEngaged) { Double(brakes.count) }
 
-        let events = EventStream(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
+        let events = EventStream(
+            configuration, pool: pool, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics, logger: logger)
         let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
         let received = BatchQueue<ReceivedMessage>()
         let consumer = try Consumer(

@@ -185,7 +185,7 @@ struct StoredRows {
             SELECT \(app), md5('i' || (2 * (\(first) + n) + 1) % \(installations))::uuid, 1, \(past) FROM generate_series(0, \(few - 1)) AS n;
             UPDATE fences SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
-            SELECT '\(webhook)', new_id(), 'webhook.ping', '{}', now(), now() FROM generate_series(1, \(few)) AS n;
+            SELECT '\(webhook)', new_id(), 'webhook.ping', '{}', \(past), \(past) FROM generate_series(1, \(few)) AS n;
             UPDATE webhook_messages SET state = 'delivered', settled_at = now() WHERE state = 'pending' AND xmin = pg_current_xact_id()::xid;
             COMMIT
             """

@@ -37,4 +37,14 @@ extension PostgresSession {
             """
         ).only()["read"]
     }
+
+    /// Entries of an index and its partitions that the open transaction has read so far.
+    func entriesReadHere(of index: String) throws -> Int64 {
+        try execute(
+            """
+            SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(c.oid)), 0)::bigint AS read FROM pg_class c
+            WHERE c.oid = \(index)::text::regclass OR c.oid IN (SELECT relid FROM pg_partition_tree(\(index)::text::regclass))
+            """
+        ).only()["read"]
+    }
 }

@@ -69,7 +69,10 @@ struct WebhooksController: Sendable {
         events.subscriptions.forget()
         if changed?.isEnabledAgain == true {
             // If this process dies here, the rest is due when its next attempt is.
-            while try await pool.session({ session in try WebhookStore(session: session).hasten(id) }) == WebhookStore.batch {}
+            var last: Int64? = 0
+            while let moment = last {
+                last = try await pool.session { session in try WebhookStore(session: session).hasten(id, after: moment) }
+            }
         }
         events.wakeUp.signal()
         return try Self.answer(changed?.webhook)

@@ -12,13 +12,14 @@ package struct EventStream: Sendable {
     package let services: [any Service]
 
     init(
-        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology,
+        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology, marks: OutboxMarks,
         metrics: TokenServiceMetrics, logger: Logger
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
         subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
-        let dispatcher = WebhookDispatcher(pool: pool, settings: configuration.webhooks, wakeUp: wakeUp, metrics: metrics, logger: logger)
+        let dispatcher = WebhookDispatcher(
+            pool: pool, settings: configuration.webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: metrics, logger: logger)
         let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]
         let feeds = sinks.flatMap { kind, sink in
             EventLog.allCases.map { log in

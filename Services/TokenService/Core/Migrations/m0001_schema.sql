@@ -987,8 +987,8 @@ CREATE TABLE webhooks (
     -- NULL while it is enabled.
     disabled_reason text CHECK (disabled_reason IN ('by_request', 'gone', 'failing', 'backlog_full')),
     disabled_at timestamptz,
-    -- How many messages waited when it was last enabled again: as many more than the limit may wait.
-    waiting_when_enabled bigint NOT NULL DEFAULT 0,
+    -- Before, its backlog does not disable it: it was enabled again, and sends it.
+    limited_from timestamptz NOT NULL DEFAULT now(),
     created_at timestamptz NOT NULL DEFAULT now(),
     -- Since when no delivery has succeeded; NULL after one that has.
     failing_since timestamptz,
@@ -1008,7 +1008,8 @@ SELECT w.id, w.app_id, a.slug AS app, w.url, w.events, w.description, w.secret,
     w.disabled_reason, w.disabled_at, w.created_at, w.failing_since, w.last_success_at, w.last_failure_at, w.last_failure
 FROM webhooks w JOIN apps a ON a.id = w.app_id;
 
--- One event for one webhook. While it is pending, due_at is the next attempt, or the end of the lease of the process that makes one.
+-- One event for one webhook. While it is pending, due_at is the next attempt, or the end of the lease of the process that makes one. Never
+-- before the begin of the transaction that sets it: see `low_water`.
 CREATE TABLE webhook_messages (
     webhook uuid NOT NULL REFERENCES webhooks ON DELETE CASCADE,
     id uuid NOT NULL,

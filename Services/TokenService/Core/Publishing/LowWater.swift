@@ -1,4 +1,5 @@
 package import Postgres
+package import PushModel
 import Synchronization
 
 /// The moment below which no row of a kind waits: a statement that looks for waiting rows begins there.
@@ -87,11 +88,16 @@ package struct OutboxMarks: Sendable {
     /// Cancellations that the control stream does not have, and those with jobs to hasten.
     let unpublished = LowWater<AnyApp>()
     let unhastened = LowWater<AnyApp>()
+    /// Messages that wait, by webhook, enabled or not.
+    package let webhookMessages = LowWater<PushID>()
 
     package init() {}
 
     private var byWord: [String: any LowestMark] {
-        ["jobs": jobs, "fan_outs": fanOuts, "fences": fences, "unpublished": unpublished, "unhastened": unhastened]
+        [
+            "jobs": jobs, "fan_outs": fanOuts, "fences": fences, "unpublished": unpublished, "unhastened": unhastened,
+            "webhook_messages": webhookMessages,
+        ]
     }
 
     /// By the words of `low_water`. They grow with the clock; a process that starts while a snapshot is open begins there.

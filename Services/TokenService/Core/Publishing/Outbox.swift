@@ -13,6 +13,7 @@ package struct Outbox: Sendable {
     package let holds: HoldService
     package let relay: Relay
     package let waits: LaneWaits
+    let marks: OutboxMarks
     /// Wakes the relay.
     package let wakeUp: WakeUp
 
@@ -23,6 +24,7 @@ package struct Outbox: Sendable {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
         let marks = OutboxMarks()
+        self.marks = marks
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
             pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,

@@ -1,6 +1,6 @@
 package import Logging
 package import Postgres
-import PushModel
+package import PushModel
 import ServiceLifecycle
 import Synchronization
 
@@ -20,6 +20,7 @@ package final class WebhookDispatcher: Service {
 
     private let pool: PostgresPool
     private let settings: WebhookSettings
+    private let waiting: LowWater<PushID>
     private let wakeUp: WakeUp
     private let clients: WebhookClients
     private let metrics: TokenServiceMetrics
@@ -29,10 +30,12 @@ package final class WebhookDispatcher: Service {
     private let lagSeconds = Mutex(0.0)
 
     package init(
-        pool: PostgresPool, settings: WebhookSettings, wakeUp: WakeUp, metrics: TokenServiceMetrics, logger: Logger
+        pool: PostgresPool, settings: WebhookSettings, waiting: LowWater<PushID>, wakeUp: WakeUp, metrics: TokenServiceMetrics,
+        logger: Logger
     ) {
         self.pool = pool
         self.settings = settings
+        self.waiting = waiting
         self.wakeUp = wakeUp
         self.metrics = metrics
         self.logger = logger
@@ -51,10 +54,11 @@ package final class WebhookDispatcher: Service {
                 var maintained = ContinuousClock.now - Self.maintenanceInterval
                 for await _ in wakeUp.signals {
                     if Task.isShuttingDownGracefully { break }
+                    if ContinuousClock.now - maintained >= Self.maintenanceInterval {
+                        maintained = .now
+                        await maintain()
+                    }
                     await round(&group)
-                    guard ContinuousClock.now - maintained >= Self.maintenanceInterval else { continue }
-                    maintained = .now
-                    await maintain()
                 }
                 clock.cancel()
                 let end = ContinuousClock.now + Self.stopTimeout
@@ -74,10 +78,10 @@ package final class WebhookDispatcher: Service {
         let room = Self.maximumUnderWay - busy.values.reduce(0, +)
         guard room > 0 else { return }
         do {
-            let lease = settings.leaseSeconds
+            let (lease, marks) = (settings.leaseSeconds, waiting.marks)
             let claimed = try await pool.transaction { session in
                 try WebhookQueue(session: session).claim(
-                    underWay: busy, perWebhook: Self.perWebhook, perApp: Self.perApp, limit: room, leaseSeconds: lease)
+                    underWay: busy, perWebhook: Self.perWebhook, perApp: Self.perApp, limit: room, from: marks, leaseSeconds: lease)
             }
             underWay.withLock { underWay in for message in claimed { underWay[message.webhook, default: 0] += 1 } }
             for message in claimed { group.addTask { await self.send(message) } }
@@ -125,14 +129,16 @@ package final class WebhookDispatcher: Service {
         clients.removeExpired()
         do {
             let limit = settings.backlogLimit
-            let (overfull, lag) = try await pool.session { session in
+            let (overfull, lag) = try await pool.session { [waiting] session in
                 let queue = WebhookQueue(session: session)
-                return (try queue.disableOverfull(limit: limit), try queue.lag())
+                let found = try queue.search(from: waiting.marksForSearch())
+                waiting.found(found.oldest, at: found.now)
+                return (try queue.disableOverfull(limit: limit, from: waiting.marks), found.lag)
             }
             for webhook in overfull { report(webhook, .backlogFull) }
             lagSeconds.withLock { $0 = lag }
         } catch {
-            logger.failed("Webhooks with too many messages could not be looked for", error)
+            logger.failed("What waits for webhooks could not be read", error)
         }
     }
 }

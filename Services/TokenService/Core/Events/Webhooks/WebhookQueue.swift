@@ -12,14 +12,20 @@ package struct WebhookQueue {
     /// - Parameters:
     ///   - underWay: By webhook, in this process.
     ///   - limit: Of all webhooks together.
+    ///   - marks: See ``LowWater``.
     package func claim(
-        underWay: [PushID: Int], perWebhook: Int, perApp: Int, limit: Int, leaseSeconds: Double
+        underWay: [PushID: Int], perWebhook: Int, perApp: Int, limit: Int, from marks: LowWater<PushID>.Marks = .init(),
+        leaseSeconds: Double
     ) throws -> [WebhookMessage.Claimed] {
         let busy = underWay.sorted { $0.key < $1.key }
+        let exceptions = marks.exceptions.sorted { $0.key < $1.key }
         return try session.execute(
             """
             WITH busy AS (
                 SELECT * FROM unnest(\(busy.map(\.key))::uuid[], \(busy.map(\.value))::bigint[]) AS busy (webhook, number)
+            ), exceptions AS (
+                SELECT * FROM unnest(\(exceptions.map(\.key))::uuid[], \(milliseconds: exceptions.map(\.value))::timestamptz[])
+                    AS exceptions (webhook, since)
             ), loads AS (
                 SELECT w.app_id, coalesce(sum(b.number), 0)::bigint AS busy FROM webhooks w LEFT JOIN busy b ON b.webhook = w.id
                 GROUP BY w.app_id ORDER BY 2, random()
@@ -28,12 +34,13 @@ package struct WebhookQueue {
                 SELECT m.* FROM loads l CROSS JOIN LATERAL (
                     SELECT w.id AS webhook, m.id, w.url, w.secret, w.previous_secret
                     FROM (
-                        SELECT w.*, coalesce(b.number, 0) AS busy FROM current_webhooks w LEFT JOIN busy b ON b.webhook = w.id
+                        SELECT w.*, coalesce(b.number, 0) AS busy, coalesce(x.since, \(milliseconds: marks.floor)) AS since
+                        FROM current_webhooks w LEFT JOIN busy b ON b.webhook = w.id LEFT JOIN exceptions x ON x.webhook = w.id
                         WHERE w.app_id = l.app_id AND w.disabled_reason IS NULL ORDER BY coalesce(b.number, 0), random()
                     ) AS w
                     CROSS JOIN LATERAL (
                         SELECT id FROM webhook_messages
-                        WHERE webhook = w.id AND state = 'pending' AND due_at <= now() ORDER BY due_at
+                        WHERE webhook = w.id AND state = 'pending' AND due_at >= w.since AND due_at <= now() ORDER BY due_at
                         LIMIT greatest(0, CASE WHEN w.failing_since IS NULL THEN \(perWebhook) ELSE 1 END - w.busy)
                         FOR NO KEY UPDATE SKIP LOCKED
                     ) AS m
@@ -110,33 +117,65 @@ package struct WebhookQueue {
         return reason
     }
 
-    /// A webhook that was enabled again sends its backlog first: that does not count.
-    /// - Returns: the webhooks that it disabled, because more messages wait for them.
-    package func disableOverfull(limit: Int) throws -> [PushID] {
-        try session.execute(
-            """
-            UPDATE webhooks w SET disabled_reason = 'backlog_full', disabled_at = now()
-            WHERE disabled_reason IS NULL AND (
-                SELECT count(*) FROM (
-                    SELECT FROM webhook_messages m WHERE m.webhook = w.id AND m.state = 'pending'
-                    LIMIT \(limit) + w.waiting_when_enabled + 1
-                ) AS waiting
-            ) > \(limit) + w.waiting_when_enabled RETURNING id
-            """
-        ).column("id")
+    // MARK: What waits
+
+    /// Moments are UNIX milliseconds.
+    package struct Waiting: Sendable {
+        /// Of ``LowWater/clock``, before the search.
+        package var now: Int64
+        /// When the message became due that has been due for longest: of each webhook that has one, enabled or not. A webhook that is enabled
+        /// again goes on with the messages that it had.
+        package var oldest: [PushID: Int64] = [:]
+        /// For how many seconds the message that has been due for longest has waited for an attempt, of enabled webhooks.
+        package var lag = 0.0
     }
 
-    /// For how long the message that is due longest has waited for an attempt, in seconds.
-    package func lag() throws -> Double {
-        try session.execute(
+    /// - Parameter marks: See ``LowWater``.
+    package func search(from marks: LowWater<PushID>.Marks = .init()) throws -> Waiting {
+        let exceptions = marks.exceptions.sorted { $0.key < $1.key }
+        let answers = try session.pipeline([
+            LowWater<PushID>.clock,
             """
-            SELECT coalesce(max(extract(epoch FROM now() - oldest.due_at)), 0)::float8 AS seconds FROM webhooks w
+            SELECT w.id, oldest.due_at, w.disabled_reason IS NULL AS is_enabled, extract(epoch FROM now() - oldest.due_at)::float8 AS seconds
+            FROM webhooks w
+            LEFT JOIN unnest(\(exceptions.map(\.key))::uuid[], \(milliseconds: exceptions.map(\.value))::timestamptz[])
+                AS x (webhook, since) ON x.webhook = w.id
             CROSS JOIN LATERAL (
-                SELECT m.due_at FROM webhook_messages m WHERE m.webhook = w.id AND m.state = 'pending' ORDER BY m.due_at LIMIT 1
+                SELECT m.due_at FROM webhook_messages m
+                WHERE m.webhook = w.id AND m.state = 'pending' AND m.due_at >= coalesce(x.since, \(milliseconds: marks.floor))
+                    AND m.due_at <= now()
+                ORDER BY m.due_at LIMIT 1
             ) AS oldest
-            WHERE w.disabled_reason IS NULL AND oldest.due_at < now()
+            """,
+        ])
+        var found = Waiting(now: try answers[0].only().milliseconds("now"))
+        for row in answers[1] {
+            found.oldest[try row["id"]] = try row.milliseconds("due_at")
+            if try row["is_enabled"] { found.lag = max(found.lag, try row["seconds"]) }
+        }
+        return found
+    }
+
+    /// A webhook that was enabled again sends its backlog first: for a day it is not disabled.
+    /// - Parameter marks: See ``LowWater``.
+    /// - Returns: the webhooks that it disabled, because more messages wait for them.
+    package func disableOverfull(limit: Int, from marks: LowWater<PushID>.Marks = .init()) throws -> [PushID] {
+        let exceptions = marks.exceptions.sorted { $0.key < $1.key }
+        return try session.execute(
             """
-        ).only()["seconds"]
+            UPDATE webhooks w SET disabled_reason = 'backlog_full', disabled_at = now()
+            WHERE disabled_reason IS NULL AND limited_from <= now() AND (
+                SELECT count(*) FROM (
+                    SELECT FROM webhook_messages m
+                    WHERE m.webhook = w.id AND m.state = 'pending' AND m.due_at >= coalesce((
+                        SELECT since FROM unnest(\(exceptions.map(\.key))::uuid[], \(milliseconds: exceptions.map(\.value))::timestamptz[])
+                            AS x (webhook, since) WHERE x.webhook = w.id
+                    ), \(milliseconds: marks.floor))
+                    LIMIT \(limit) + 1
+                ) AS waiting
+            ) > \(limit) RETURNING id
+            """
+        ).column("id")
     }
 }
 

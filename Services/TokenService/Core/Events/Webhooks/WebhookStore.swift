@@ -47,8 +47,8 @@ package struct WebhookStore {
         package var isEnabledAgain: Bool
     }
 
-    /// A webhook that is enabled again forgets why it was disabled, and may send what waits: it is not disabled for that once more. To have
-    /// every waiting message due at once, call ``hasten(_:)`` until it returns fewer than ``batch``.
+    /// A webhook that is enabled again forgets why it was disabled, and has a day to send what waits: until then it is not disabled for its
+    /// backlog. To have every waiting message due at once, call ``hasten(_:after:)`` until it returns nil.
     /// A change that leaves everything as it was writes nothing, in the audit trail neither.
     /// - Returns: nil where the app has no such webhook.
     package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Changed? {
@@ -72,9 +72,7 @@ package struct WebhookStore {
                 disabled_reason = \(webhook.disabledReason),
                 disabled_at = CASE WHEN \(webhook.disabledReason)::text IS NOT NULL THEN coalesce(disabled_at, now()) END,
                 failing_since = \(milliseconds: webhook.failingSince),
-                waiting_when_enabled = CASE WHEN \(isEnabledAgain) THEN (
-                    SELECT count(*) FROM webhook_messages m WHERE m.webhook = webhooks.id AND m.state = 'pending'
-                ) ELSE waiting_when_enabled END
+                limited_from = CASE WHEN \(isEnabledAgain) THEN now() + interval '1 day' ELSE limited_from END
             WHERE id = \(id)
             """)
         try noteInterest(of: app.id)
@@ -83,16 +81,24 @@ package struct WebhookStore {
     }
 
     /// Makes the next messages that wait for another attempt due at once.
-    /// - Returns: how many.
-    package func hasten(_ id: PushID) throws -> Int {
-        try session.execute(
+    /// - Parameter last: The moment that the step before returned: UNIX milliseconds. A step that began at the left end of the index would read
+    ///   past the entries of all steps before, as long as a snapshot is open.
+    /// - Returns: nil if none is left.
+    package func hasten(_ id: PushID, after last: Int64 = 0) throws -> Int64? {
+        let row = try session.execute(
             """
-            UPDATE webhook_messages SET due_at = now()
-            WHERE webhook = \(id) AND id = ANY (ARRAY(
-                SELECT id FROM webhook_messages WHERE webhook = \(id) AND state = 'pending' AND due_at > now()
-                ORDER BY due_at LIMIT \(Self.batch) FOR NO KEY UPDATE SKIP LOCKED))
+            WITH found AS (
+                SELECT id, due_at FROM webhook_messages
+                WHERE webhook = \(id) AND state = 'pending' AND due_at > now() AND due_at >= \(milliseconds: last)
+                ORDER BY due_at LIMIT \(Self.batch) FOR NO KEY UPDATE SKIP LOCKED
+            ), hastened AS (
+                UPDATE webhook_messages SET due_at = now() WHERE webhook = \(id) AND id = ANY (ARRAY(SELECT id FROM found))
+            )
+            SELECT count(*) AS count, max(due_at) AS last FROM found
             """
-        ).affected
+        ).only()
+        let count: Int = try row["count"]
+        return count < Self.batch ? nil : try row.milliseconds("last")
     }
 
     /// The first step of a removal, and its entry in the audit trail: disables the webhook, so that no message comes any more.
