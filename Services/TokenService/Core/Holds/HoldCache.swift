@@ -23,6 +23,8 @@ package final class HoldCache: Sendable {
     }
 
     private let contents = Mutex(Contents())
+    /// Where the releases of lifted holds are.
+    private let places = Mutex<[PushID: HoldStore.Place]>([:])
 
     package init() {}
 
@@ -39,6 +41,11 @@ package final class HoldCache: Sendable {
             return scopes.contains { contents.ends[$0] ?? .min > now }
         }
     }
+
+    func place(of hold: PushID) -> HoldStore.Place? { places.withLock { $0[hold] } }
+
+    /// - Parameter place: nil: the release begins anew.
+    func released(_ hold: PushID, to place: HoldStore.Place?) { places.withLock { $0[hold] = place } }
 
     var added: Int { contents.withLock { $0.added } }
 

@@ -70,11 +70,13 @@ package struct HoldService: Sendable {
             logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
         }
         for hold in read.holds where hold.state == .lifted {
-            let released = try await pool.transaction { session in
-                try HoldStore(session: session).release(hold.id, limit: Self.releaseBatch)
+            let place = cache.place(of: hold.id)
+            let (count, end) = try await pool.transaction { session in
+                try HoldStore(session: session).release(hold.id, after: place, limit: Self.releaseBatch)
             }
+            cache.released(hold.id, to: end)
             // More rows may wait; the relay publishes the released ones first.
-            if released > 0 { relay.signal() }
+            if count > 0 || place != nil { relay.signal() }
         }
     }
 

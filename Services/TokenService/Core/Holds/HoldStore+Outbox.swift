@@ -74,32 +74,59 @@ extension HoldStore {
             })
     }
 
-    /// Gives some of a lifted hold's rows back to any process that looks for work; another hold may put them aside again.
-    /// - Returns: how many; less than `limit` when it was the rest.
-    package func release(_ hold: PushID, limit: Int) throws -> Int {
+    /// Where a step of a release ended. While a snapshot is open, the index keeps the entries of all rows before it.
+    struct Place: Sendable {
+        var fanOut = PushID.lowest
+        var job = JobID(notification: .lowest, number: -1)
+    }
+
+    /// Gives some of a lifted hold's rows back to any process that looks for work; another hold may put them aside again. A release from the
+    /// beginning that finds no more than a part of `limit` ends the hold's work, unless another transaction had rows locked.
+    /// - Parameter place: Where the step before ended; nil for the beginning.
+    /// - Returns: how many, and where this step ended; nil if it reached the end.
+    func release(_ hold: PushID, after place: Place?, limit: Int) throws -> (count: Int, end: Place?) {
+        var end = place ?? Place()
         let answers = try session.pipeline([
             """
             WITH locked AS (
-                SELECT notification FROM fan_outs WHERE held_by = \(hold) AND free_from IS NOT NULL
+                SELECT notification FROM fan_outs
+                WHERE held_by = \(hold) AND free_from IS NOT NULL AND notification > \(end.fanOut)
                 ORDER BY notification LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
             )
             UPDATE fan_outs f SET held_by = NULL, free_from = now() FROM locked l WHERE f.notification = l.notification
+            RETURNING f.notification
             """,
             """
             WITH locked AS (
-                SELECT notification, number FROM jobs WHERE held_by = \(hold) AND published_at IS NULL
+                SELECT notification, number FROM jobs
+                WHERE held_by = \(hold) AND published_at IS NULL
+                    AND (notification, number) > (\(end.job.notification), \(end.job.number)::bigint)
                 ORDER BY notification, number LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
             )
             UPDATE jobs j SET held_by = NULL, free_from = now() FROM locked l
             WHERE j.notification = l.notification AND j.number = l.number
-            """,
-            """
-            UPDATE holds SET released_at = now()
-            WHERE id = \(hold) AND lifted_at IS NOT NULL AND released_at IS NULL
-                AND NOT EXISTS (SELECT FROM fan_outs WHERE held_by = \(hold) AND free_from IS NOT NULL)
-                AND NOT EXISTS (SELECT FROM jobs WHERE held_by = \(hold) AND published_at IS NULL)
+            RETURNING j.notification, j.number
             """,
         ])
-        return max(answers[0].affected, answers[1].affected)
+        let count = max(answers[0].count, answers[1].count)
+        if count == limit {
+            for row in answers[0] { end.fanOut = max(end.fanOut, try row["notification"]) }
+            for row in answers[1] {
+                let number: Int32 = try row["number"]
+                let id = JobID(notification: try row["notification"], number: Int(number))
+                if (id.notification, id.number) > (end.job.notification, end.job.number) { end.job = id }
+            }
+            return (count, end)
+        }
+        if place == nil {
+            try session.execute(
+                """
+                UPDATE holds SET released_at = now()
+                WHERE id = \(hold) AND lifted_at IS NOT NULL AND released_at IS NULL
+                    AND NOT EXISTS (SELECT FROM fan_outs WHERE held_by = \(hold) AND free_from IS NOT NULL)
+                    AND NOT EXISTS (SELECT FROM jobs WHERE held_by = \(hold) AND published_at IS NULL)
+                """)
+        }
+        return (count, nil)
     }
 }

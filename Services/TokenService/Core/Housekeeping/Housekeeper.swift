@@ -148,25 +148,26 @@ extension Housekeeper {
 
     private func removeExpired() async throws {
         for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays)] {
-            try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1) }
+            try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1, from: $2) }
         }
-        try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1) }
+        try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1, from: $2) }
         let days = settings.retiredTokenDays
-        try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1) }
+        try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1, from: $2) }
     }
 
     /// Tries a step that takes longer than a statement may again with fewer rows.
     private func remove(
         _ kind: Retention.Kind, _ rows: Int,
-        _ body: @escaping @Sendable (PostgresSession, _ limit: Int) throws -> Retention.Step
+        _ body: @escaping @Sendable (PostgresSession, _ limit: Int, _ from: Int64) throws -> Retention.Step
     ) async throws {
-        var (total, limit, isDone) = (0, rows, false)
+        var (total, limit, from, isDone) = (0, rows, Int64(0), false)
         while !isDone {
             do {
-                let done = try await step { [limit] session in try body(session, limit) }
+                let done = try await step { [limit, from] session in try body(session, limit, from) }
                 metrics.retentionRemoved(kind, done.removed)
                 total += done.removed
                 isDone = done.isDone
+                from = done.last ?? from
             } catch {
                 guard Refusal(error) == .size, limit > 1 else { throw error }
                 limit = max(1, limit / 16)

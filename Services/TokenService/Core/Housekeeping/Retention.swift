@@ -23,25 +23,32 @@ package struct Retention {
         package var removed: Int
         /// No older rows follow.
         package var isDone: Bool
+        /// Where the next step begins: the moment of the newest row that this one found, in UNIX milliseconds, or its number if the rows are
+        /// in the order of numbers. Nil if it found none.
+        package var last: Int64?
 
-        package init(removed: Int, isDone: Bool = false) {
+        package init(removed: Int, isDone: Bool = false, last: Int64? = nil) {
             self.removed = removed
             self.isDone = isDone
+            self.last = last
         }
     }
 
     /// One step of a sweep, the oldest first.
-    package func sweep(_ sweep: Sweep, limit: Int = Sweep.batch) throws -> Step {
-        let removed = try session.execute(sweep.statement(limit)).affected
-        return Step(removed: removed, isDone: removed < limit)
+    /// - Parameter from: ``Step/last`` of the step before; 0 for the first one.
+    package func sweep(_ sweep: Sweep, limit: Int = Sweep.batch, from: Int64 = 0) throws -> Step {
+        let row = try session.execute(sweep.statement(limit, from)).only()
+        let removed: Int = try row["count"]
+        return Step(removed: removed, isDone: removed < limit, last: try row["last"])
     }
 
     /// Retired tokens without a push since; those in quarantine stay until it ends.
-    package func removeTokens(olderThan days: Int, limit: Int = tokenBatch) throws -> Step {
+    /// - Parameter from: ``Step/last`` of the step before.
+    package func removeTokens(olderThan days: Int, limit: Int = tokenBatch, from: Int64 = 0) throws -> Step {
         let found = try session.execute(
             """
-            SELECT t.id, t.app_id, t.installation FROM tokens t
-            WHERE t.retired_at < now() - \(days) * interval '1 day' AND t.quarantined_at IS NULL
+            SELECT t.id, t.app_id, t.installation, t.retired_at FROM tokens t
+            WHERE t.retired_at >= \(milliseconds: from) AND t.retired_at < now() - \(days) * interval '1 day' AND t.quarantined_at IS NULL
                 AND NOT EXISTS (
                     SELECT FROM receipts r WHERE r.installation = t.installation AND r.token_id = t.id
                         AND (r.class IS NULL OR r.updated_at > now() - \(days) * interval '1 day'))
@@ -66,16 +73,18 @@ package struct Retention {
             DELETE FROM tokens t USING locked WHERE t.id = locked.id
             """
         ).affected
-        return Step(removed: removed, isDone: removed < limit)
+        return Step(removed: removed, isDone: removed < limit, last: try found.last?.milliseconds("retired_at"))
     }
 
     /// Retires update tokens of Live Activities that the system has taken off the lock screen: twelve hours after the start it does, and a
     /// device reports a token after that. It commits.
-    package func retireActivityTokens(limit: Int = tokenBatch) throws -> Step {
+    /// - Parameter from: ``Step/last`` of the step before.
+    package func retireActivityTokens(limit: Int = tokenBatch, from: Int64 = 0) throws -> Step {
         let rows = try session.execute(
             """
-            SELECT id, now() - interval '12 hours' AS moment FROM tokens
-            WHERE state = 'active' AND purpose LIKE 'activity:%' AND registered_at < now() - interval '12 hours'
+            SELECT id, registered_at, now() - interval '12 hours' AS moment FROM tokens
+            WHERE state = 'active' AND purpose LIKE 'activity:%' AND registered_at >= \(milliseconds: from)
+                AND registered_at < now() - interval '12 hours'
             ORDER BY registered_at LIMIT \(limit)
             """)
         let ids: [Int64] = try rows.column("id")
@@ -84,6 +93,6 @@ package struct Retention {
         var batch = try registry.load(tokens: Set(ids), corrected: [])
         let retired = batch.apply(toTokens: ids.map { .retireActivity(token: $0, registeredUntil: moment) })
         try registry.save(batch, areTokensLocked: true)
-        return Step(removed: retired, isDone: ids.count < limit)
+        return Step(removed: retired, isDone: ids.count < limit, last: try rows.last?.milliseconds("registered_at"))
     }
 }

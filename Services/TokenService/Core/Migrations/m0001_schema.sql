@@ -795,7 +795,8 @@ CREATE TABLE jobs (
 ) PARTITION BY RANGE (notification);
 -- IS TRUE: see fan_outs_free.
 CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from) WHERE (published_at IS NULL) IS TRUE;
-CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
+-- No published job is held.
+CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL;
 
 -- The outcome of one delivery: written when it is applied, and before that when an attempt failed and another follows. Its key is its
 -- delivery's place. If a notification keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. A

@@ -191,7 +191,8 @@ package struct Erasure: Sendable {
 
     /// A call that finds nothing may be the repetition of one whose fences the broker did not confirm.
     private func fenceOfEarlierCalls(_ app: App) async throws -> FenceState {
-        let open = try await pool.session { session in try ErasureStore.openFences(of: app, in: session) }
+        let from = fences.oldestWaiting
+        let open = try await pool.session { session in try ErasureStore.openFences(of: app, from: from, in: session) }
         return await fences.publish(open)
     }
 }

@@ -149,13 +149,16 @@ struct ErasureStore {
             """)
     }
 
-    /// Fences of erased installations that the broker has not confirmed, as far as recorded. In the order of `fences_open`: in the order of
-    /// ids, published fences would be read as well.
-    static func openFences(of app: App, in session: PostgresSession) throws -> [Fence] {
+    /// Fences of erased installations that the broker has not confirmed, as far as recorded.
+    /// - Parameter from: No open fence is older: UNIX milliseconds; see ``LowWater``.
+    static func openFences(of app: App, from: Int64 = 0, in session: PostgresSession) throws -> [Fence] {
         try session.execute(
             """
-            SELECT f.* FROM open_fences f JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
-            WHERE f.app_id = \(app.id) AND i.signed_out_reason = 'erased' ORDER BY f.app_id, f.installation LIMIT 500
+            SELECT f.id, \(app.slug.text) AS app, f.installation, f.epochs_below, f.created_at
+            FROM fences f JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
+            WHERE (f.published_at IS NULL) IS TRUE AND f.created_at >= \(milliseconds: from) AND f.app_id = \(app.id)
+                AND i.signed_out_reason = 'erased'
+            ORDER BY f.created_at LIMIT 500
             """
         ).map { row in try Fence(row) }
     }

@@ -15,6 +15,9 @@ package struct FencePublisher: Sendable {
         self.settlements = settlements
     }
 
+    /// No fence that waits is older: UNIX milliseconds. See ``LowWater``.
+    var oldestWaiting: Int64 { marks.fences.marks.lowest }
+
     /// A fence may be published twice: the second has no further effect.
     /// - Returns: `effective` if the broker has confirmed all of them, `pending` if not yet, `none` if there are none.
     package func publish(_ fences: [Fence]) async -> FenceState {

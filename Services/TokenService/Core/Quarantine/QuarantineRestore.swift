@@ -22,12 +22,14 @@ package struct QuarantineRestore: Sendable {
 
     /// - Parameter installations: Only theirs; nil for the whole app.
     package func restore(_ installations: [PushID]?, app: App, by actor: AuditActor) async throws -> Result {
-        var result = Result()
+        var (result, last) = (Result(), Int64.min)
         while result.restored + result.superseded < Self.maximumPerCall {
-            let batch = try await pool.registryTransaction { session in
-                try QuarantineStore(session: session, app: app).restore(installations, limit: Self.maximumBatch, by: actor)
+            let batch = try await pool.registryTransaction { [last] session in
+                try QuarantineStore(session: session, app: app).restore(
+                    installations, after: last, limit: Self.maximumBatch, by: actor)
             }
             guard let batch else { return result }
+            last = batch.last
             result.restored += batch.restored
             result.superseded += batch.takenOut - batch.restored
         }

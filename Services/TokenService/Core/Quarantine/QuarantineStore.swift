@@ -57,31 +57,34 @@ package struct QuarantineStore {
     }
 
     /// Takes the next tokens out of quarantine, each as ``RegistryBatch`` decides. It commits.
-    /// - Returns: how many it took out, and how many of them are active again; nil if none is left.
-    func restore(_ installations: [PushID]?, limit: Int, by actor: AuditActor) throws -> (takenOut: Int, restored: Int)? {
+    /// - Parameter last: Of the tokens before: while a snapshot is open, their entries of the index stay.
+    /// - Returns: how many it took out, how many of them are active again, and the last one; nil if none is left.
+    func restore(
+        _ installations: [PushID]?, after last: Int64, limit: Int, by actor: AuditActor
+    ) throws -> (takenOut: Int, restored: Int, last: Int64)? {
         let rows =
             if let installations {
                 try session.execute(
                     """
                     SELECT id, installation, token FROM tokens
-                    WHERE app_id = \(app.id) AND installation = ANY (\(installations)) AND quarantined_at IS NOT NULL
+                    WHERE app_id = \(app.id) AND installation = ANY (\(installations)) AND quarantined_at IS NOT NULL AND id > \(last)
                     ORDER BY id LIMIT \(limit)
                     """)
             } else {
                 try session.execute(
                     """
-                    SELECT id, installation, token FROM tokens WHERE app_id = \(app.id) AND quarantined_at IS NOT NULL
+                    SELECT id, installation, token FROM tokens WHERE app_id = \(app.id) AND quarantined_at IS NOT NULL AND id > \(last)
                     ORDER BY id LIMIT \(limit)
                     """)
             }
-        guard !rows.isEmpty else { return nil }
+        let candidates: [Int64] = try rows.column("id")
+        guard let end = candidates.last else { return nil }
         let scope = RegistryStore.Scope(
             app: app.id, installations: Array(Set(try rows.column("installation"))), tokens: Array(Set(try rows.column("token"))))
         let names = RegistryLock.keys(app: app.id, installations: scope.installations, tokens: scope.tokens)
         let registry = RegistryStore(session: session)
         var batch = try registry.load([scope], locking: names).batch
         // Another call, or a registration, may have taken one of them out before the locks were granted.
-        let candidates: [Int64] = try rows.column("id")
         let waiting = candidates.filter { id in batch.index(ofToken: id).map { batch.tokens[$0].quarantinedAt != nil } ?? false }
         let restored = batch.apply(toTokens: waiting.map { .restore(token: $0) })
         if !waiting.isEmpty {
@@ -90,7 +93,7 @@ package struct QuarantineStore {
                 .quarantineRestored, by: actor, app: app.slug, object: object, count: waiting.count)
         }
         try registry.save(batch)
-        return (waiting.count, restored)
+        return (waiting.count, restored, end)
     }
 }
 

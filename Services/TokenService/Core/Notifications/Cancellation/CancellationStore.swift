@@ -28,7 +28,8 @@ package struct CancellationStore {
                 UPDATE notifications SET state = 'cancelled', completed_at = CASE WHEN pending = 0 THEN now() END
                 WHERE app_id = \(app.id) AND id = \(id) AND state IN ('accepted', 'scheduled', 'expanding', 'sending') RETURNING id
             ), no_more_jobs AS (
-                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s WHERE f.notification = s.id AND f.free_from IS NOT NULL
+                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
+                WHERE f.notification = s.id AND f.free_from IS NOT NULL
             )
             INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'cancelled' FROM stopped
             """,
@@ -137,7 +138,8 @@ package struct CancellationStore {
             UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
             FROM older WHERE n.id = older.id RETURNING n.id
         ), no_more_jobs AS (
-            UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s WHERE f.notification = s.id AND f.free_from IS NOT NULL
+            UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
+            WHERE f.notification = s.id AND f.free_from IS NOT NULL
         )
         INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'superseded' FROM stopped
         """
@@ -156,7 +158,8 @@ package struct CancellationStore {
                 UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
                 FROM older WHERE n.id = older.id RETURNING n.id, n.jobs
             ), no_more_jobs AS (
-                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s WHERE f.notification = s.id AND f.free_from IS NOT NULL
+                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
+                WHERE f.notification = s.id AND f.free_from IS NOT NULL
             )
             INSERT INTO cancellations (notification, at, reason, published_at)
             SELECT id, now(), 'superseded', CASE WHEN jobs = 0 THEN now() END FROM stopped
