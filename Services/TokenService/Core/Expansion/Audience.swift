@@ -29,6 +29,11 @@ package struct Audience: Sendable {
     /// It goes to the activities of its channel that have update tokens, too.
     var includesActivities = false
 
+    mutating func advance(past page: Page) {
+        checkpoint = page.end
+        if page.areTagsCommon { rareTags = nil }
+    }
+
     package struct Checkpoint: Equatable, Sendable {
         /// Of a list: the last place that fan-out read. Of the app's installations, or a channel's activities: the last ordinal.
         package var position: Int64
@@ -43,6 +48,8 @@ package struct Audience: Sendable {
         package var jobs: [Draft]
         /// Installations, or entries of the list, that fan-out read.
         package var read = 0
+        /// More installations have ``Audience/rareTags`` than PostgreSQL's statistics said: the pages after this one go through the app's.
+        package var areTagsCommon = false
         package var count: Int { jobs.reduce(0) { $0 + $1.deliveries.count } }
     }
 

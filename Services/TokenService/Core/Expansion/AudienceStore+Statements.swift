@@ -6,7 +6,8 @@ import PushModel
 extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
-        SELECT n.app_id, n.purpose, n.target_user, n.target_installation, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
+        SELECT n.app_id, n.purpose, n.target_user, n.target_installation, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try,
+            f.checkpoint, n.jobs, f.entries, CASE WHEN NOT f.are_tags_common THEN f.tags END AS tags,
             f.target = 'all' AS is_everybody, f.target = 'channel_and_activities' AS includes_activities, a.activity_window_seconds,
             greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
         FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
@@ -222,7 +223,8 @@ extension AudienceStore {
                 WHERE id = \(audience.template.notification) AND state IN ('accepted', 'scheduled', 'expanding') AND jobs = \(from.jobs)
                 RETURNING id, pending
             )
-            UPDATE fan_outs f SET checkpoint = \(page.end.position), ended_at = CASE WHEN \(isLast) THEN now() END,
+            UPDATE fan_outs f SET checkpoint = \(page.end.position), are_tags_common = f.are_tags_common OR \(page.areTagsCommon),
+                ended_at = CASE WHEN \(isLast) THEN now() END,
                 free_from = CASE WHEN NOT \(isLast) THEN now() + make_interval(secs => \(leaseSeconds)) END
             FROM counted c WHERE f.notification = c.id AND f.checkpoint = \(from.position)
             RETURNING c.pending

@@ -45,6 +45,7 @@ package struct AudienceStore {
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
+        // NULL also if an earlier page found out that they are common.
         guard let text, let expression = TagExpression.stored(text) else { return nil }
         let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
         guard !candidates.isEmpty else { return nil }
@@ -82,6 +83,7 @@ package struct AudienceStore {
         }
         var page = audience.page(part.found, end: part.end, isLast: part.isLast, names: names, now: now)
         page.read = part.read
+        page.areTagsCommon = part.areTagsCommon
         return page
     }
 
@@ -103,6 +105,7 @@ package struct AudienceStore {
         var end: Audience.Checkpoint
         var isLast = false
         var read: Int
+        var areTagsCommon = false
     }
 
     /// - Returns: nil if no installation is left.
@@ -118,7 +121,8 @@ package struct AudienceStore {
         }
         if let tags = audience.rareTags {
             let tagged = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
-            // If PostgreSQL's statistics were too old, the page goes through the app's installations: both ways go in the order of ordinals.
+            // If PostgreSQL's statistics were too old, this page and those after it go through the app's installations: both ways go in the
+            // order of ordinals.
             if let last = tagged.last, try last["found"] <= Self.maximumRare {
                 let ordinal: Int64? = try last["ordinal"]
                 guard let ordinal else { return nil }
@@ -133,7 +137,7 @@ package struct AudienceStore {
             audience.isEverybody
             ? try everybody(audience, through: end.position)
             : try session.execute(Self.pageOfApp(audience, through: end.position)).map { try Audience.Found($0) }
-        return Part(found: found, end: end, read: try last["read"])
+        return Part(found: found, end: end, read: try last["read"], areTagsCommon: audience.rareTags != nil)
     }
 
     /// The broadcast first, then the activities that have update tokens.

@@ -90,7 +90,7 @@ package struct FanOut: Sendable {
                 // Before the commit: while this waits, no process would renew the leases of a committed page.
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 let page = try await commit(current, of: from, names)
-                audience.checkpoint = page.end
+                audience.advance(past: page)
                 hasPage = true
                 watch.wrote(page)
                 let due = publishable(page, of: from, at: current.at)
@@ -157,7 +157,7 @@ package struct FanOut: Sendable {
         case .underLock: return .nothing
         case .page(let page):
             guard !page.isLast else { return .nothing }
-            audience.checkpoint = page.end
+            audience.advance(past: page)
             return .reading(try await read(audience, after: page, names))
         case .columns(let columns):
             guard let end = columns.end else { return .nothing }

@@ -669,6 +669,8 @@ CREATE TABLE fan_outs (
     tags text,
     query tsquery,
     -- A notification is due at not_before; with local_time each delivery is due at that time in the device's zone.
+    -- A page has found more installations with its tags than PostgreSQL's statistics said: the next ones go through the app's installations.
+    are_tags_common boolean NOT NULL DEFAULT false,
     not_before timestamptz,
     local_time timestamp,
     -- Each delivery's lifetime, from the moment at which it is due; never beyond expires_at.

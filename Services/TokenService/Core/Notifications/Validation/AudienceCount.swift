@@ -164,11 +164,21 @@ package struct AudienceCount {
             """
     }
 
-    /// Whether the expression names a word, as a tag of the backend, that apps report as a tag of their own. The index holds the tags of
-    /// every app: of a common word only the first rows are looked at.
+    /// Whether the expression names a word, as a tag of the backend, that apps report as a tag of their own. The index on tags would read every
+    /// installation that has a common word, so a common one is looked for at the app's first 10,000 installations.
     package func namesTagsOfApps(_ expression: TagExpression) throws -> Bool {
         let words = InstallationTags.words(tags: [], appTags: expression.backendTags.sorted())
         guard !words.isEmpty else { return false }
+        guard try session.execute(AudienceStore.estimateTagged(words)).only()["estimate"] <= AudienceStore.maximumRare else {
+            return try session.execute(
+                """
+                SELECT count(*) > 0 AS is_named FROM (
+                    SELECT FROM (SELECT tags FROM installations WHERE app_id = \(app.id) ORDER BY id LIMIT 10000) AS first
+                    WHERE tags && \(words) LIMIT 1
+                ) AS found
+                """
+            ).only()["is_named"]
+        }
         return try session.execute(
             """
             WITH found AS MATERIALIZED (SELECT app_id FROM installations WHERE tags && \(words) AND tags <> '{}' LIMIT 50000)
