@@ -38,6 +38,21 @@ struct OutcomeCountTests {
                 ).column("class")
                 #expect(left == ["accepted"])
                 let many = try Self.added((1...80).map { "r\($0)" } + ["r7"], session)
+                let atOnce: [String] = try session.execute(
+                    """
+                    SELECT concat_ws(' ', o.class, o.status, o.reason, o.count) AS line FROM unnest(with_outcomes('{}', (
+                        SELECT array_agg(ROW('rejected', 400, 'r' || n, 1)::outcome_count) FROM generate_series(1, 80) AS n))) AS o
+                    """
+                ).column("line")
+                #expect(atOnce.count == 51 && atOnce.contains("rejected 400 30"))
+                // It had counted without its word.
+                let back: [String] = try session.execute(
+                    """
+                    SELECT concat_ws(' ', o.class, o.status, o.reason, o.count) AS line FROM unnest(with_outcomes(
+                        ARRAY[ROW('rejected', 400, NULL, 3)::outcome_count], ARRAY[ROW('rejected', 400, 'x', -1)::outcome_count])) AS o
+                    """
+                ).column("line")
+                #expect(back == ["rejected 400 2"])
                 #expect(many.count == 51 && many.contains("rejected 400 30") && many.contains("rejected 400 r7 2"))
             }
         }

@@ -579,8 +579,9 @@ RETURN EXISTS (
 -- How many deliveries of a notification ended in one way. status is NULL if APNs was not asked or did not answer.
 CREATE TYPE outcome_count AS (class text, status smallint, reason text, count bigint);
 
--- These counts with more of them; a replay adds negative ones. APNs' reasons are few. If a notification had 50 different counts, a new
--- reason counts without its word, so that a row stays small whatever comes.
+-- These counts with more of them; a replay adds negative ones. APNs' reasons are few. If a notification has about 50 different counts, a new
+-- reason counts without its word, so that a row stays small whatever comes. So does one that a replay takes back and that is not known by its
+-- word.
 CREATE FUNCTION with_outcomes(counts outcome_count[], more outcome_count[]) RETURNS outcome_count[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (
@@ -590,10 +591,10 @@ RETURN (
         FROM (
             SELECT class, status, reason, count FROM unnest(counts)
             UNION ALL
-            SELECT m.class, m.status, CASE WHEN cardinality(counts) < 50 OR EXISTS (
+            SELECT m.class, m.status, CASE WHEN m.count > 0 AND cardinality(counts) + m.place <= 50 OR EXISTS (
                 SELECT FROM unnest(counts) AS c
                 WHERE (c.class, c.status, c.reason) IS NOT DISTINCT FROM (m.class, m.status, m.reason)) THEN m.reason END, m.count
-            FROM unnest(more) AS m
+            FROM unnest(more) WITH ORDINALITY AS m (class, status, reason, count, place)
         ) AS added GROUP BY class, status, reason
     ) AS summed WHERE count <> 0
 );

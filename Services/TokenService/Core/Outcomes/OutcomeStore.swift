@@ -114,7 +114,8 @@ package struct OutcomeStore {
         let rows = try session.execute(
             """
             UPDATE notifications n SET pending = n.pending - e.count,
-                outcomes = CASE WHEN cardinality(n.outcomes) = 0 THEN e.outcomes ELSE with_outcomes(n.outcomes, e.outcomes) END,
+                outcomes = CASE WHEN cardinality(n.outcomes) = 0 AND cardinality(e.outcomes) <= 50 THEN e.outcomes
+                    ELSE with_outcomes(n.outcomes, e.outcomes) END,
                 -- While fan-out makes its jobs more may come, and its last step completes it.
                 state = CASE WHEN n.pending > e.count OR n.state <> 'sending' THEN n.state
                     WHEN are_unsent(e.outcomes) AND are_unsent(n.outcomes) THEN 'expired' ELSE 'completed' END,
