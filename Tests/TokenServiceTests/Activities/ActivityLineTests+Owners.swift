@@ -151,6 +151,25 @@ extension ActivityLineTests {
         }
     }
 
+    @Test("An activity that is over ends on a device once for each of its tokens, however often the device reports it")
+    func reportsAfterEnd()
+        async throws
+    {
+        try await Self.withPhone { running, shop in
+            func report(_ number: Int) async throws {
+                #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(number))"}"#).status == 200)
+            }
+            func sent() async throws -> Int64 { try await running.count("SELECT count(*) FROM notifications") }
+            try await report(3)
+            try await Self.send(Self.change("ride", 1, event: "end"), by: shop)
+            #expect(try await sent() == 1)
+            for _ in 1...3 { try await report(3) }
+            #expect(try await sent() == 1)
+            for _ in 1...3 { try await report(4) }
+            #expect(try await sent() == 2)
+        }
+    }
+
     @Test("Two users have activities of one name, and a device that knows the name reaches the other's neither before nor after it")
     func sameName() async throws {
         try await RunningService.withDevices { running, shop in

@@ -78,7 +78,7 @@ struct ActivityReports {
     }
 
     /// To run after the registry's own writes: an update that waited for the token goes, and the newest one goes again if the token came
-    /// after it. An activity that is over, or a former user's, ends on the device.
+    /// after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier tokens got the end already.
     mutating func writes(_ reports: [Taken], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
@@ -89,8 +89,9 @@ struct ActivityReports {
                 if activities[key] != nil { later.append(Self.endWithoutDevice(key)) }
                 continue
             }
+            let isTokenNew = batch.hasAddedToken(of: purpose, to: taken.installation)
             if let former = ofFormerUsers[key] {
-                places.append(ActivityEnd.Place(installation: taken.installation, user: former, purpose: purpose))
+                if isTokenNew { places.append(ActivityEnd.Place(installation: taken.installation, user: former, purpose: purpose)) }
                 continue
             }
             var activity = activities[key] ?? LiveActivity(key: key, attributesType: report.attributesType, startedAt: batch.now)
@@ -98,12 +99,10 @@ struct ActivityReports {
             if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
                 if activity.line.isWaiting, let newest = activity.line.newest { released.append(newest) }
                 if let channel = report.channel { later.append(Self.follow(key, channel)) }
-                if !isFirst, batch.hasAddedToken(of: purpose, to: taken.installation),
-                    let original = activity.renew(as: copy, ofThese: sendable, now: batch.now)
-                {
+                if !isFirst, isTokenNew, let original = activity.renew(as: copy, ofThese: sendable, now: batch.now) {
                     copies.append((original, copy))
                 }
-            } else {
+            } else if isTokenNew {
                 places.append(ActivityEnd.Place(installation: taken.installation, user: key.owner.user, purpose: purpose))
             }
             activities[key] = activity
