@@ -1,4 +1,5 @@
 import Broker
+import Logging
 import Postgres
 import PushModel
 import StrictJSON
@@ -102,8 +103,11 @@ struct DeviceReceiptTests {
             #expect(Self.result(try await Self.report(shown, by: phone)) == ["0", "1"])
             #expect(Self.result(try await Self.report(shown, by: tablet, of: installation(2))) == ["1", "0"])
             try await running.report(.accepted, of: job, status: 200)
-            let status = try await running.completed(job.notification, shop).json
-            #expect(status["device_receipts"]?.number("shown") == 2)
+            _ = try await running.completed(job.notification, shop)
+            let status = try await eventually {
+                let status = try await shop.status(job.notification.description)
+                return status["device_receipts"]?.number("shown") == 2 ? status : nil
+            }
             #expect(status["device_receipts"]?.number("opened") == 1)
             #expect(status["device_receipts"]?.number("dismissed") == 0)
             let first = status["deliveries"]?.arrayValue?.first { $0.text("installation") == installation(1).description }
@@ -112,6 +116,50 @@ struct DeviceReceiptTests {
             #expect(listed?.count { $0.text("shown_at") != nil } == 2)
             try await running.counted(#"device_receipts_total{result="counted"}"#, 3)
             try await running.counted(#"device_receipts_total{result="repeated"}"#, 2)
+        }
+    }
+
+    /// Each version makes the row dearer to read while a snapshot is open.
+    @Test("However many requests report, they write no version of the notification's row, and each receipt is added to it once")
+    func oneVersion() async throws {
+        try await RunningService.run(.init(without: { $0 is DeviceReceiptCounter })) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: Self.asked)
+            try await running.sending(job.notification, shop)
+            try await running.allPublished()
+            let version: PostgresQuery = "SELECT ctid::text AS version FROM notifications WHERE device_receipts"
+            func counts() async throws -> [String] {
+                try await running.texts(
+                    "counts", "SELECT concat_ws(' ', shown, opened, dismissed) AS counts FROM notifications WHERE device_receipts")
+            }
+            let before = try await running.texts("version", version)
+            for (number, event) in (1...3).flatMap({ number in ["shown", "opened"].map { (number, $0) } }) {
+                let answer = try await Self.report(Self.receipt(job.notification, event), by: shop, of: installation(number))
+                #expect(Self.result(answer) == ["1", "0"])
+            }
+            #expect(try await running.texts("version", version) == before)
+            #expect(try await counts() == ["0 0 0"])
+            let counter = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
+            let other = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
+            func add(_ counter: DeviceReceiptCounter) async throws {
+                var reader: DeviceReceiptCounter.Reader?
+                // The transactions of a moment ago have to end.
+                while reader.map({ $0.log.position < $0.log.last }) ?? true {
+                    let next = try await counter.step(reader)
+                    reader = try #require(next)
+                }
+            }
+            try await add(counter)
+            #expect(try await counts() == ["3 3 0"])
+            #expect(try await other.step(nil) == nil, "one process at a time")
+            // The first one dies.
+            try await running.execute("UPDATE leases SET free_from = now() WHERE name = 'events_device_receipts_counts'")
+            try await add(other)
+            #expect(try await counts() == ["3 3 0"])
+            #expect(Self.result(try await Self.report(Self.receipt(job.notification, "dismissed"), by: shop)) == ["1", "0"])
+            try await add(other)
+            #expect(try await counts() == ["3 3 1"])
         }
     }
 

@@ -23,7 +23,7 @@ package struct DeviceReceiptStore {
         }
     }
 
-    /// Counts receipts, each once, also in their notifications.
+    /// Counts receipts, each once. ``DeviceReceiptCounter`` adds them to their notifications.
     ///
     /// A job's message names the job, so the statement finds the delivery among the job's members, without an index: the one whose token
     /// the installation has. An installation may have a token for each environment there; then it is the live one.
@@ -66,7 +66,6 @@ package struct DeviceReceiptStore {
                 ON n.notification = f.notification AND n.number = f.number AND n."position" = f."position" AND n.event = f.event
             """)
         var results = reports.map { report in report.receipts.map { _ in DeviceReceipt.Result.refused(.unknownDelivery) } }
-        var counted: [Counted] = []
         var starts: [Int] = []
         var start = 0
         for report in reports {
@@ -77,28 +76,36 @@ package struct DeviceReceiptStore {
             let (index, isLate, isNew): (Int, Bool, Bool) = (try answer["index"], try answer["is_late"], try answer["is_new"])
             let report = rows[index].index
             results[report][index - starts[report]] = isLate ? .refused(.tooLate) : isNew ? .counted : .repeated
-            if isNew { counted.append(Counted(notification: rows[index].receipt.job.notification, event: rows[index].receipt.event)) }
         }
-        try add(counted)
         return results
     }
 
-    private struct Counted: Hashable {
-        let notification: PushID
-        let event: DeviceReceipt.Event
+    // MARK: The notifications' counts
+
+    /// The number of the last receipt that is added.
+    func countedPosition() throws -> Int64 {
+        try session.execute("SELECT position FROM event_feeds WHERE log = 'device_receipts' AND sink = 'counts'").only()["position"]
     }
 
-    /// Adds to the notifications' counts, whose rows it locks in the order of outcomes.
-    private func add(_ counted: [Counted]) throws {
-        guard !counted.isEmpty else { return }
-        let counts = Tally(counted).counts
-        let ids = Set(counted.lazy.map(\.notification)).sorted()
-        func column(_ event: DeviceReceipt.Event) -> [Int64] { ids.map { counts[Counted(notification: $0, event: event)] ?? 0 } }
+    /// Adds the receipts of these numbers to their notifications, whose rows it locks in the order of outcomes.
+    func add(after position: Int64, through end: Int64) throws {
+        try session.execute("UPDATE event_feeds SET position = \(end) WHERE log = 'device_receipts' AND sink = 'counts'")
+        let counts = try session.execute(
+            """
+            SELECT notification, count(*) FILTER (WHERE event = 'shown') AS shown, count(*) FILTER (WHERE event = 'opened') AS opened,
+                count(*) FILTER (WHERE event = 'dismissed') AS dismissed
+            FROM device_receipts WHERE id > \(position) AND id <= \(end) GROUP BY notification
+            """)
+        let ids: [PushID] = try counts.column("notification")
+        guard !ids.isEmpty else { return }
+        let (shown, opened, dismissed): ([Int64], [Int64], [Int64]) = (
+            try counts.column("shown"), try counts.column("opened"), try counts.column("dismissed")
+        )
         try session.pipeline([
             "SELECT FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n",
             """
             UPDATE notifications n SET shown = n.shown + e.shown, opened = n.opened + e.opened, dismissed = n.dismissed + e.dismissed
-            FROM unnest(\(ids)::uuid[], \(column(.shown))::bigint[], \(column(.opened))::bigint[], \(column(.dismissed))::bigint[])
+            FROM unnest(\(ids)::uuid[], \(shown)::bigint[], \(opened)::bigint[], \(dismissed)::bigint[])
                 AS e (id, shown, opened, dismissed)
             WHERE n.id = e.id
             """,

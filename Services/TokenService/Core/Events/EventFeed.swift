@@ -7,9 +7,6 @@ import Synchronization
 /// Reads one log for one sink in batches, and records its position in the database. It publishes every event at least once: after a crash
 /// the same ids again. Every process runs the feed; the one with its lease reads.
 ///
-/// PostgreSQL gives the numbers of a log before their transaction commits, so a lower one may appear after a higher one. The feed reads a
-/// number only when every transaction has ended that was open when it first saw it.
-///
 /// An app whose events a queue does not take falls behind, and the others go on. The recorded position is that of the last of them, so a
 /// process that takes over publishes again what the others have had since.
 package final class EventFeed: Service {
@@ -51,29 +48,15 @@ package final class EventFeed: Service {
 
     /// The state of the process with the lease.
     private struct Reader {
-        /// Rows up to here are done, but for those of the apps that are behind.
-        var position: Int64
+        /// Rows up to its position are done, but for those of the apps that are behind.
+        var log: LogProgress
         var behind: [App.ID: Behind] = [:]
-        /// Rows up to here are committed, or never will be.
-        var readable: Int64
-        /// Rows up to its `last` become readable when the transactions of its snapshot have ended.
-        var horizon: EventStore.Horizon?
-        var last: Int64
         var renewed = ContinuousClock.now
 
-        init(position: Int64) { (self.position, readable, last) = (position, position, position) }
+        init(position: Int64) { log = LogProgress(position: position) }
 
         /// Rows up to here are done for every app.
-        var recordable: Int64 { behind.values.reduce(position) { min($0, $1.position) } }
-
-        mutating func see(_ latest: EventStore.Horizon) {
-            if let horizon, latest.oldestOpen >= horizon.next {
-                readable = max(readable, horizon.last)
-                self.horizon = nil
-            }
-            if horizon == nil, latest.last > readable { horizon = latest }
-            last = max(latest.last, position)
-        }
+        var recordable: Int64 { behind.values.reduce(log.position) { min($0, $1.position) } }
     }
 
     /// An app whose events were not confirmed.
@@ -113,7 +96,7 @@ package final class EventFeed: Service {
         let (horizon, interest) = try await pool.session { [name, sink] session in
             (try EventStore(session: session).horizon(of: name.log), try sink.interest(in: name.log, session))
         }
-        now.see(horizon)
+        now.log.see(horizon)
         var hasMore = false
         now.behind = now.behind.filter { interest.apps.contains($0.key) }
         if !interest.apps.isEmpty, sink.isReady {
@@ -121,11 +104,11 @@ package final class EventFeed: Service {
             hasMore = try await read(&now, interest)
         } else if interest.apps.isEmpty, ContinuousClock.now - now.renewed > .seconds(5) {
             // No app wants events. An app that asks for them later gets events from then on, and those of some seconds before.
-            try await advance(&now, to: now.readable)
+            try await advance(&now, to: now.log.readable)
         }
         reader = now
-        waiting.store(interest.apps.isEmpty ? 0 : now.last - now.recordable, ordering: .relaxed)
-        let isPressing = now.last > now.position && !interest.apps.isEmpty && sink.isReady
+        waiting.store(interest.apps.isEmpty ? 0 : now.log.last - now.recordable, ordering: .relaxed)
+        let isPressing = now.log.last > now.log.position && !interest.apps.isEmpty && sink.isReady
         return hasMore ? .zero : isPressing ? Self.shortPause : Self.idlePause
     }
 
@@ -138,7 +121,7 @@ package final class EventFeed: Service {
             if let asked = behind.asked.take(), isTaken == true { behind.position = asked.position }
             behind.askAt = .now + Self.askingPause
             if isTaken != false {
-                let (start, end) = (behind.position, now.position)
+                let (start, end) = (behind.position, now.log.position)
                 let limit = isTaken == nil ? 1 : Self.batch
                 let entries = try await pool.session { [name] session in
                     try EventStore(session: session).entries(of: name.log, after: start, upTo: end, apps: [app], limit: limit)
@@ -160,7 +143,7 @@ package final class EventFeed: Service {
             }
             now.behind[app] = behind
         }
-        if now.recordable > before { try await advance(&now, to: now.position) }
+        if now.recordable > before { try await advance(&now, to: now.log.position) }
     }
 
     private func fellBehind(_ app: App.ID, at entry: EventStore.Entry, _ now: inout Reader) {
@@ -178,7 +161,7 @@ package final class EventFeed: Service {
 
     /// - Returns: whether more can be read at once.
     private func read(_ now: inout Reader, _ interest: EventSink.Interest) async throws -> Bool {
-        let (position, end) = (now.position, min(now.readable, now.position + Self.stride))
+        let (position, end) = (now.log.position, min(now.log.readable, now.log.position + Self.stride))
         guard end > position else { return false }
         let apps = interest.apps.filter { now.behind[$0] == nil }
         var entries = try await pool.session { [name] session in
@@ -209,7 +192,7 @@ package final class EventFeed: Service {
             }
         }
         if entries.isEmpty { try await advance(&now, to: target) }
-        return target < now.readable
+        return target < now.log.readable
     }
 
     private func renewed(_ reader: Reader?) async throws -> Reader? {
@@ -231,7 +214,7 @@ package final class EventFeed: Service {
             try EventStore(session: session).advance(name, to: recordable)
             try store(session)
         }
-        now.position = position
+        now.log.position = position
         now.renewed = .now
     }
 

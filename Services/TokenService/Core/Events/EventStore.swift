@@ -1,6 +1,31 @@
 import Postgres
 import PushModel
 
+/// How far one reader of a log has come.
+///
+/// PostgreSQL gives the numbers of a log before their transaction commits, so a lower one may appear after a higher one. A number can be read
+/// only when every transaction has ended that was open when the reader first saw it.
+struct LogProgress: Sendable {
+    /// Rows up to here are done.
+    var position: Int64
+    /// Rows up to here are committed, or never will be.
+    private(set) var readable: Int64
+    /// Rows up to its `last` become readable when the transactions of its snapshot have ended.
+    private var horizon: EventStore.Horizon?
+    private(set) var last: Int64
+
+    init(position: Int64) { (self.position, readable, last) = (position, position, position) }
+
+    mutating func see(_ latest: EventStore.Horizon) {
+        if let horizon, latest.oldestOpen >= horizon.next {
+            readable = max(readable, horizon.last)
+            self.horizon = nil
+        }
+        if horizon == nil, latest.last > readable { horizon = latest }
+        last = max(latest.last, position)
+    }
+}
+
 /// The tables that feeds read events from, and the position of each feed.
 struct EventStore {
     let session: PostgresSession

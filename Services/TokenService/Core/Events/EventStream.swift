@@ -27,6 +27,6 @@ package struct EventStream: Sendable {
             }
         }
         metrics.observe(feeds, dispatcher)
-        services = [dispatcher] + feeds
+        services = [dispatcher] + feeds + [DeviceReceiptCounter(pool: pool, logger: logger)]
     }
 }

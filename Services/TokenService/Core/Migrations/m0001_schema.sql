@@ -637,7 +637,7 @@ CREATE TABLE notifications (
     pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
     -- How the others ended: in the row that every outcome changes, so that its end and its readers need no receipt.
     outcomes outcome_count[] NOT NULL DEFAULT '{}',
-    -- What devices reported, if the sender asked for it.
+    -- What devices reported, if the sender asked for it, a moment later.
     shown integer NOT NULL DEFAULT 0,
     opened integer NOT NULL DEFAULT 0,
     dismissed integer NOT NULL DEFAULT 0,
@@ -669,9 +669,9 @@ CREATE TABLE fan_outs (
     -- The canonical text of a tag expression, and its query.
     tags text,
     query tsquery,
-    -- A notification is due at not_before; with local_time each delivery is due at that time in the device's zone.
     -- A page has found more installations with its tags than PostgreSQL's statistics said: the next ones go through the app's installations.
     are_tags_common boolean NOT NULL DEFAULT false,
+    -- A notification is due at not_before; with local_time each delivery is due at that time in the device's zone.
     not_before timestamptz,
     local_time timestamp,
     -- Each delivery's lifetime, from the moment at which it is due; never beyond expires_at.
@@ -1063,12 +1063,14 @@ CREATE TRIGGER notifications_reported_change AFTER UPDATE ON notifications
 -- The position of each sink in each log.
 CREATE TABLE event_feeds (
     log text NOT NULL CHECK (log IN ('notifications', 'installations', 'device_receipts')),
-    sink text NOT NULL CHECK (sink IN ('broker', 'webhooks')),
+    -- The counts are those of the notifications.
+    sink text NOT NULL CHECK (sink IN ('broker', 'webhooks') OR sink = 'counts' AND log = 'device_receipts'),
     position bigint NOT NULL,
     PRIMARY KEY (log, sink)
 );
 INSERT INTO event_feeds (log, sink, position)
-SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations'), ('device_receipts')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink);
+SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations'), ('device_receipts')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink)
+UNION ALL VALUES ('device_receipts', 'counts', 0);
 
 -- MARK: Partitions
 

@@ -91,7 +91,10 @@ extension NotificationStatus {
             .required(
                 "reasons", .array(Reason.response), "The same by status and reason; the most frequent first."
             ) { $0.reasons },
-            .optional("device_receipts", deviceReceipts, "Deliveries by what their devices reported. Only if the request asked for it.") {
+            .optional(
+                "device_receipts", deviceReceipts,
+                "Deliveries by what their devices reported, a second or two ago. Only if the request asked for it."
+            ) {
                 $0.deviceReceipts
             },
             .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed.") {
