@@ -3,18 +3,21 @@ package import Logging
 import NIOCore
 import NIOPosix
 import NIOSSL
+package import PushModel
 import Synchronization
 import SystemIO
 
-/// HTTP clients, each for one host at one checked address: its connections go there even if the name gets another address later. A client
-/// is kept for a minute, so that messages share connections; then the name is resolved again.
+/// HTTP clients, each for one webhook and one host at one checked address: its connections go there even if the name gets another address
+/// later. A client is kept for a minute, so that messages share connections; then the name is resolved again. Two webhooks at one host share
+/// no connection: each may have as many messages under way as its client has connections, so a slow one delays no other.
 package final class WebhookClients: Sendable {
     private static let lifetime = Duration.seconds(60)
     private static let connectTimeout = TimeAmount.seconds(5)
     /// Addresses of one name that are tried.
     private static let maximumAddresses = 4
 
-    private struct Place: Hashable {
+    private struct Place: Equatable {
+        let webhook: PushID
         let host: String
         let port: Int
     }
@@ -22,13 +25,15 @@ package final class WebhookClients: Sendable {
     /// Ends when neither the cache nor a request uses it any more.
     private final class Client: Sendable {
         let http: HTTPClient
+        let place: Place
         /// All of them were checked; the client connects to the first.
         let addresses: [SystemIO.SocketAddress]
         let end = ContinuousClock.now + lifetime
         private let logger: Logger
 
-        init(_ http: HTTPClient, _ addresses: [SystemIO.SocketAddress], logger: Logger) {
+        init(_ http: HTTPClient, _ place: Place, _ addresses: [SystemIO.SocketAddress], logger: Logger) {
             self.http = http
+            self.place = place
             self.addresses = addresses
             self.logger = logger
         }
@@ -46,9 +51,10 @@ package final class WebhookClients: Sendable {
     private let tls: TLSConfiguration
     private let concurrency: Int
     private let logger: Logger
-    private let clients = Mutex<[Place: Client]>([:])
+    /// By webhook.
+    private let clients = Mutex<[PushID: Client]>([:])
 
-    /// - Parameter concurrency: Connections to one host.
+    /// - Parameter concurrency: Connections of one webhook.
     package init(
         settings: WebhookSettings, concurrency: Int, logger: Logger,
         resolve: WebhookAddresses.Resolver? = nil
@@ -62,11 +68,13 @@ package final class WebhookClients: Sendable {
         self.tls = tls
     }
 
-    /// Runs `body` with a client that connects to a checked address of that host and to nothing else; if one address takes no connection,
-    /// it tries the next.
+    /// Runs `body` with the webhook's client, which connects to a checked address of that host and to nothing else; if one address takes no
+    /// connection, it tries the next.
     /// - Throws: ``WebhookAddresses/Refused``; `ResolveError`; what `body` throws.
-    package func with<R: Sendable>(_ url: WebhookURL, _ body: (HTTPClient) async throws -> R) async throws -> R {
-        let place = Place(host: url.host, port: url.port)
+    package func with<R: Sendable>(
+        _ url: WebhookURL, of webhook: PushID, _ body: (HTTPClient) async throws -> R
+    ) async throws -> R {
+        let place = Place(webhook: webhook, host: url.host, port: url.port)
         var client: Client
         if let known = known(place) { client = known } else { client = try await resolved(place) }
         var tried = 1
@@ -75,7 +83,7 @@ package final class WebhookClients: Sendable {
                 return try await body(client.http)
             } catch {
                 guard tried < client.addresses.count, Self.isUnconnected(error), !Task.isCancelled else { throw error }
-                client = next(after: client, at: place)
+                client = next(after: client)
                 tried += 1
             }
         }
@@ -97,26 +105,27 @@ package final class WebhookClients: Sendable {
     package func close() { clients.withLock { $0 = [:] } }
 
     private func known(_ place: Place) -> Client? {
-        clients.withLock { clients in clients[place].flatMap { $0.end > .now ? $0 : nil } }
+        clients.withLock { clients in clients[place.webhook].flatMap { $0.place == place && $0.end > .now ? $0 : nil } }
     }
 
     private func resolved(_ place: Place) async throws -> Client {
         // All addresses are checked, not only those that are tried.
         let checked = try await addresses.checked(host: place.host, port: place.port)
-        let client = client(for: place, Array(checked.prefix(Self.maximumAddresses)))
-        return clients.withLock { clients in
-            clients[place] = client
-            return client
-        }
+        return kept(client(for: place, Array(checked.prefix(Self.maximumAddresses))), insteadOf: nil)
     }
 
-    /// The same name's next address, for every request from now on; or the client that another request has made for it meanwhile.
-    private func next(after client: Client, at place: Place) -> Client {
-        let next = self.client(for: place, Array(client.addresses.dropFirst()) + client.addresses.prefix(1))
-        return clients.withLock { clients in
-            if let other = clients[place], other !== client, other.end > .now { return other }
-            clients[place] = next
-            return next
+    /// The same name's next address, for every request from now on.
+    private func next(after client: Client) -> Client {
+        kept(self.client(for: client.place, Array(client.addresses.dropFirst()) + client.addresses.prefix(1)), insteadOf: client)
+    }
+
+    /// - Parameter former: The client that `client` replaces.
+    /// - Returns: `client`, or the one that another request has made for its place meanwhile.
+    private func kept(_ client: Client, insteadOf former: Client?) -> Client {
+        clients.withLock { clients in
+            if let other = clients[client.place.webhook], other !== former, other.place == client.place, other.end > .now { return other }
+            clients[client.place.webhook] = client
+            return client
         }
     }
 
@@ -127,6 +136,6 @@ package final class WebhookClients: Sendable {
         configuration.httpVersion = .http1Only
         configuration.connectionPool = .init(idleTimeout: .seconds(30), concurrentHTTP1ConnectionsPerHostSoftLimit: concurrency)
         configuration.connectionPool.retryConnectionEstablishment = false
-        return Client(HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration), addresses, logger: logger)
+        return Client(HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration), place, addresses, logger: logger)
     }
 }

@@ -7,8 +7,8 @@ import Synchronization
 /// Sends the messages that are due to webhooks. Every process runs one, which claims messages with a lease. If a process dies, another one
 /// sends its messages again under the same id when the lease has ended.
 ///
-/// At most ``perWebhook`` messages of one webhook are under way in a process, and one where it fails, and at most ``perApp`` of one app. So
-/// slow webhooks of one app delay no other app.
+/// At most ``perWebhook`` messages of one webhook are under way in a process, and one where it fails, and at most ``perApp`` of one app. No
+/// two webhooks share connections. So slow webhooks of one app delay no other app.
 package final class WebhookDispatcher: Service {
     static let perWebhook = 4
     static let perApp = 32
