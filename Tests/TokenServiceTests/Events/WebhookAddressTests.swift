@@ -13,7 +13,7 @@ import TokenService
 struct WebhookAddressTests {
     private static func message(_ url: String) -> WebhookMessage.Claimed {
         WebhookMessage.Claimed(
-            webhook: .random(), id: .random(), body: Array("{}".utf8), attempts: 1, url: url, secrets: [.generate()])
+            app: 1, webhook: .random(), id: .random(), body: Array("{}".utf8), attempts: 1, url: url, secrets: [.generate()])
     }
 
     /// What the resolver makes of a name decides, not how it is written.
@@ -85,8 +85,9 @@ struct WebhookAddressTests {
                     return try ["127.0.0.2", "127.0.0.3", "127.0.0.1"].flatMap { try SocketAddress.resolve(host: $0, port: port) }
                 })
             let attempt = WebhookAttempt(clients: clients, settings: settings)
+            let message = Self.message("http://several.invalid:\(receiver.port)/x")
             for _ in 1...2 {
-                #expect(await attempt.post(Self.message("http://several.invalid:\(receiver.port)/x")) == .init(.delivered, status: 204))
+                #expect(await attempt.post(message) == .init(.delivered, status: 204))
                 #expect(try await receiver.received.next().header("host") == "several.invalid:\(receiver.port)")
             }
             clients.close()

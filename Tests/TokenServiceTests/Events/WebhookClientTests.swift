@@ -1,14 +1,15 @@
 import Logging
 import PushModel
+import SystemIO
 import TestSupport
 import Testing
 import TokenService
 
 @Suite("Clients of webhooks", .timeLimit(.minutes(5)))
 struct WebhookClientTests {
-    private static func message(_ url: String) -> WebhookMessage.Claimed {
+    private static func message(_ url: String, app: App.ID = 1) -> WebhookMessage.Claimed {
         WebhookMessage.Claimed(
-            webhook: .random(), id: .random(), body: Array("{}".utf8), attempts: 1, url: url, secrets: [.generate()])
+            app: app, webhook: .random(), id: .random(), body: Array("{}".utf8), attempts: 1, url: url, secrets: [.generate()])
     }
 
     /// One path of the receiver never answers. The message there has every connection of its webhook.
@@ -28,5 +29,37 @@ struct WebhookClientTests {
             }
             clients.close()
         }
+    }
+
+    private static func clients() throws -> WebhookClients {
+        WebhookClients(
+            settings: try WebhookFailureTests.settings([:]), concurrency: 1, logger: Logger(label: "test"),
+            resolve: { _, port in try SocketAddress.resolve(host: "1.1.1.1", port: port) })
+    }
+
+    private static func url(_ port: Int) throws -> WebhookURL {
+        try #require(WebhookURL("https://several.invalid:\(port)/", allowsHTTP: false))
+    }
+
+    @Test("A webhook whose URL changes has one client") func changedURL() async throws {
+        let (clients, webhook) = (try Self.clients(), PushID.random())
+        for port in 1...200 { try await clients.with(Self.url(port), of: webhook, app: 1) { _ in } }
+        #expect(clients.count == 1)
+        clients.close()
+    }
+
+    /// Its webhooks are made and removed again and again. The other app's client stays.
+    @Test("An app has clients up to its share, all apps up to the capacity") func boundedClients() async throws {
+        let (clients, other) = (try Self.clients(), PushID.random())
+        try await clients.with(Self.url(443), of: other, app: 2) { _ in }
+        for port in 1...200 { try await clients.with(Self.url(port), of: .random(), app: 1) { _ in } }
+        #expect(clients.count == WebhookClients.share + 1)
+        for app in 3..<App.ID(WebhookClients.capacity + 100) {
+            try await clients.with(Self.url(443), of: .random(), app: app) { _ in }
+            // It is used, so it is not the oldest.
+            try await clients.with(Self.url(443), of: other, app: 2) { _ in }
+        }
+        #expect(clients.count == WebhookClients.capacity)
+        clients.close()
     }
 }

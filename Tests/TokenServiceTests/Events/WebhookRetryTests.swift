@@ -58,7 +58,7 @@ struct WebhookRetryTests {
     @Test("A value that holds a secret does not show it") func hiddenSecret() {
         let secret = WebhookSecret.generate()
         let message = WebhookMessage.Claimed(
-            webhook: .random(), id: .random(), body: [], attempts: 1, url: "https://example.com/", secrets: [secret])
+            app: 1, webhook: .random(), id: .random(), body: [], attempts: 1, url: "https://example.com/", secrets: [secret])
         let bytes = secret.bytes.prefix(4).map { "\($0)" }.joined(separator: ", ")
         var dumped = ""
         dump(message, to: &dumped)

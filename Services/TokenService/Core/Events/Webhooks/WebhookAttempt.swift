@@ -60,7 +60,7 @@ package struct WebhookAttempt: Sendable {
 
     private func exchange(_ message: WebhookMessage.Claimed, _ url: WebhookURL) async -> Outcome {
         do {
-            return try await clients.with(url, of: message.webhook) { client in
+            return try await clients.with(url, of: message.webhook, app: message.app) { client in
                 let response = try await client.execute(request(message, url), deadline: .now() + .seconds(120))
                 await Self.skip(response.body)
                 return Self.outcome(

@@ -10,13 +10,22 @@ import SystemIO
 /// HTTP clients, each for one webhook and one host at one checked address: its connections go there even if the name gets another address
 /// later. A client is kept for a minute, so that messages share connections; then the name is resolved again. Two webhooks at one host share
 /// no connection: each may have as many messages under way as its client has connections, so a slow one delays no other.
+///
+/// The number of clients that are kept is bounded, because each has its own connections and TLS context. The client that was not used for
+/// longest goes, of an app that has its share one of its own.
 package final class WebhookClients: Sendable {
+    /// Of all apps.
+    package static let capacity = 256
+    /// Of one app.
+    package static let share = Webhook.maximumPerApp
+
     private static let lifetime = Duration.seconds(60)
     private static let connectTimeout = TimeAmount.seconds(5)
     /// Addresses of one name that are tried.
     private static let maximumAddresses = 4
 
     private struct Place: Equatable {
+        let app: App.ID
         let webhook: PushID
         let host: String
         let port: Int
@@ -47,12 +56,35 @@ package final class WebhookClients: Sendable {
         }
     }
 
+    private struct Kept {
+        /// By webhook.
+        private(set) var clients: [PushID: (client: Client, lastUse: UInt64)] = [:]
+        private var uses: UInt64 = 0
+
+        mutating func use(_ place: Place) -> Client? {
+            guard let client = clients[place.webhook]?.client, client.place == place, client.end > .now else { return nil }
+            uses += 1
+            clients[place.webhook]?.lastUse = uses
+            return client
+        }
+
+        mutating func keep(_ client: Client) {
+            uses += 1
+            clients[client.place.webhook] = (client, uses)
+            let ofApp = clients.filter { $0.value.client.place.app == client.place.app }
+            let crowd = ofApp.count > share ? ofApp : clients.count > capacity ? clients : [:]
+            if let oldest = crowd.min(by: { $0.value.lastUse < $1.value.lastUse }) { clients[oldest.key] = nil }
+        }
+
+        mutating func removeExpired() { clients = clients.filter { $0.value.client.end > .now } }
+        mutating func removeAll() { clients = [:] }
+    }
+
     private let addresses: WebhookAddresses
     private let tls: TLSConfiguration
     private let concurrency: Int
     private let logger: Logger
-    /// By webhook.
-    private let clients = Mutex<[PushID: Client]>([:])
+    private let clients = Mutex(Kept())
 
     /// - Parameter concurrency: Connections of one webhook.
     package init(
@@ -72,11 +104,11 @@ package final class WebhookClients: Sendable {
     /// connection, it tries the next.
     /// - Throws: ``WebhookAddresses/Refused``; `ResolveError`; what `body` throws.
     package func with<R: Sendable>(
-        _ url: WebhookURL, of webhook: PushID, _ body: (HTTPClient) async throws -> R
+        _ url: WebhookURL, of webhook: PushID, app: App.ID, _ body: (HTTPClient) async throws -> R
     ) async throws -> R {
-        let place = Place(webhook: webhook, host: url.host, port: url.port)
+        let place = Place(app: app, webhook: webhook, host: url.host, port: url.port)
         var client: Client
-        if let known = known(place) { client = known } else { client = try await resolved(place) }
+        if let known = clients.withLock({ $0.use(place) }) { client = known } else { client = try await resolved(place) }
         var tried = 1
         while true {
             do {
@@ -99,14 +131,13 @@ package final class WebhookClients: Sendable {
     }
 
     /// Forgets the clients that are past their time.
-    func removeExpired() { clients.withLock { clients in clients = clients.filter { $0.value.end > .now } } }
+    func removeExpired() { clients.withLock { $0.removeExpired() } }
 
     /// Forgets all clients. Each ends when its last request has ended.
-    package func close() { clients.withLock { $0 = [:] } }
+    package func close() { clients.withLock { $0.removeAll() } }
 
-    private func known(_ place: Place) -> Client? {
-        clients.withLock { clients in clients[place.webhook].flatMap { $0.place == place && $0.end > .now ? $0 : nil } }
-    }
+    /// How many are kept.
+    package var count: Int { clients.withLock { $0.clients.count } }
 
     private func resolved(_ place: Place) async throws -> Client {
         // All addresses are checked, not only those that are tried.
@@ -123,8 +154,8 @@ package final class WebhookClients: Sendable {
     /// - Returns: `client`, or the one that another request has made for its place meanwhile.
     private func kept(_ client: Client, insteadOf former: Client?) -> Client {
         clients.withLock { clients in
-            if let other = clients[client.place.webhook], other !== former, other.place == client.place, other.end > .now { return other }
-            clients[client.place.webhook] = client
+            if let other = clients.use(client.place), other !== former { return other }
+            clients.keep(client)
             return client
         }
     }

@@ -29,6 +29,7 @@ package struct WebhookMessage: Equatable, Sendable {
 
     /// A message that this process has for itself, until the lease runs out.
     package struct Claimed: Equatable, Sendable {
+        package var app: App.ID
         package var webhook: PushID
         package var id: PushID
         package var body: [UInt8]
@@ -37,7 +38,10 @@ package struct WebhookMessage: Equatable, Sendable {
         package var url: String
         package var secrets: [WebhookSecret]
 
-        package init(webhook: PushID, id: PushID, body: [UInt8], attempts: Int, url: String, secrets: [WebhookSecret]) {
+        package init(
+            app: App.ID, webhook: PushID, id: PushID, body: [UInt8], attempts: Int, url: String, secrets: [WebhookSecret]
+        ) {
+            self.app = app
             self.webhook = webhook
             self.id = id
             self.body = body

@@ -31,7 +31,7 @@ package struct WebhookQueue {
                 GROUP BY w.app_id ORDER BY 2, random()
             ), due AS (
                 -- In the order of the apps' loads. A limit ends the search, so that no more messages are locked than are taken.
-                SELECT m.* FROM loads l CROSS JOIN LATERAL (
+                SELECT l.app_id, m.* FROM loads l CROSS JOIN LATERAL (
                     SELECT w.id AS webhook, m.id, w.url, w.secret, w.previous_secret
                     FROM (
                         SELECT w.*, coalesce(b.number, 0) AS busy, coalesce(x.since, \(milliseconds: marks.floor)) AS since
@@ -50,15 +50,15 @@ package struct WebhookQueue {
             )
             UPDATE webhook_messages m SET attempts = m.attempts + 1, due_at = now() + \(leaseSeconds) * interval '1 second' FROM due
             WHERE m.webhook = due.webhook AND m.id = due.id
-            RETURNING m.webhook, m.id, m.body, m.attempts, due.url, due.secret, due.previous_secret
+            RETURNING due.app_id, m.webhook, m.id, m.body, m.attempts, due.url, due.secret, due.previous_secret
             """
         ).map { row in
             let (attempts, secret, previous): (Int32, [UInt8], [UInt8]?) = (
                 try row["attempts"], try row["secret"], try row["previous_secret"]
             )
             return WebhookMessage.Claimed(
-                webhook: try row["webhook"], id: try row["id"], body: try row["body"], attempts: Int(attempts), url: try row["url"],
-                secrets: [secret, previous].compactMap { $0.map(WebhookSecret.init) })
+                app: try row["app_id"], webhook: try row["webhook"], id: try row["id"], body: try row["body"], attempts: Int(attempts),
+                url: try row["url"], secrets: [secret, previous].compactMap { $0.map(WebhookSecret.init) })
         }
     }
 
