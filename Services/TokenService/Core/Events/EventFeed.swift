@@ -7,8 +7,9 @@ import Synchronization
 /// Reads one log for one sink in batches, and records its position in the database. It publishes every event at least once: after a crash
 /// the same ids again. Every process runs the feed; the one with its lease reads.
 ///
-/// An app whose events a queue does not take falls behind, and the others go on. The recorded position is that of the last of them, so a
-/// process that takes over publishes again what the others have had since.
+/// An app whose events a queue does not take falls behind, and the others go on. So does an app with more messages for webhooks than its share
+/// of a round: it gets a share in each of the next rounds. The recorded position is that of the last of them, so a process that takes over
+/// publishes again what the others have had since.
 package final class EventFeed: Service {
     /// A row of `event_feeds`.
     package struct Name: Sendable {
@@ -59,13 +60,13 @@ package final class EventFeed: Service {
         var recordable: Int64 { behind.values.reduce(log.position) { min($0, $1.position) } }
     }
 
-    /// An app whose events were not confirmed.
+    /// An app whose events were not confirmed, or were more than its share.
     private struct Behind {
         let slug: AppSlug
         /// The app's rows up to here are done.
         var position: Int64
         var asked: (question: EventSink.Question, position: Int64)?
-        var askAt: ContinuousClock.Instant
+        var askAt = ContinuousClock.now
     }
 
     package func run() async throws {
@@ -100,8 +101,9 @@ package final class EventFeed: Service {
         var hasMore = false
         now.behind = now.behind.filter { interest.apps.contains($0.key) }
         if !interest.apps.isEmpty, sink.isReady {
-            try await catchUp(&now)
+            if sink.isBroker { try await catchUp(&now) } else { try await storeShares(&now, interest) }
             hasMore = try await read(&now, interest)
+            if !sink.isBroker, !now.behind.isEmpty { hasMore = true }
         } else if interest.apps.isEmpty, ContinuousClock.now - now.renewed > .seconds(5) {
             // No app wants events. An app that asks for them later gets events from then on, and those of some seconds before.
             try await advance(&now, to: now.log.readable)
@@ -146,6 +148,19 @@ package final class EventFeed: Service {
         if now.recordable > before { try await advance(&now, to: now.log.position) }
     }
 
+    /// Stores the next share of each app that had more in an earlier round.
+    private func storeShares(_ now: inout Reader, _ interest: EventSink.Interest) async throws {
+        for (app, behind) in now.behind {
+            let (start, end, limit) = (behind.position, now.log.position, interest.eventsOfShare(of: app))
+            let entries = try await pool.session { [name] session in
+                try EventStore(session: session).entries(of: name.log, after: start, upTo: end, apps: [app], limit: limit)
+            }
+            let isRest = entries.count < limit
+            try await store(entries, upTo: isRest ? end : entries.last?.position ?? end, ofBehind: app, for: interest, &now)
+            if isRest { now.behind[app] = nil }
+        }
+    }
+
     private func fellBehind(_ app: App.ID, at entry: EventStore.Entry, _ now: inout Reader) {
         now.behind[app] = Behind(slug: entry.event.slug, position: entry.position - 1, askAt: .now + Self.askingPause)
         logger.warning(
@@ -167,18 +182,39 @@ package final class EventFeed: Service {
         var entries = try await pool.session { [name] session in
             try EventStore(session: session).entries(of: name.log, after: position, upTo: end, apps: apps, limit: Self.batch)
         }
-        let target = entries.count < Self.batch ? end : entries.last?.position ?? end
+        var target = entries.count < Self.batch ? end : entries.last?.position ?? end
+        let portion = interest.portion(of: entries.map(\.event))
+        if portion.count < entries.count {
+            target = entries[portion.count - 1].position
+            entries.removeLast(entries.count - portion.count)
+        }
+        for (app, index) in portion.late {
+            now.behind[app] = Behind(slug: entries[index].event.slug, position: entries[index].position - 1)
+        }
         let missed = await sink.publish(entries.map(\.event))
         // The connection is lost: that is no app's fault.
         guard missed.isEmpty || sink.isReady else { return false }
         for (app, index) in missed { fellBehind(app, at: entries[index], &now) }
-        entries = zip(0..., entries).filter { index, entry in index < missed[entry.event.app] ?? .max }.map(\.1)
+        let left = missed.merging(portion.late) { min($0, $1) }
+        entries = zip(0..., entries).filter { index, entry in index < left[entry.event.app] ?? .max }.map(\.1)
+        try await store(entries, upTo: target, for: interest, &now)
+        return target < now.log.readable
+    }
+
+    /// Stores events and records in the same transactions how far they go.
+    /// - Parameters:
+    ///   - target: The last row that is done with them.
+    ///   - app: The app that is behind and has all of these events; nil for those of the apps that are not.
+    private func store(
+        _ entries: [EventStore.Entry], upTo target: Int64, ofBehind app: App.ID? = nil, for interest: EventSink.Interest,
+        _ now: inout Reader
+    ) async throws {
         var split = BatchSplit(entries.count)
         while let part = split.next() {
             let reached = part.upperBound < entries.count ? entries[part.upperBound - 1].position : target
             let events = entries[part].map(\.event)
             do {
-                try await advance(&now, to: reached) { [sink] session in try sink.store(events, for: interest, session) }
+                try await advance(&now, ofBehind: app, to: reached) { [sink] session in try sink.store(events, for: interest, session) }
                 sink.stored(events.count)
                 metrics.publishedEvents(events.count, of: name)
             } catch {
@@ -188,11 +224,10 @@ package final class EventFeed: Service {
                 // is left out.
                 guard Refusal(error) == .values else { throw error }
                 report(error)
-                try await advance(&now, to: reached)
+                try await advance(&now, ofBehind: app, to: reached)
             }
         }
-        if entries.isEmpty { try await advance(&now, to: target) }
-        return target < now.log.readable
+        if entries.isEmpty { try await advance(&now, ofBehind: app, to: target) }
     }
 
     private func renewed(_ reader: Reader?) async throws -> Reader? {
@@ -205,16 +240,20 @@ package final class EventFeed: Service {
         }
     }
 
+    /// - Parameter app: The app that is behind and advances; nil for the apps that are not.
     private func advance(
-        _ now: inout Reader, to position: Int64, _ store: @escaping @Sendable (PostgresSession) throws -> Void = { _ in }
+        _ now: inout Reader, ofBehind app: App.ID? = nil, to position: Int64,
+        _ store: @escaping @Sendable (PostgresSession) throws -> Void = { _ in }
     ) async throws {
-        let recordable = now.behind.values.reduce(position) { min($0, $1.position) }
+        var next = now
+        if let app { next.behind[app]?.position = position } else { next.log.position = position }
+        let recordable = next.recordable
         try await pool.transaction { [name, lease] session in
             try lease.renew(in: session)
             try EventStore(session: session).advance(name, to: recordable)
             try store(session)
         }
-        now.log.position = position
+        now = next
         now.renewed = .now
     }
 

@@ -22,6 +22,35 @@ package enum EventSink: Sendable {
     struct Interest: Sendable {
         var apps: [App.ID]
         var webhooks: [Webhook.Subscription] = []
+
+        /// Messages for one app's webhooks that one round stores. One event has as many as the app has webhooks.
+        static let share = 500
+
+        /// Those that get this event.
+        func webhooks(for event: PushEvent) -> [Webhook.Subscription] {
+            webhooks.filter { $0.app == event.app && $0.wants(event.topic) }
+        }
+
+        /// Events of one app whose messages are no more than its share.
+        func eventsOfShare(of app: App.ID) -> Int { max(1, Self.share / max(1, webhooks.count(where: { $0.app == app }))) }
+
+        /// How many of these events one transaction stores, the first at least.
+        /// - Returns: `late`: the apps with more than their share among them, with the index of the first event over it.
+        func portion(of events: [PushEvent]) -> (count: Int, late: [App.ID: Int]) {
+            var (total, ofApp, late): (Int, [App.ID: Int], [App.ID: Int]) = (0, [:], [:])
+            for (index, event) in events.enumerated() where late[event.app] == nil {
+                let messages = webhooks(for: event).count
+                guard total == 0 || total + messages <= WebhookStore.insertedAtOnce else { return (index, late) }
+                let before = ofApp[event.app] ?? 0
+                if before > 0, before + messages > Self.share {
+                    late[event.app] = index
+                } else {
+                    ofApp[event.app] = before + messages
+                    total += messages
+                }
+            }
+            return (events.count, late)
+        }
     }
 
     func interest(in log: EventLog, _ session: PostgresSession) throws -> Interest {
@@ -32,6 +61,8 @@ package enum EventSink: Sendable {
             return Interest(apps: Array(Set(webhooks.map(\.app))).sorted(), webhooks: webhooks)
         }
     }
+
+    var isBroker: Bool { if case .broker = self { true } else { false } }
 
     /// False while the broker takes nothing from anybody.
     var isReady: Bool {
@@ -87,9 +118,9 @@ package enum EventSink: Sendable {
     func store(_ events: [PushEvent], for interest: Interest, _ session: PostgresSession) throws {
         guard case .webhooks = self else { return }
         let messages = events.flatMap { event in
-            interest.webhooks.filter { $0.app == event.app && $0.wants(event.topic) }.map { webhook in
-                WebhookMessage.New(webhook: webhook.id, id: event.id, topic: event.topic, body: event.encoded())
-            }
+            let webhooks = interest.webhooks(for: event)
+            let body = webhooks.isEmpty ? [] : event.encoded()
+            return webhooks.map { WebhookMessage.New(webhook: $0.id, id: event.id, topic: event.topic, body: body) }
         }
         try WebhookStore(session: session).insert(messages)
     }

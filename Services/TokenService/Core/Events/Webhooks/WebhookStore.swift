@@ -9,6 +9,8 @@ package struct WebhookStore {
 
     /// Messages that one statement changes or removes.
     package static let batch = 1000
+    /// Messages that one transaction queues, of all webhooks.
+    package static let insertedAtOnce = 2000
     /// Messages that a page of one state reads, at most. The statements have the number as a literal, as in ``InstallationStore``.
     package static let scannedPerPage = 5000
 

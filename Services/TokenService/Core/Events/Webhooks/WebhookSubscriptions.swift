@@ -21,14 +21,17 @@ package final class WebhookSubscriptions: Sendable {
     /// After a change made here.
     package func forget() { known.withLock { $0 = nil } }
 
-    /// Queues outcomes for the webhooks that want them, each event once however often it comes.
+    /// Queues outcomes for the webhooks that want them, each event once however often it comes. If an error ends it, the events may come again.
     @discardableResult
     package func queue(_ events: [OutcomeEvent]) async throws -> Bool {
         let subscriptions = try await subscriptions()
         guard !subscriptions.isEmpty else { return false }
         let messages = events.flatMap { event in Self.messages(event, subscriptions) }
         guard !messages.isEmpty else { return false }
-        try await pool.transaction { session in try WebhookStore(session: session).insert(messages) }
+        for start in stride(from: 0, to: messages.count, by: WebhookStore.insertedAtOnce) {
+            let part = Array(messages[start..<min(start + WebhookStore.insertedAtOnce, messages.count)])
+            try await pool.transaction { session in try WebhookStore(session: session).insert(part) }
+        }
         wakeUp.signal()
         return true
     }
