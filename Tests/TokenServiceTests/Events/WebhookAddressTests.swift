@@ -26,7 +26,8 @@ struct WebhookAddressTests {
     func internalNames(_ host: String) async throws {
         try await WebhookReceiver.run { receiver in
             let settings = try WebhookFailureTests.settings([:])
-            let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+            let clients = WebhookClients(
+                settings: settings, addresses: WebhookAddresses(rules: settings.rules), concurrency: 1, logger: Logger(label: "test"))
             let attempt = WebhookAttempt(clients: clients, settings: settings)
             let outcome = await attempt.post(Self.message("https://\(host):\(receiver.port)/"))
             guard outcome.result == .refused, let words = outcome.error else {
@@ -46,10 +47,13 @@ struct WebhookAddressTests {
     @Test("The service checks every address of a name") func everyAddress() async throws {
         let settings = try WebhookFailureTests.settings([:])
         let clients = WebhookClients(
-            settings: settings, concurrency: 1, logger: Logger(label: "test"),
-            resolve: { _, port in
-                try SocketAddress.resolve(host: "1.1.1.1", port: port) + SocketAddress.resolve(host: "::ffff:10.0.0.1", port: port)
-            })
+            settings: settings,
+            addresses: WebhookAddresses(
+                rules: settings.rules,
+                resolve: { _, port in
+                    try SocketAddress.resolve(host: "1.1.1.1", port: port) + SocketAddress.resolve(host: "::ffff:10.0.0.1", port: port)
+                }),
+            concurrency: 1, logger: Logger(label: "test"))
         let outcome = await WebhookAttempt(clients: clients, settings: settings).post(Self.message("https://mixed.example/"))
         guard outcome.result == .refused else {
             Issue.record("\(outcome)")
@@ -63,8 +67,11 @@ struct WebhookAddressTests {
         try await WebhookReceiver.run { receiver in
             let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
             let clients = WebhookClients(
-                settings: settings, concurrency: 1, logger: Logger(label: "test"),
-                resolve: { _, port in try SocketAddress.resolve(host: "127.0.0.1", port: port) })
+                settings: settings,
+                addresses: WebhookAddresses(
+                    rules: settings.rules,
+                    resolve: { _, port in try SocketAddress.resolve(host: "127.0.0.1", port: port) }),
+                concurrency: 1, logger: Logger(label: "test"))
             let outcome = await WebhookAttempt(clients: clients, settings: settings).post(
                 Self.message("http://rebinding.invalid:\(receiver.port)/x"))
             clients.close()
@@ -79,11 +86,14 @@ struct WebhookAddressTests {
             let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
             let asked = Mutex(0)
             let clients = WebhookClients(
-                settings: settings, concurrency: 1, logger: Logger(label: "test"),
-                resolve: { _, port in
-                    asked.withLock { $0 += 1 }
-                    return try ["127.0.0.2", "127.0.0.3", "127.0.0.1"].flatMap { try SocketAddress.resolve(host: $0, port: port) }
-                })
+                settings: settings,
+                addresses: WebhookAddresses(
+                    rules: settings.rules,
+                    resolve: { _, port in
+                        asked.withLock { $0 += 1 }
+                        return try ["127.0.0.2", "127.0.0.3", "127.0.0.1"].flatMap { try SocketAddress.resolve(host: $0, port: port) }
+                    }),
+                concurrency: 1, logger: Logger(label: "test"))
             let attempt = WebhookAttempt(clients: clients, settings: settings)
             let message = Self.message("http://several.invalid:\(receiver.port)/x")
             for _ in 1...2 {
@@ -98,8 +108,11 @@ struct WebhookAddressTests {
     @Test("If no address takes a connection, the attempt fails once") func noConnection() async throws {
         let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
         let clients = WebhookClients(
-            settings: settings, concurrency: 1, logger: Logger(label: "test"),
-            resolve: { _, port in try ["127.0.0.2", "127.0.0.3"].flatMap { try SocketAddress.resolve(host: $0, port: port) } })
+            settings: settings,
+            addresses: WebhookAddresses(
+                rules: settings.rules,
+                resolve: { _, port in try ["127.0.0.2", "127.0.0.3"].flatMap { try SocketAddress.resolve(host: $0, port: port) } }),
+            concurrency: 1, logger: Logger(label: "test"))
         let port = try FreePorts.choose(1)[0]
         let outcome = await WebhookAttempt(clients: clients, settings: settings).post(Self.message("http://several.invalid:\(port)/x"))
         clients.close()
@@ -115,7 +128,8 @@ struct WebhookAddressTests {
             let location = target.url
             try await WebhookReceiver.run({ _ in .status(302, headers: [("location", location)]) }) { receiver in
                 let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
-                let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+                let clients = WebhookClients(
+                    settings: settings, addresses: WebhookAddresses(rules: settings.rules), concurrency: 1, logger: Logger(label: "test"))
                 let outcome = await WebhookAttempt(clients: clients, settings: settings).post(Self.message(receiver.url))
                 clients.close()
                 #expect(outcome == .init(.failed, status: 302, error: "redirect_not_followed"))

@@ -16,7 +16,8 @@ struct WebhookClientTests {
     @Test("A slow webhook delays no other one at the same host") func slowPath() async throws {
         try await WebhookReceiver.run({ $0.path == "/slow" ? .silence : .ok }) { receiver in
             let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true", "WEBHOOK_TIMEOUT_SECONDS": "60"])
-            let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+            let clients = WebhookClients(
+                settings: settings, addresses: WebhookAddresses(rules: settings.rules), concurrency: 1, logger: Logger(label: "test"))
             let attempt = WebhookAttempt(clients: clients, settings: settings)
             let (slow, quick) = (
                 Self.message("http://127.0.0.1:\(receiver.port)/slow"), Self.message("http://127.0.0.1:\(receiver.port)/quick")
@@ -32,9 +33,12 @@ struct WebhookClientTests {
     }
 
     private static func clients() throws -> WebhookClients {
-        WebhookClients(
-            settings: try WebhookFailureTests.settings([:]), concurrency: 1, logger: Logger(label: "test"),
-            resolve: { _, port in try SocketAddress.resolve(host: "1.1.1.1", port: port) })
+        let settings = try WebhookFailureTests.settings([:])
+        return WebhookClients(
+            settings: settings,
+            addresses: WebhookAddresses(
+                rules: settings.rules, resolve: { _, port in try SocketAddress.resolve(host: "1.1.1.1", port: port) }),
+            concurrency: 1, logger: Logger(label: "test"))
     }
 
     private static func url(_ port: Int) throws -> WebhookURL {

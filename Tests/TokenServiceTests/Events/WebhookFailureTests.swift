@@ -207,7 +207,8 @@ struct WebhookFailureTests {
                 #expect(none.isEmpty)
                 // It had even sent it.
                 let settings = try Self.settings(WebhookWorld.options().settings)
-                let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+                let clients = WebhookClients(
+                    settings: settings, addresses: WebhookAddresses(rules: settings.rules), concurrency: 1, logger: Logger(label: "test"))
                 let outcome = await WebhookAttempt(clients: clients, settings: settings).post(try #require(claimed.first))
                 clients.close()
                 #expect(outcome == .init(.delivered, status: 204))

@@ -27,7 +27,7 @@ struct WebhooksController: Sendable {
     @Sendable private func create(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let new = try await call.body().object { $0.newWebhook(allowsHTTP: settings.isInsecure) }
-        try await check(new.url)
+        try await check(new.url, of: app)
         let secret = WebhookSecret.generate()
         do {
             let webhook = try await pool.transaction { session in
@@ -43,8 +43,8 @@ struct WebhooksController: Sendable {
     }
 
     /// Uses the rule of the sending side: a webhook whose every message would be refused is refused here.
-    private func check(_ url: WebhookURL) async throws {
-        guard let refusal = await WebhookAddresses(rules: settings.rules).refusal(of: url) else { return }
+    private func check(_ url: WebhookURL, of app: App) async throws {
+        guard let refusal = await events.addresses.refusal(of: url, for: app.id) else { return }
         throw APIError.invalid([JSONProblem(pointer: "/url", code: "address_not_allowed", detail: refusal.words)])
     }
 
@@ -62,7 +62,7 @@ struct WebhooksController: Sendable {
     @Sendable private func change(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
         let change = try await call.body().object { $0.webhookChange(allowsHTTP: settings.isInsecure) }
-        if let url = change.url { try await check(url) }
+        if let url = change.url { try await check(url, of: app) }
         let changed = try await pool.transaction { session in
             try WebhookStore(session: session).change(id, change, app: app, by: call.actor)
         }

@@ -6,6 +6,7 @@ package import ServiceLifecycle
 /// All parts that publish events.
 package struct EventStream: Sendable {
     package let subscriptions: WebhookSubscriptions
+    let addresses: WebhookAddresses
     /// Wakes the dispatcher of webhooks.
     package let wakeUp: WakeUp
     /// In the order in which they start.
@@ -20,6 +21,7 @@ package struct EventStream: Sendable {
         subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
         let dispatcher = WebhookDispatcher(
             pool: pool, settings: configuration.webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: metrics, logger: logger)
+        addresses = dispatcher.addresses
         let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]
         let feeds = sinks.flatMap { kind, sink in
             EventLog.allCases.map { log in

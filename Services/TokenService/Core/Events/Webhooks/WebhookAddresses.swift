@@ -3,8 +3,6 @@ package import SystemIO
 /// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and again before each
 /// connection, because the name may have another address by then.
 package struct WebhookAddresses: Sendable {
-    package typealias Resolver = @Sendable (String, Int) async throws -> [SocketAddress]
-
     package struct Refused: Error {
         /// For the webhook's owner.
         package let words: String
@@ -14,19 +12,20 @@ package struct WebhookAddresses: Sendable {
     private static let timeout = Duration.seconds(2)
 
     let rules: AddressRules
-    private let resolve: Resolver
+    private let resolution: HostResolution
 
+    /// A process has one: its copies share the threads that wait for the resolver.
     package init(
-        rules: AddressRules, resolve: @escaping Resolver = { host, port in try await HostResolution.addresses(of: host, port: port) }
+        rules: AddressRules, resolve: @escaping HostResolution.Resolver = { try SocketAddress.resolve(host: $0, port: $1) }
     ) {
         self.rules = rules
-        self.resolve = resolve
+        resolution = HostResolution(resolve: resolve)
     }
 
     /// Every address is checked: a name may lead to a public and to a private address.
-    /// - Throws: ``Refused``; `ResolveError`.
-    func checked(host: String, port: Int) async throws -> [SocketAddress] {
-        let addresses = try await resolve(host, port)
+    /// - Throws: ``Refused``; ``HostResolution/Busy``; `ResolveError`.
+    func checked(host: String, port: Int, for app: App.ID) async throws -> [SocketAddress] {
+        let addresses = try await resolution.addresses(of: host, port: port, for: app)
         guard !addresses.isEmpty, addresses.allSatisfy({ rules.allows($0.ip) }) else {
             throw Refused(
                 words: "\(host) leads to an address that is not on the public internet; for development, WEBHOOK_INSECURE=true permits "
@@ -36,10 +35,10 @@ package struct WebhookAddresses: Sendable {
     }
 
     /// Why a webhook may not have this URL. A name that cannot be resolved now is checked when a message is sent.
-    package func refusal(of url: WebhookURL) async -> Refused? {
+    package func refusal(of url: WebhookURL, for app: App.ID) async -> Refused? {
         await withTaskGroup(of: Refused?.self) { group in
             group.addTask {
-                do { _ = try await checked(host: url.host, port: url.port) } catch { return error as? Refused }
+                do { _ = try await checked(host: url.host, port: url.port, for: app) } catch { return error as? Refused }
                 return nil
             }
             group.addTask {

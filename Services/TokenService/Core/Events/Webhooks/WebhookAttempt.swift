@@ -71,6 +71,8 @@ package struct WebhookAttempt: Sendable {
             }
         } catch let error as WebhookAddresses.Refused {
             return Outcome(.refused, error: "address_not_allowed: \(error.words)")
+        } catch is HostResolution.Busy {
+            return Outcome(.failed, error: "name_not_resolved: too many names are being resolved")
         } catch let error as ResolveError {
             return Outcome(.failed, error: "name_not_resolved: \(error.message)")
         } catch {

@@ -87,11 +87,8 @@ package final class WebhookClients: Sendable {
     private let clients = Mutex(Kept())
 
     /// - Parameter concurrency: Connections of one webhook.
-    package init(
-        settings: WebhookSettings, concurrency: Int, logger: Logger,
-        resolve: WebhookAddresses.Resolver? = nil
-    ) {
-        addresses = resolve.map { WebhookAddresses(rules: settings.rules, resolve: $0) } ?? WebhookAddresses(rules: settings.rules)
+    package init(settings: WebhookSettings, addresses: WebhookAddresses, concurrency: Int, logger: Logger) {
+        self.addresses = addresses
         self.concurrency = concurrency
         self.logger = logger
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -102,7 +99,7 @@ package final class WebhookClients: Sendable {
 
     /// Runs `body` with the webhook's client, which connects to a checked address of that host and to nothing else; if one address takes no
     /// connection, it tries the next.
-    /// - Throws: ``WebhookAddresses/Refused``; `ResolveError`; what `body` throws.
+    /// - Throws: ``WebhookAddresses/Refused``; ``HostResolution/Busy``; `ResolveError`; what `body` throws.
     package func with<R: Sendable>(
         _ url: WebhookURL, of webhook: PushID, app: App.ID, _ body: (HTTPClient) async throws -> R
     ) async throws -> R {
@@ -141,7 +138,7 @@ package final class WebhookClients: Sendable {
 
     private func resolved(_ place: Place) async throws -> Client {
         // All addresses are checked, not only those that are tried.
-        let checked = try await addresses.checked(host: place.host, port: place.port)
+        let checked = try await addresses.checked(host: place.host, port: place.port, for: place.app)
         return kept(client(for: place, Array(checked.prefix(Self.maximumAddresses))), insteadOf: nil)
     }
 

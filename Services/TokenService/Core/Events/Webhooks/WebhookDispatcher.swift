@@ -22,6 +22,8 @@ package final class WebhookDispatcher: Service {
     private let settings: WebhookSettings
     private let waiting: LowWater<PushID>
     private let wakeUp: WakeUp
+    /// For requests that make webhooks, too.
+    let addresses: WebhookAddresses
     private let clients: WebhookClients
     private let metrics: TokenServiceMetrics
     private let logger: Logger
@@ -39,7 +41,9 @@ package final class WebhookDispatcher: Service {
         self.wakeUp = wakeUp
         self.metrics = metrics
         self.logger = logger
-        clients = WebhookClients(settings: settings, concurrency: Self.perWebhook, logger: logger)
+        let addresses = WebhookAddresses(rules: settings.rules)
+        self.addresses = addresses
+        clients = WebhookClients(settings: settings, addresses: addresses, concurrency: Self.perWebhook, logger: logger)
     }
 
     /// For how long the message that is due longest has waited, in seconds.
