@@ -1,6 +1,8 @@
 import Postgres
 import PushModel
 import StrictJSON
+import TestDatabase
+import TestSupport
 import Testing
 
 @testable import TokenService
@@ -23,18 +25,32 @@ struct WebhookBacklogTests {
     }
 
     private static func disableOverfull(_ running: RunningService) async throws -> Int {
-        try await running.pool.session { session in try WebhookQueue(session: session).disableOverfull(limit: 10).count }
+        try await running.pool.session { session in
+            let queue = WebhookQueue(session: session)
+            return try queue.enabled().filter { webhook in try queue.disableOverfull(webhook, limit: 10) }.count
+        }
     }
 
-    @Test("One that was disabled for its backlog has a day to send it when it is enabled, and is disabled again if too many wait then")
+    @Test("One that is enabled again has a day to send its backlog: until then twice the limit may wait, however often it is enabled")
     func enabledAgain() async throws {
         try await RunningService.run(Self.still) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
-            try await Self.insert(30, .pending, running)
+            try await Self.insert(15, .pending, running)
             #expect(try await Self.disableOverfull(running) == 1)
             #expect(try await world.webhook().text("disabled_reason") == "backlog_full")
             #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).json["enabled"]?.boolValue == true)
+            try await Self.insert(5, .pending, running)
             #expect(try await Self.disableOverfull(running) == 0)
+            // More than twice the limit.
+            try await Self.insert(1, .pending, running)
+            for _ in 1...2 {
+                #expect(try await Self.disableOverfull(running) == 1)
+                #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).json["enabled"]?.boolValue == true)
+            }
+            try await running.execute("DELETE FROM webhook_messages")
+            try await Self.insert(11, .pending, running)
+            #expect(try await Self.disableOverfull(running) == 0)
+            // The day is over.
             try await running.execute("UPDATE webhooks SET limited_from = limited_from - interval '1 day'")
             #expect(try await Self.disableOverfull(running) == 1)
             // Up to the limit may wait.
@@ -46,6 +62,37 @@ struct WebhookBacklogTests {
             try await Self.insert(1, .pending, running)
             #expect(try await Self.disableOverfull(running) == 1)
         }
+    }
+
+    /// The row of the first webhook is locked, as if counting its messages took too long.
+    @Test("An overfull webhook that cannot be disabled keeps no other one enabled") func lockedOne() async throws {
+        try await RunningService.run(.init(settings: ["WEBHOOK_INSECURE": "true"], without: { $0 is WebhookDispatcher })) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            let made = try await WebhookWorld.make(url: "http://127.0.0.1:9/", events: ["*"], world.admin)
+            let second = try #require(made.json.text("id"))
+            try await Self.insert(11, .pending, running)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                let locked = Signal<Void>()
+                group.addTask {
+                    try await running.pool.transaction(deadline: .seconds(240)) { session in
+                        try session.execute("SELECT FROM webhooks WHERE id::text = \(world.id) FOR NO KEY UPDATE")
+                        locked.send()
+                        while try session.count("SELECT count(*) FROM webhooks WHERE disabled_reason = 'backlog_full'") == 0 {
+                            try session.execute("SELECT pg_sleep(0.05)")
+                        }
+                    }
+                }
+                try await locked.next()
+                try await running.another(.init(settings: ["WEBHOOK_INSECURE": "true", "WEBHOOK_BACKLOG_LIMIT": "10"])) { _ in
+                    _ = try await eventually { try await Self.disabled(running).contains(second) ? true : nil }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    private static func disabled(_ running: RunningService) async throws -> [String] {
+        try await running.texts("id", "SELECT id::text AS id FROM webhooks WHERE disabled_reason = 'backlog_full'")
     }
 
     @Test("Enabling makes every waiting message due, in steps that leave those alone that are due") func hastened() async throws {

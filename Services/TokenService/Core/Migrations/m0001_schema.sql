@@ -991,7 +991,7 @@ CREATE TABLE webhooks (
     -- NULL while it is enabled.
     disabled_reason text CHECK (disabled_reason IN ('by_request', 'gone', 'failing', 'backlog_full')),
     disabled_at timestamptz,
-    -- Before, its backlog does not disable it: it was enabled again, and sends it.
+    -- Before, twice as many messages may wait: it was enabled again, and sends its backlog.
     limited_from timestamptz NOT NULL DEFAULT now(),
     created_at timestamptz NOT NULL DEFAULT now(),
     -- Since when no delivery has succeeded; NULL after one that has.

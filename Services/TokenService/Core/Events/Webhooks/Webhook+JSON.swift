@@ -66,7 +66,7 @@ extension Webhook {
         "WebhookChange",
         [
             .optional("url", address), .optional("events", filters), .optional("description", purpose.orNull),
-            .optional("enabled", .boolean, "Enabling it again sends what waits for it: for a day its backlog does not disable it."),
+            .optional("enabled", .boolean, "Enabling it again sends what waits for it: for a day, twice as many messages may wait."),
         ])
     static let rotation = JSONSchema.request(
         "WebhookRotation",

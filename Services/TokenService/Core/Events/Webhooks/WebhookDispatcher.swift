@@ -55,13 +55,10 @@ package final class WebhookDispatcher: Service {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { group in
                 let clock = Task { while await Pause.of(Self.interval) { self.wakeUp.signal() } }
-                var maintained = ContinuousClock.now - Self.maintenanceInterval
+                // Beside the rounds: no message waits for it.
+                group.addTask { repeat { await self.maintain() } while await Pause.of(Self.maintenanceInterval) }
                 for await _ in wakeUp.signals {
                     if Task.isShuttingDownGracefully { break }
-                    if ContinuousClock.now - maintained >= Self.maintenanceInterval {
-                        maintained = .now
-                        await maintain()
-                    }
                     await round(&group)
                 }
                 clock.cancel()
@@ -128,21 +125,34 @@ package final class WebhookDispatcher: Service {
             "A webhook was disabled", metadata: [LogKey.webhook: "\(webhook)", LogKey.reason: "\(reason.rawValue)"])
     }
 
-    /// Work that not every round needs.
     private func maintain() async {
         clients.removeExpired()
         do {
-            let limit = settings.backlogLimit
-            let (overfull, lag) = try await pool.session { [waiting] session in
-                let queue = WebhookQueue(session: session)
-                let found = try queue.search(from: waiting.marksForSearch())
-                waiting.found(found.oldest, at: found.now)
-                return (try queue.disableOverfull(limit: limit, from: waiting.marks), found.lag)
+            let found = try await pool.session { [waiting] session in
+                try WebhookQueue(session: session).search(from: waiting.marksForSearch())
             }
-            for webhook in overfull { report(webhook, .backlogFull) }
-            lagSeconds.withLock { $0 = lag }
+            waiting.found(found.oldest, at: found.now)
+            lagSeconds.withLock { $0 = found.lag }
+            try await disableOverfull()
         } catch {
+            guard !Task.isCancelled else { return }
             logger.failed("What waits for webhooks could not be read", error)
+        }
+    }
+
+    /// One webhook at a time: if the messages of one take too long to count, or its row is locked, the others do not wait for it.
+    private func disableOverfull() async throws {
+        let (limit, marks) = (settings.backlogLimit, waiting.marks)
+        for webhook in try await pool.session({ session in try WebhookQueue(session: session).enabled() }) {
+            do {
+                let isDisabled = try await pool.session { session in
+                    try WebhookQueue(session: session).disableOverfull(webhook, limit: limit, from: marks[webhook])
+                }
+                if isDisabled { report(webhook, .backlogFull) }
+            } catch {
+                guard Refusal(error) != .outage else { throw error }
+                logger.failed("The messages that wait for a webhook could not be counted", error, [LogKey.webhook: "\(webhook)"])
+            }
         }
     }
 }

@@ -156,26 +156,28 @@ package struct WebhookQueue {
         return found
     }
 
-    /// A webhook that was enabled again sends its backlog first: for a day it is not disabled.
-    /// - Parameter marks: See ``LowWater``.
-    /// - Returns: the webhooks that it disabled, because more messages wait for them.
-    package func disableOverfull(limit: Int, from marks: LowWater<PushID>.Marks = .init()) throws -> [PushID] {
-        let exceptions = marks.exceptions.sorted { $0.key < $1.key }
-        return try session.execute(
+    /// The enabled ones.
+    package func enabled() throws -> [PushID] {
+        try session.execute("SELECT id FROM webhooks WHERE disabled_reason IS NULL ORDER BY id").column("id")
+    }
+
+    /// Disables a webhook for which more than `limit` messages wait. One that was enabled again sends its backlog first: for a day, twice as
+    /// many may wait.
+    /// - Parameter mark: None that waits is due before: UNIX milliseconds. See ``LowWater``.
+    /// - Returns: whether it did.
+    package func disableOverfull(_ webhook: PushID, limit: Int, from mark: Int64 = 0) throws -> Bool {
+        try session.execute(
             """
             UPDATE webhooks w SET disabled_reason = 'backlog_full', disabled_at = now()
-            WHERE disabled_reason IS NULL AND limited_from <= now() AND (
+            WHERE id = \(webhook) AND disabled_reason IS NULL AND (
                 SELECT count(*) FROM (
                     SELECT FROM webhook_messages m
-                    WHERE m.webhook = w.id AND m.state = 'pending' AND m.due_at >= coalesce((
-                        SELECT since FROM unnest(\(exceptions.map(\.key))::uuid[], \(milliseconds: exceptions.map(\.value))::timestamptz[])
-                            AS x (webhook, since) WHERE x.webhook = w.id
-                    ), \(milliseconds: marks.floor))
-                    LIMIT \(limit) + 1
+                    WHERE m.webhook = w.id AND m.state = 'pending' AND m.due_at >= \(milliseconds: mark)
+                    LIMIT CASE WHEN w.limited_from <= now() THEN 1 ELSE 2 END * \(limit)::bigint + 1
                 ) AS waiting
-            ) > \(limit) RETURNING id
+            ) > CASE WHEN w.limited_from <= now() THEN 1 ELSE 2 END * \(limit)::bigint
             """
-        ).column("id")
+        ).affected == 1
     }
 }
 

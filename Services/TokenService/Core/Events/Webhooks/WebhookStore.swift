@@ -49,8 +49,8 @@ package struct WebhookStore {
         package var isEnabledAgain: Bool
     }
 
-    /// A webhook that is enabled again forgets why it was disabled, and has a day to send what waits: until then it is not disabled for its
-    /// backlog. To have every waiting message due at once, call ``hasten(_:after:)`` until it returns nil.
+    /// A webhook that is enabled again forgets why it was disabled, and has a day to send what waits: until then, twice as many may wait. To
+    /// have every waiting message due at once, call ``hasten(_:after:)`` until it returns nil.
     /// A change that leaves everything as it was writes nothing, in the audit trail neither.
     /// - Returns: nil where the app has no such webhook.
     package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Changed? {
