@@ -126,22 +126,43 @@ struct WebhookBacklogTests {
         }
     }
 
-    @Test("A removal takes the messages in steps, and nothing comes meanwhile") func removed() async throws {
+    @Test("A removal takes the messages in steps, and from the first one on there is no webhook") func removed() async throws {
         try await RunningService.run(Self.still) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
             try await Self.insert(WebhookStore.batch + 5, .delivered, running)
             let (id, app) = (try #require(PushID(world.id)), try await running.app())
-            let (last, isDisabled) = try await running.pool.session { session in
+            let last = try await running.pool.session { session in
                 let store = WebhookStore(session: session)
                 #expect(try session.transaction { _ in try store.beginDeletion(id, app: app, by: .service) })
-                let isDisabled = try store.find(id, app: app)?.disabledReason != nil
-                return (try store.deleteMessages(of: id, after: .lowest), isDisabled)
+                return try store.deleteMessages(of: id, after: .lowest)
             }
-            #expect(isDisabled && last != nil)
+            #expect(last != nil)
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 5)
+            // The request was cut off here.
+            #expect(try await world.admin.get(WebhookWorld.path).json["webhooks"]?.arrayValue?.isEmpty == true)
+            #expect(try await world.admin.get(world.path).status == 404)
+            #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).status == 404)
+            #expect(try await world.admin.post("\(world.path)/rotate").status == 404)
+            #expect(try await world.admin.post("\(world.path)/ping").status == 404)
             #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 5)
             #expect(try await world.admin.call("DELETE", world.path).status == 204)
             #expect(try await running.count("SELECT count(*) FROM webhooks") == 0)
             #expect(try await world.admin.call("DELETE", world.path).status == 404)
+            let entries: PostgresQuery = "SELECT count(*) FROM audit WHERE object = \(world.id) AND action <> 'webhook.created'"
+            #expect(try await running.count(entries) == 1)
+        }
+    }
+
+    @Test("A dispatcher goes on with a removal that was cut off") func cutOffRemoval() async throws {
+        try await RunningService.run(.init(settings: ["WEBHOOK_INSECURE": "true"], without: { $0 is WebhookDispatcher })) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await Self.insert(5, .delivered, running)
+            try await running.execute("UPDATE webhooks SET disabled_reason = 'deleted', disabled_at = now() - interval '2 minutes'")
+            try await running.another(.init(settings: ["WEBHOOK_INSECURE": "true"])) { _ in
+                _ = try await eventually { try await running.count("SELECT count(*) FROM webhooks") == 0 ? true : nil }
+            }
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 0)
+            #expect(try await world.admin.get(world.path).status == 404)
         }
     }
 

@@ -87,12 +87,8 @@ struct WebhooksController: Sendable {
             throw APIError.notFound
         }
         events.subscriptions.forget()
-        var last: PushID? = .lowest
-        while let from = last {
-            last = try await pool.session { session in try WebhookStore(session: session).deleteMessages(of: id, after: from) }
-        }
-        // Another request may have removed it meanwhile.
-        _ = try await pool.transaction { session in try WebhookStore(session: session).delete(id, app: app) }
+        // If this process dies here, a dispatcher of webhooks removes the rest.
+        try await WebhookRemoval(pool: pool).finish(id)
         return JSONAnswer.noContent
     }
 

@@ -988,8 +988,8 @@ CREATE TABLE webhooks (
     secret bytea NOT NULL CHECK (octet_length(secret) BETWEEN 24 AND 64),
     previous_secret bytea,
     previous_until timestamptz,
-    -- NULL while it is enabled.
-    disabled_reason text CHECK (disabled_reason IN ('by_request', 'gone', 'failing', 'backlog_full')),
+    -- NULL while it is enabled. A deleted one is there until its messages are removed.
+    disabled_reason text CHECK (disabled_reason IN ('by_request', 'gone', 'failing', 'backlog_full', 'deleted')),
     disabled_at timestamptz,
     -- Before, twice as many messages may wait: it was enabled again, and sends its backlog.
     limited_from timestamptz NOT NULL DEFAULT now(),
@@ -1004,13 +1004,13 @@ CREATE TABLE webhooks (
 );
 CREATE INDEX webhooks_by_app ON webhooks (app_id, id);
 
--- Without a previous secret that is no longer valid.
+-- Those that are not deleted, without a previous secret that is no longer valid.
 CREATE VIEW current_webhooks AS
 SELECT w.id, w.app_id, a.slug AS app, w.url, w.events, w.description, w.secret,
     CASE WHEN w.previous_until > now() THEN w.previous_secret END AS previous_secret,
     CASE WHEN w.previous_until > now() THEN w.previous_until END AS previous_until,
     w.disabled_reason, w.disabled_at, w.created_at, w.failing_since, w.last_success_at, w.last_failure_at, w.last_failure
-FROM webhooks w JOIN apps a ON a.id = w.app_id;
+FROM webhooks w JOIN apps a ON a.id = w.app_id WHERE w.disabled_reason IS DISTINCT FROM 'deleted';
 
 -- One event for one webhook. While it is pending, due_at is the next attempt, or the end of the lease of the process that makes one. Never
 -- before the begin of the transaction that sets it: see `low_water`.

@@ -57,6 +57,7 @@ package final class WebhookDispatcher: Service {
                 let clock = Task { while await Pause.of(Self.interval) { self.wakeUp.signal() } }
                 // Beside the rounds: no message waits for it.
                 group.addTask { repeat { await self.maintain() } while await Pause.of(Self.maintenanceInterval) }
+                group.addTask { repeat { await self.removeDeleted() } while await Pause.of(Self.maintenanceInterval) }
                 for await _ in wakeUp.signals {
                     if Task.isShuttingDownGracefully { break }
                     await round(&group)
@@ -137,6 +138,15 @@ package final class WebhookDispatcher: Service {
         } catch {
             guard !Task.isCancelled else { return }
             logger.failed("What waits for webhooks could not be read", error)
+        }
+    }
+
+    private func removeDeleted() async {
+        do {
+            try await WebhookRemoval(pool: pool).finishOthers()
+        } catch {
+            guard !Task.isCancelled else { return }
+            logger.failed("Deleted webhooks could not be removed", error)
         }
     }
 

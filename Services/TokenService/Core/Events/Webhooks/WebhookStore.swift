@@ -22,7 +22,7 @@ package struct WebhookStore {
     /// - Throws: ``TooMany``
     package func create(_ new: Webhook.New, secret: WebhookSecret, app: App, by actor: AuditActor) throws -> Webhook {
         try lock(app)
-        let count: Int = try session.execute("SELECT count(*) AS count FROM webhooks WHERE app_id = \(app.id)").only()["count"]
+        let count: Int = try session.execute("SELECT count(*) AS count FROM current_webhooks WHERE app_id = \(app.id)").only()["count"]
         guard count < Webhook.maximumPerApp else { throw TooMany() }
         let id = PushID.timeOrdered(milliseconds: UnixTime.milliseconds())
         try session.execute(
@@ -103,19 +103,33 @@ package struct WebhookStore {
         return count < Self.batch ? nil : try row.milliseconds("last")
     }
 
-    /// The first step of a removal, and its entry in the audit trail: disables the webhook, so that no message comes any more.
-    /// - Returns: whether there is one.
+    /// The first step of a removal, and its entry in the audit trail: from then on the app has no such webhook, and no message comes any
+    /// more. A repetition changes nothing. ``WebhookRemoval`` does the rest.
+    /// - Returns: whether there is one, or one that is still being removed.
     package func beginDeletion(_ id: PushID, app: App, by actor: AuditActor) throws -> Bool {
         try lock(app)
-        let found = try session.execute(
+        let deleted = try session.execute(
             """
-            UPDATE webhooks SET disabled_reason = coalesce(disabled_reason, 'by_request'), disabled_at = coalesce(disabled_at, now())
-            WHERE app_id = \(app.id) AND id = \(id)
+            UPDATE webhooks SET disabled_reason = 'deleted', disabled_at = now()
+            WHERE app_id = \(app.id) AND id = \(id) AND disabled_reason IS DISTINCT FROM 'deleted'
             """
         ).affected
+        guard deleted == 1 else {
+            return try session.execute("SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").first != nil
+        }
         try noteInterest(of: app.id)
-        if found == 1 { try record(.webhookDeleted, id, app, actor) }
-        return found == 1
+        try record(.webhookDeleted, id, app, actor)
+        return true
+    }
+
+    /// Those deleted more than a minute ago: their requests were cut off.
+    func unfinishedDeletions() throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT id FROM webhooks WHERE disabled_reason = 'deleted' AND disabled_at < now() - interval '1 minute'
+            ORDER BY disabled_at LIMIT 100
+            """
+        ).column("id")
     }
 
     /// The second step, until it returns nil: removes the next messages, of which there may be millions.
@@ -129,12 +143,8 @@ package struct WebhookStore {
     }
 
     /// The last step.
-    /// - Returns: whether there was one.
-    package func delete(_ id: PushID, app: App) throws -> Bool {
-        try lock(app)
-        guard try session.execute("DELETE FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").affected == 1 else { return false }
-        try noteInterest(of: app.id)
-        return true
+    func delete(_ id: PushID) throws {
+        try session.execute("DELETE FROM webhooks WHERE id = \(id) AND disabled_reason = 'deleted'")
     }
 
     /// The present secret becomes the previous one; messages are signed with both until the overlap ends.
@@ -145,7 +155,7 @@ package struct WebhookStore {
             """
             UPDATE webhooks SET previous_secret = secret, previous_until = now() + \(overlapSeconds) * interval '1 second',
                 secret = \(secret.bytes)
-            WHERE app_id = \(app.id) AND id = \(id)
+            WHERE app_id = \(app.id) AND id = \(id) AND disabled_reason IS DISTINCT FROM 'deleted'
             """)
         if rotated.affected == 1 { try record(.webhookRotated, id, app, actor) }
         return try find(id, app: app)
