@@ -51,7 +51,7 @@ struct UsersCommandTests {
     @Test("Erasing counts the erased rows per kind") func table() throws {
         let answer = try JSONValue.parse(
             Array(
-                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1,"activities":1}}"#
+                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1,"activities":1,"list_entries":2}}"#
                     .utf8))
         #expect(
             erasureTable(answer).description == """
@@ -64,6 +64,7 @@ struct UsersCommandTests {
                 idempotency records  0
                 quiet hours          1
                 Live Activities      1
+                entries in lists     2
                 """)
     }
 }

@@ -51,6 +51,22 @@ struct ErasureTests {
         }
     }
 
+    @Test("The answer counts the entries in lists that name others too") func listEntries() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            #expect(try await shop.send(#"{"users":["ada","grace"]}"#).status == 202)
+            let first = try await running.client.erase("ada").json
+            #expect(first["user_erased"]?.boolValue == true)
+            #expect(first["erased"]?.number("list_entries") == 1 && first["erased"]?.number("notifications") == 0)
+            #expect(try await running.texts("owner", "SELECT owner FROM targets") == ["grace"])
+            #expect(try await running.client.erase("ada").json["user_erased"]?.boolValue == false)
+            // The list names no other user any more.
+            let last = try await running.client.erase("grace").json
+            #expect(last["user_erased"]?.boolValue == true)
+            #expect(last["erased"]?.number("list_entries") == 0 && last["erased"]?.number("notifications") == 1)
+        }
+    }
+
     @Test("The request must confirm the user") func confirmedUser() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

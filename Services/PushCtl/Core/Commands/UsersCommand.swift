@@ -130,7 +130,7 @@ func erasureTable(_ answer: JSONValue) -> Table {
     for (kind, name) in [
         ("installations", "installations"), ("tokens", "device tokens"), ("history", "history entries"), ("notifications", "notifications"),
         ("deliveries", "receipts"), ("idempotency_records", "idempotency records"), ("quiet_hours", "quiet hours"),
-        ("activities", "Live Activities"),
+        ("activities", "Live Activities"), ("list_entries", "entries in lists"),
     ] {
         table.add(name, answer["erased"]?[kind]?.integerValue.map(String.init) ?? "?")
     }

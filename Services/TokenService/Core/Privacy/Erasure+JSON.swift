@@ -39,5 +39,6 @@ extension Erasure {
             .required("idempotency_records", .count) { $0.receipts.idempotencyRecords },
             .required("quiet_hours", .count) { $0.quietHours },
             .required("activities", .count) { $0.activities },
+            .required("list_entries", .count, "The user's entries in lists of notifications to others as well.") { $0.listEntries },
         ])
 }

@@ -32,12 +32,14 @@ package struct Erasure: Sendable {
         package var receipts = ReceiptRemoval.Count()
         package var quietHours = 0
         package var activities = 0
+        /// Of lists that name others too.
+        package var listEntries = 0
 
         /// Nothing was there to remove.
         var isEmpty: Bool {
             [
                 installations, tokens, history, receipts.notifications, receipts.deliveries, receipts.idempotencyRecords, quietHours,
-                activities,
+                activities, listEntries,
             ]
             .allSatisfy { $0 == 0 }
         }
@@ -148,6 +150,7 @@ package struct Erasure: Sendable {
         while true {
             let from = cursor
             let page = try await pool.transaction { session in try leave(session, from) }
+            result.listEntries += page.entries
             if !page.only.isEmpty { try await remove(page.only, into: &result) }
             guard let last = page.last else { return }
             cursor = last

@@ -10,6 +10,8 @@ extension ErasureStore {
     struct Listing: Sendable {
         /// They name no other user and are still to be removed.
         var only: [PushID] = []
+        /// How many were removed from the other ones.
+        var entries = 0
         /// The last one that was read; nil at the end.
         var last: PushID?
     }
@@ -49,7 +51,7 @@ extension ErasureStore {
             SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             ORDER BY n.id FOR NO KEY UPDATE OF n
             """)
-        let only = try session.execute(
+        let left = try session.execute(
             """
             WITH own AS (SELECT * FROM unnest(\(notifications)::uuid[], \(places.map(Int.init))::bigint[]) AS e (notification, place)), page AS (
                 SELECT DISTINCT own.notification, NOT EXISTS (
@@ -59,9 +61,17 @@ extension ErasureStore {
             ), left_out AS (
                 DELETE FROM targets t USING own, page
                 WHERE t.notification = own.notification AND t.place = own.place AND page.notification = own.notification AND NOT page.is_only
+                RETURNING t.place
             )
-            SELECT notification FROM page WHERE is_only ORDER BY notification
+            SELECT l.entries, page.notification FROM (SELECT count(*) AS entries FROM left_out) AS l LEFT JOIN page ON page.is_only
+            ORDER BY page.notification
             """, under: lock)
-        return Listing(only: try only.column("notification"), last: last)
+        var listing = Listing(last: last)
+        for row in left {
+            listing.entries = try row["entries"]
+            let only: PushID? = try row["notification"]
+            if let only { listing.only.append(only) }
+        }
+        return listing
     }
 }
