@@ -7,6 +7,8 @@ package struct DeviceReceiptIntake: Sendable {
     private static let maximumBatch = 128
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 2
+    /// Of a batch. Most requests have one.
+    static let maximumReceipts = 512
 
     private let queue: CommitQueue<Item, [DeviceReceipt.Result]>
 
@@ -19,6 +21,7 @@ package struct DeviceReceiptIntake: Sendable {
     package init(pool: PostgresPool) {
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            maximumWeight: Self.maximumReceipts, weight: { Self.weight(of: $0.report) },
             commit: { items, onward in
                 await pool.commitSeries(items, onward: onward) { items, session in
                     session.inParts(items) { part in
@@ -27,6 +30,8 @@ package struct DeviceReceiptIntake: Sendable {
                 }
             })
     }
+
+    static func weight(of report: DeviceReceiptStore.Report) -> Int { report.receipts.count }
 
     /// - Parameter expectedOwner: The installation's owner; another one is no reporter.
     /// - Returns: One result for each receipt, in their order.

@@ -26,7 +26,8 @@ package struct DeviceReceiptStore {
     /// Counts receipts, each once. ``DeviceReceiptCounter`` adds them to their notifications.
     ///
     /// A job's message names the job, so the statement finds the delivery among the job's members, without an index: the one whose token
-    /// the installation has. An installation may have a token for each environment there; then it is the live one.
+    /// the installation has. An installation may have a token for each environment there; then it is the live one. An installation with
+    /// hundreds of tokens costs twice as much as another one, so it needs no transaction of its own.
     /// - Returns: One result for each receipt of each report, in their order.
     package func count(_ reports: [Report]) throws -> [[DeviceReceipt.Result]] {
         let rows = reports.enumerated().flatMap { index, report in report.receipts.map { (index: index, report: report, receipt: $0) } }
@@ -39,17 +40,28 @@ package struct DeviceReceiptStore {
                         \(rows.map(\.receipt.job.number))::bigint[], \(rows.map(\.receipt.event.rawValue))::text[],
                         \(milliseconds: rows.map(\.receipt.at))::timestamptz[])
                     AS e (index, app, installation, notification, number, event, at)
-            ), found AS (
-                SELECT e.index, e.app, e.installation, i.owner_epoch, e.notification, j.number, m."position", e.event,
-                    least(greatest(e.at, j.published_at), now()) AS at,
-                    j.published_at < now() - \(Self.patienceDays) * interval '1 day' AS is_late
-                FROM reported e
+            ), asked AS MATERIALIZED (
+                -- The members of a job are read once, whoever reports it.
+                SELECT e.*, j.published_at, ARRAY(SELECT m.token_id FROM members_of(j) AS m ORDER BY m."position") AS members
+                FROM (
+                    SELECT app, notification, number, array_agg(index) AS indices, array_agg(installation) AS installations,
+                        array_agg(event) AS events, array_agg(at) AS moments
+                    FROM reported GROUP BY app, notification, number
+                ) AS e
                 JOIN notifications n ON n.id = e.notification AND n.app_id = e.app AND n.device_receipts
-                JOIN jobs j ON j.notification = e.notification AND j.number = e.number AND j.published_at IS NOT NULL
-                JOIN installations i ON i.app_id = e.app AND i.id = e.installation
+                JOIN jobs j ON j.notification = n.id AND j.number = e.number AND j.published_at IS NOT NULL
+            ), found AS (
+                SELECT r.index, a.app, r.installation, i.owner_epoch, a.notification, a.number, m."position", r.event,
+                    least(greatest(r.at, a.published_at), now()) AS at,
+                    a.published_at < now() - \(Self.patienceDays) * interval '1 day' AS is_late
+                FROM asked a
+                CROSS JOIN LATERAL unnest(a.indices, a.installations, a.events, a.moments) AS r (index, installation, event, at)
+                JOIN installations i ON i.app_id = a.app AND i.id = r.installation
                 CROSS JOIN LATERAL (
-                    SELECT m."position" FROM members_of(j) AS m JOIN tokens t ON t.id = m.token_id
-                    WHERE t.app_id = e.app AND t.installation = e.installation ORDER BY t.state, m."position" LIMIT 1
+                    SELECT array_position(a.members, t.id) - 1 AS "position" FROM tokens t
+                    -- IS TRUE: by the installation, not by all tokens of the job.
+                    WHERE t.app_id = a.app AND t.installation = r.installation AND (t.id = ANY (a.members)) IS TRUE
+                    ORDER BY t.state, "position" LIMIT 1
                 ) AS m
             ), new AS (
                 INSERT INTO device_receipts (notification, number, "position", event, app_id, installation, owner_epoch, at)
