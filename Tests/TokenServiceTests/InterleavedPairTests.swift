@@ -8,8 +8,8 @@ import Testing
 /// Any two of these operations, of which one stops between its statements: the end is as if one had come after the other.
 @Suite("Two transactions at the same moment end as one after the other", .timeLimit(.minutes(10)))
 struct InterleavedPairTests {
-    /// Ada's phone and tablet. Her activity `ride` is on the phone. One update of it is under way, and a second one waits. An alert to her is
-    /// accepted and not published, and a list is not fanned out. A hold on the app is in force.
+    /// Ada's phone and tablet. Her activity `ride` is on the phone. One update of it is under way, and a second one may wait. An alert to her
+    /// is accepted and not published, and a list is not fanned out. A hold on the app is in force.
     struct World: Sendable {
         let app: App
         let number: Int
@@ -147,6 +147,11 @@ struct InterleavedPairTests {
         cancel(\.list, "cancel the list"), fanOut, signInOther,
     ]
 
+    /// If no other update waits, a copy of the one that is under way goes to the tablet.
+    static let ofCopies = [
+        report(2, token: 12, "the tablet reports"), cancel(\.update, "cancel the update"), outcome(of: \.update, .accepted, "the outcome"),
+    ]
+
     // MARK: The tests
 
     @Test("The activities of a user who has two devices", arguments: ofActivities) func activities(first: Operation) async throws {
@@ -157,12 +162,16 @@ struct InterleavedPairTests {
         try await Self.check(first, with: Self.ofJobs)
     }
 
-    private static func check(_ first: Operation, with others: [Operation]) async throws {
+    @Test("An update that goes again to another device", arguments: ofCopies) func copies(first: Operation) async throws {
+        try await Self.check(first, with: Self.ofCopies, doesOneWait: false)
+    }
+
+    private static func check(_ first: Operation, with others: [Operation], doesOneWait: Bool = true) async throws {
         try await InterleavedPairs.with { pairs in
             var number = 0
             func world() async throws -> World {
                 number += 1
-                return try await make(number, pairs.pool)
+                return try await make(number, doesOneWait: doesOneWait, pairs.pool)
             }
             for second in others {
                 var serial: [[String]] = []
@@ -195,7 +204,7 @@ struct InterleavedPairTests {
 
     // MARK: The world
 
-    private static func make(_ number: Int, _ pool: PostgresPool) async throws -> World {
+    private static func make(_ number: Int, doesOneWait: Bool, _ pool: PostgresPool) async throws -> World {
         let slug = "app-\(number)"
         try await pool.session { session in
             _ = try session.execute(
@@ -222,7 +231,7 @@ struct InterleavedPairTests {
             }
         }
         try await report(1, token: 11, "the phone reports").run(world, pool)
-        for (index, id) in [world.update, world.waiting].enumerated() {
+        for (index, id) in (doesOneWait ? [world.update, world.waiting] : [world.update]).enumerated() {
             let content = #"{"event":"update","content_state":{"eta":\#(index + 1)},"timestamp":"2099-01-01T00:00:0\#(index + 1)Z"}"#
             try await insert(#"{"to":{"user":"ada","activity":"ride"},"content":\#(content)}"#, id: id, app, pool)
         }
@@ -246,7 +255,8 @@ struct InterleavedPairTests {
             let lines: [String] = try session.execute(
                 """
                 WITH named AS (
-                    SELECT n.*, concat_ws(' ', n.push_type, convert_from(n.payload, 'UTF8')::json #>> '{aps,alert}',
+                    SELECT n.*, concat_ws(' ', n.push_type, CASE WHEN n.copy_of IS NOT NULL THEN 'copy' END,
+                        convert_from(n.payload, 'UTF8')::json #>> '{aps,alert}',
                         convert_from(n.payload, 'UTF8')::json #>> '{aps,event}', convert_from(n.payload, 'UTF8')::json #>> '{aps,content-state,eta}',
                         n.target_user, right(n.target_installation::text, 1)) AS name
                     FROM notifications n WHERE n.app_id = \(app)

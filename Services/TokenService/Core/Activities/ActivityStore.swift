@@ -170,10 +170,11 @@ package struct ActivityStore {
                 SELECT copy, app_id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, now(), now() FROM item
             )
             INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
-                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, state, total,
-                pending, is_reported)
+                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, copy_of, state,
+                total, pending, is_reported)
             SELECT copy, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority, collapse_id,
-                apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, now(), expires_at, 'accepted', 0, 0, is_reported
+                apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, now(), expires_at, coalesce(copy_of, id),
+                'accepted', 0, 0, is_reported
             FROM item
             """
         ]

@@ -22,7 +22,7 @@ extension HoldStore {
                 FROM unnest(\(fanOuts)::uuid[]) AS e (id) JOIN notifications m ON m.id = e.id CROSS JOIN LATERAL (
                     SELECT h.id, h.ends_at FROM holds h
                     WHERE h.id = ANY (\(holds)) AND (h.app_id IS NULL OR h.app_id = m.app_id)
-                        AND (h.lane IS NULL OR h.lane = m.lane) AND (h.notification IS NULL OR h.notification = m.id)
+                        AND (h.lane IS NULL OR h.lane = m.lane) AND (h.notification IS NULL OR h.notification IN (m.id, m.copy_of))
                     ORDER BY h.ends_at DESC, h.id LIMIT 1
                 ) AS o
                 WHERE m.expires_at > now()
@@ -43,7 +43,7 @@ extension HoldStore {
             WHERE n.id = ANY (\(Set(jobs.map(\.notification)).sorted())::uuid[]) AND EXISTS (
                 SELECT FROM holds h
                 WHERE h.id = ANY (\(holds)) AND (h.app_id IS NULL OR h.app_id = n.app_id)
-                    AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification = n.id))
+                    AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification IN (n.id, n.copy_of)))
             ORDER BY n.id FOR SHARE OF n
             """)
         return Set(
@@ -52,7 +52,7 @@ extension HoldStore {
                 UPDATE jobs j SET held_by = h.id, free_from = least(h.expiry, h.ends_at)
                 FROM (
                     SELECT d.notification, d.number, d.expiry, o.id, o.ends_at FROM (
-                        SELECT e.notification, k.number, n.app_id, n.lane,
+                        SELECT e.notification, k.number, n.app_id, n.lane, n.copy_of,
                             least(n.expires_at, k.due_at + f.lifetime_ms * interval '1 millisecond') AS expiry
                         FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number)
                         JOIN jobs k ON k.notification = e.notification AND k.number = e.number
@@ -61,7 +61,8 @@ extension HoldStore {
                     ) AS d CROSS JOIN LATERAL (
                         SELECT h.id, h.ends_at FROM holds h
                         WHERE h.id = ANY (\(holds)) AND (h.app_id IS NULL OR h.app_id = d.app_id)
-                            AND (h.lane IS NULL OR h.lane = d.lane) AND (h.notification IS NULL OR h.notification = d.notification)
+                            AND (h.lane IS NULL OR h.lane = d.lane)
+                            AND (h.notification IS NULL OR h.notification IN (d.notification, d.copy_of))
                         ORDER BY h.ends_at DESC, h.id LIMIT 1
                     ) AS o
                     WHERE d.expiry > now()

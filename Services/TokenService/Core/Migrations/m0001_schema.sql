@@ -631,6 +631,8 @@ CREATE TABLE notifications (
     accepted_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     supersede_key text CHECK (octet_length(supersede_key) BETWEEN 1 AND 64),
+    -- The update whose content goes again, to a device of the Live Activity that came after it. What stops that one stops the copy.
+    copy_of uuid,
     state text NOT NULL
         CHECK (state IN ('accepted', 'scheduled', 'expanding', 'sending', 'completed', 'cancelled', 'expired', 'no_targets')),
     total integer NOT NULL CHECK (total >= 0),

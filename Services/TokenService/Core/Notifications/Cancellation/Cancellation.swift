@@ -27,8 +27,10 @@ package struct Cancellation: Sendable {
         // The relay gives unpublished jobs their outcome.
         relay.signal()
         guard let cancelledAt = stopped.cancelledAt else { return Cancelled(stopped: stopped, fence: .none) }
-        guard !stopped.isPublished else { return Cancelled(stopped: stopped, fence: .effective) }
-        let published = try await publish([.init(id: id, app: app.slug, cancelledAt: cancelledAt)])
+        var unpublished = stopped.isPublished ? [] : [CancellationStore.Unpublished(id: id, app: app.slug, cancelledAt: cancelledAt)]
+        if let copy = stopped.copy { unpublished.append(copy) }
+        guard !unpublished.isEmpty else { return Cancelled(stopped: stopped, fence: .effective) }
+        let published = try await publish(unpublished)
         return Cancelled(stopped: stopped, fence: published ? .effective : .pending)
     }
 

@@ -18,11 +18,22 @@ package struct CancellationStore {
         package var isPublished: Bool
         /// Its fan-out had not come to its end.
         package var isCutShort: Bool
+        /// A copy of it that was stopped too, and of which the control stream does not know yet.
+        package var copy: Unpublished?
     }
 
+    /// An update of a Live Activity may have a copy that waits for the update's end, or has taken its place after a failed attempt: it is the
+    /// activity's newest notification, and stops too. The activity's lock keeps a report from making a copy meanwhile.
     /// - Returns: nil where the app has no such notification.
     package func cancel(_ id: PushID, app: App) throws -> Stopped? {
         let answers = try session.pipeline([
+            """
+            SELECT FROM (
+                SELECT app_id, activity_owner(target_user, target_installation) AS owned_by, substr(purpose, 10) AS activity
+                FROM notifications WHERE app_id = \(app.id) AND id = \(id) AND purpose LIKE 'activity:%' LIMIT 1
+            ) AS n JOIN activities a ON a.app_id = n.app_id AND a.owned_by = n.owned_by AND a.id = n.activity
+            FOR NO KEY UPDATE OF a
+            """,
             """
             WITH stopped AS (
                 UPDATE notifications SET state = 'cancelled', completed_at = CASE WHEN pending = 0 THEN now() END
@@ -34,17 +45,47 @@ package struct CancellationStore {
             INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'cancelled' FROM stopped
             """,
             """
+            WITH copies AS (
+                SELECT c.id FROM (
+                    SELECT id, app_id, activity_owner(target_user, target_installation) AS owned_by, substr(purpose, 10) AS activity
+                    FROM notifications
+                    WHERE app_id = \(app.id) AND id = \(id) AND purpose LIKE 'activity:%' AND state = 'cancelled' LIMIT 1
+                ) AS n
+                JOIN activities a ON a.app_id = n.app_id AND a.owned_by = n.owned_by AND a.id = n.activity
+                JOIN notifications c ON c.id = a.newest AND c.copy_of = n.id
+            ), stopped AS (
+                UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
+                FROM copies c WHERE n.id = c.id AND n.state IN ('accepted', 'scheduled', 'expanding', 'sending') RETURNING n.id, n.jobs
+            ), no_more_jobs AS (
+                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
+                WHERE f.notification = s.id AND (f.free_from IS NOT NULL) IS TRUE
+            )
+            INSERT INTO cancellations (notification, at, reason, published_at)
+            SELECT id, now(), 'cancelled', CASE WHEN jobs = 0 THEN now() END FROM stopped
+            """,
+            """
             SELECT n.state, n.pending, c.at AS cancelled_at, c.published_at IS NOT NULL AS is_published,
-                c.notification IS NOT NULL AND f.notification IS NOT NULL AND f.ended_at IS NULL AS is_cut_short
+                c.notification IS NOT NULL AND f.notification IS NOT NULL AND f.ended_at IS NULL AS is_cut_short,
+                k.notification AS copy, k.at AS copy_cancelled_at
             FROM notifications n LEFT JOIN cancellations c ON c.notification = n.id LEFT JOIN fan_outs f ON f.notification = n.id
+            LEFT JOIN LATERAL (
+                SELECT k.notification, k.at
+                FROM activities a JOIN notifications m ON m.id = a.newest AND m.copy_of = n.id
+                JOIN cancellations k ON k.notification = m.id AND (k.published_at IS NULL) IS TRUE
+                WHERE n.purpose LIKE 'activity:%' AND a.app_id = n.app_id
+                    AND a.owned_by = activity_owner(n.target_user, n.target_installation) AND a.id = substr(n.purpose, 10) LIMIT 1
+            ) AS k ON true
             WHERE n.app_id = \(app.id) AND n.id = \(id)
             """,
         ])
-        guard let row = answers[1].first else { return nil }
+        guard let row = answers[3].first else { return nil }
+        let copy: PushID? = try row["copy"]
+        let copyCancelledAt: Int64? = try row.milliseconds("copy_cancelled_at")
         let pending: Int32 = try row["pending"]
         return Stopped(
             id: id, state: try row["state"], pending: Int(pending), cancelledAt: try row.milliseconds("cancelled_at"),
-            isPublished: try row["is_published"], isCutShort: try row["is_cut_short"])
+            isPublished: try row["is_published"], isCutShort: try row["is_cut_short"],
+            copy: copy.flatMap { copy in copyCancelledAt.map { Unpublished(id: copy, app: app.slug, cancelledAt: $0) } })
     }
 
     package struct Unpublished: Equatable, Sendable {
