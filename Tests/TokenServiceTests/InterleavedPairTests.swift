@@ -9,7 +9,8 @@ import Testing
 @Suite("Two transactions at the same moment end as one after the other", .timeLimit(.minutes(10)))
 struct InterleavedPairTests {
     /// Ada's phone and tablet. Her activity `ride` is on the phone. One update of it is under way, and a second one may wait. An alert to her
-    /// is accepted and not published, and a list is not fanned out. A hold on the app is in force.
+    /// is accepted and not published, and a list is not fanned out. A hold on the app is in force. An imported installation, the fifth, has two
+    /// tokens and a tag.
     struct World: Sendable {
         let app: App
         let number: Int
@@ -137,6 +138,15 @@ struct InterleavedPairTests {
         try await commit(RegistryRequest(app: world.app, registration), pool)
     }
 
+    private static func take(_ token: Int, _ purpose: Purpose, by place: Int, _ name: String) -> Operation {
+        Operation(name: name) { world, pool in
+            let token = RegisteredToken(token: try world.token(token), environment: .production, purpose: purpose)
+            let registration = Registration(
+                installation: world.installation(place), user: nil, tokens: [token], profile: InstallationProfile(), expectedOwner: .anyone)
+            try await commit(RegistryRequest(app: world.app, registration), pool)
+        }
+    }
+
     static let ofActivities = [
         report(2, token: 12, "the tablet reports"), report(1, token: nil, "the phone says it is over"), signOut(1, "the phone signs out"),
         signOut(2, "the tablet signs out"), accept("update", 3, "update"), accept("end", 4, "end"),
@@ -152,6 +162,9 @@ struct InterleavedPairTests {
         report(2, token: 12, "the tablet reports"), cancel(\.update, "cancel the update"), outcome(of: \.update, .accepted, "the outcome"),
     ]
 
+    /// The second one gets the tag.
+    static let ofStandIns = [take(21, .alert, by: 6, "one takes a token"), take(22, .voip, by: 7, "another takes the other token")]
+
     // MARK: The tests
 
     @Test("The activities of a user who has two devices", arguments: ofActivities) func activities(first: Operation) async throws {
@@ -164,6 +177,10 @@ struct InterleavedPairTests {
 
     @Test("An update that goes again to another device", arguments: ofCopies) func copies(first: Operation) async throws {
         try await Self.check(first, with: Self.ofCopies, doesOneWait: false)
+    }
+
+    @Test("The tags of an imported installation", arguments: ofStandIns) func standIns(first: Operation) async throws {
+        try await Self.check(first, with: Self.ofStandIns)
     }
 
     private static func check(_ first: Operation, with others: [Operation], doesOneWait: Bool = true) async throws {
@@ -230,6 +247,19 @@ struct InterleavedPairTests {
                     """)
             }
         }
+        let (alert, voip) = (try world.token(21), try world.token(22))
+        try await pool.session { session in
+            _ = try session.execute(
+                """
+                WITH made AS (
+                    INSERT INTO installations (app_id, id, tags, is_imported, registered_at, created_at)
+                    VALUES (\(app.id), \(world.installation(5)), '{vip}', true, now(), now()) RETURNING ordinal
+                )
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                SELECT \(app.id), 'production', e.purpose, e.token, \(world.installation(5)), ordinal, now()
+                FROM made, (VALUES ('alert', \(alert.bytes)::bytea), ('voip', \(voip.bytes)::bytea)) AS e (purpose, token)
+                """)
+        }
         try await report(1, token: 11, "the phone reports").run(world, pool)
         for (index, id) in (doesOneWait ? [world.update, world.waiting] : [world.update]).enumerated() {
             let content = #"{"event":"update","content_state":{"eta":\#(index + 1)},"timestamp":"2099-01-01T00:00:0\#(index + 1)Z"}"#
@@ -278,7 +308,7 @@ struct InterleavedPairTests {
                 UNION ALL
                 SELECT concat_ws(' ', 'receipt', n.name, r.class, r.last_class) FROM named n JOIN receipts r ON r.notification = n.id
                 UNION ALL
-                SELECT concat_ws(' ', 'installation', right(id::text, 1), owner, owner_epoch, signed_out_reason)
+                SELECT concat_ws(' ', 'installation', right(id::text, 1), owner, owner_epoch, signed_out_reason, tags::text)
                 FROM installations WHERE app_id = \(app)
                 UNION ALL
                 SELECT concat_ws(' ', 'token', right(installation::text, 1), purpose, state, retired_reason) FROM tokens WHERE app_id = \(app)

@@ -65,8 +65,9 @@ struct StatementPlanTests {
         // Registrations.
         "RegistryStore.lockInstallations": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "token_moves_pkey(successor, app_id)",
-            "tokens_once(app_id, token)", "tokens_one_active(app_id, ordinal)",
+            "tokens_once(app_id, token)",
         ],
+        "RegistryStore.standIns": ["installations_pkey(app_id, id)", "tokens_once(app_id, token)", "tokens_one_active(app_id, ordinal)"],
         "RegistryStore.tokens": ["tokens_by_installation(app_id, installation)", "tokens_once(app_id, token)"],
         "RegistryStore.openFences": ["fences_by_installation(app_id, installation)", "fences_open(app_id, installation)"],
         "RegistryStore.rivals": ["tokens_once(app_id, token, purpose)", "tokens_one_active(app_id, ordinal, purpose)", "tokens_pkey(id)"],

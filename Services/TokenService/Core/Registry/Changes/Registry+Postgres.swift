@@ -49,7 +49,7 @@ extension RegisteredToken {
 
 extension InstallationState {
     /// - Parameters:
-    ///   - row: Of `installations`, with `active_tokens`.
+    ///   - row: Of `installations`.
     ///   - unpublished: Installations that have an open fence.
     init(_ row: PostgresRow, unpublished: Set<InstallationKey>) throws {
         let key = InstallationKey(app: try row["app_id"], id: try row["id"])
@@ -60,7 +60,7 @@ extension InstallationState {
             tags: InstallationTags.tags(in: try row["tags"]), isImported: try row["is_imported"],
             createdAt: try row.milliseconds("created_at"), registeredAt: try row.milliseconds("registered_at"),
             deregisteredAt: try row.milliseconds("deregistered_at"), staleSince: try row.milliseconds("stale_since"),
-            linesCountUntil: try row.milliseconds("lines_count_until"), storedActiveTokens: try row["active_tokens"],
+            linesCountUntil: try row.milliseconds("lines_count_until"),
             fence: unpublished.contains(key) ? .pending : epoch > 1 ? .effective : .none, isStored: true)
     }
 }

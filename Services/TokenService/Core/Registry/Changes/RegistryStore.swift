@@ -31,12 +31,24 @@ package struct RegistryStore {
     ///   - names: To be locked first, in ascending order.
     package func load(_ scopes: [Scope], locking names: [Int64]) throws -> Loaded {
         let answers = try session.pipeline(
-            [RegistryLock.query(names)] + scopes.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0)] })
+            [RegistryLock.query(names)]
+                + scopes.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0), Self.standIns($0)] })
         let now: Int64 = try answers[0].only().milliseconds("now")
-        let parts = scopes.indices.map { 1 + 3 * $0 }
+        let parts = scopes.indices.map { 1 + 4 * $0 }
         let open = try parts.flatMap { try answers[$0 + 2].map { row in try (key: InstallationKey(row), fence: Fence(row)) } }
         let unpublished = Set(open.map(\.key))
-        let rows = try parts.flatMap { try answers[$0].map { row in try InstallationState(row, unpublished: unpublished) } }
+        var activeTokens: [InstallationKey: Int64] = [:]
+        for row in parts.flatMap({ answers[$0 + 3] }) {
+            let count: Int64 = try row["active_tokens"]
+            activeTokens[try InstallationKey(row)] = count
+        }
+        let rows = try parts.flatMap { part in
+            try answers[part].map { row in
+                var state = try InstallationState(row, unpublished: unpublished)
+                state.storedActiveTokens = activeTokens[state.key] ?? 0
+                return state
+            }
+        }
         let tokens = try parts.flatMap { try answers[$0 + 1].map { row in try TokenState(row) } }
         return Loaded(batch: RegistryBatch(installations: rows, tokens: tokens, now: now), openFences: open.map(\.fence))
     }
@@ -106,10 +118,7 @@ extension RegistryStore {
             SELECT id FROM concerned
             UNION SELECT m.predecessor FROM reached r CROSS JOIN LATERAL predecessors_of(\(scope.app), r.id) AS m
         )
-        SELECT *, CASE WHEN is_imported THEN (
-            SELECT count(*) FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
-        ) ELSE 0 END AS active_tokens
-        FROM installations i WHERE app_id = \(scope.app) AND id = ANY (ARRAY(
+        SELECT * FROM installations WHERE app_id = \(scope.app) AND id = ANY (ARRAY(
             SELECT id FROM concerned
             UNION ALL SELECT id FROM (SELECT id FROM reached LIMIT (SELECT count(*) FROM concerned) + \(maximumReached)) AS nearest
         ))
@@ -124,6 +133,20 @@ extension RegistryStore {
         UNION ALL
         SELECT * FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
             AND installation <> ALL (\(scope.installations)::uuid[])
+        """
+    }
+
+    /// The active tokens of stand-ins, also those that were not read. Not while it locks the installations: a statement that waits for a row
+    /// does not see what became of its tokens meanwhile.
+    private static func standIns(_ scope: Scope) -> PostgresQuery {
+        """
+        SELECT i.app_id, i.id AS installation, (
+            SELECT count(*) FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
+        ) AS active_tokens
+        FROM installations i WHERE i.app_id = \(scope.app) AND i.is_imported AND i.id = ANY (ARRAY(
+            SELECT unnest(\(scope.installations)::uuid[])
+            UNION ALL SELECT installation FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
+        ))
         """
     }
 
