@@ -172,6 +172,32 @@ struct DeviceReceiptTests {
         }
     }
 
+    @Test("A report and an erasure do not pass each other: a receipt is written before the erasure looks for receipts, or not at all")
+    func erasedMeanwhile() async throws {
+        try await RunningService.withDevices { running, shop in
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: Self.asked)
+            try await running.sending(job.notification, shop)
+            let phone = try await shop.device(user: "ada")
+            // As an erasure does when it has deleted tokens.
+            let report = try await running.holding(ErasureBarrier.wait(for: try await running.app())) {
+                let report = Task { Self.result(try await Self.report(Self.receipt(job.notification), by: phone)) }
+                let doesWait = try await eventually { () -> Bool? in
+                    if try await running.count("SELECT count(*) FROM device_receipts") > 0 { return false }
+                    let waiting = try await running.count(
+                        """
+                        SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                        """)
+                    return waiting > 0 ? true : nil
+                }
+                #expect(doesWait)
+                return report
+            }
+            #expect(try await report.value == ["1", "0"])
+        }
+    }
+
     @Test("A receipt of what was not sent to the installation is refused, and the others count") func forged() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -27,7 +27,8 @@ package struct DeviceReceiptStore {
     ///
     /// A job's message names the job, so the statement finds the delivery among the job's members, without an index: the one whose token
     /// the installation has. An installation may have a token for each environment there; then it is the live one. An installation with
-    /// hundreds of tokens costs twice as much as another one, so it needs no transaction of its own.
+    /// hundreds of tokens costs twice as much as another one, so it needs no transaction of its own. The statement reads tokens and writes
+    /// receipts, as outcomes do, so an erasure waits for it (``ErasureBarrier``).
     /// - Returns: One result for each receipt of each report, in their order.
     package func count(_ reports: [Report]) throws -> [[DeviceReceipt.Result]] {
         let rows = reports.enumerated().flatMap { index, report in report.receipts.map { (index: index, report: report, receipt: $0) } }
@@ -76,7 +77,7 @@ package struct DeviceReceiptStore {
                     AS is_new
             FROM found f LEFT JOIN new n
                 ON n.notification = f.notification AND n.number = f.number AND n."position" = f."position" AND n.event = f.event
-            """)
+            """, under: RowLock(ErasureBarrier.hold(Set(reports.map(\.app)))))
         var results = reports.map { report in report.receipts.map { _ in DeviceReceipt.Result.refused(.unknownDelivery) } }
         var starts: [Int] = []
         var start = 0
