@@ -53,7 +53,7 @@ struct InstallationBoundsTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            try await running.execute("UPDATE installations SET lines_count_until = now() + interval '90 minutes'")
+            try await running.execute("UPDATE installations SET lines_count_until = now() + interval '80 minutes'")
             func refusal() async throws -> String? { try await shop.put(Self.path(1), #"{"user":"ada","tokens":[]}"#).code }
             #expect(try await refusal() == "too_many_changes")
             for tags in [["beta"], []] {
@@ -62,6 +62,20 @@ struct InstallationBoundsTests {
                 #expect(try await shop.record(installation(1))["tags"]?.arrayValue?.compactMap(\.stringValue) == tags)
             }
             #expect(try await refusal() == "too_many_changes")
+        }
+    }
+
+    @Test("A device whose lines counted when PostgreSQL's clock was set back by more than an hour can register") func clockSetBack()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute("UPDATE installations SET lines_count_until = now() + interval '89 minutes'")
+            #expect(try await shop.put(Self.path(1), #"{"user":"ada","tokens":[]}"#).status == 200)
+            #expect(
+                try await running.count("SELECT count(*) FROM installations WHERE lines_count_until < now() + interval '1 minute'") == 1,
+                "the line that it made now counts from now on")
         }
     }
 
@@ -86,7 +100,8 @@ struct InstallationBoundsTests {
 
     @Test("Lines that count far ahead were made before the clock was set back") func earlierClock() throws {
         let key = InstallationKey(app: 1, id: installation(1))
-        for (ahead, isRefused) in [(3_600_000, false), (3_600_001, true), (7_200_000, true), (7_200_001, false)] as [(Int64, Bool)] {
+        // A request is taken while lines count an hour ahead, and counts 24 minutes at most.
+        for (ahead, isRefused) in [(3_600_000, false), (3_600_001, true), (5_040_000, true), (5_040_001, false)] as [(Int64, Bool)] {
             let row = InstallationState(
                 key: key, owner: "ada", epoch: 1, profile: InstallationProfile(), createdAt: 1, registeredAt: 1,
                 linesCountUntil: 50 + ahead,
@@ -127,7 +142,7 @@ struct InstallationBoundsTests {
         // Forty lines of six minutes are four hours.
         #expect(batch.history.count == 40)
         let until = try #require(batch.installations[key]?.linesCountUntil)
-        #expect(until == 7_200_050, "\(until)")
+        #expect(until == 14_400_050, "\(until)")
         #expect(throws: TooManyChanges.self) { try batch.admitChange(of: key) }
     }
 

@@ -17,8 +17,10 @@ package struct InstallationBounds: Sendable {
 
     /// Milliseconds of a whole allowance.
     static let hour: Int64 = 3_600_000
-    /// How far ahead lines can count, however many a request made. Farther ahead, PostgreSQL's clock was set back since.
-    static let farthest: Int64 = 2 * hour
+    /// Lines that one request counts, however many it made. It names forty tokens, and each may make a few.
+    private static let linesOfRequest: Int64 = 400
+    /// How far ahead lines can count: a request is taken while they count an hour ahead. Farther ahead, PostgreSQL's clock was set back since.
+    var farthest: Int64 { Self.hour + Self.linesOfRequest * lineTime }
 
     /// For how long a line counts, in milliseconds.
     var lineTime: Int64 { Self.hour / lines }

@@ -193,13 +193,13 @@ extension RegistryBatch {
     /// For how long the lines that the installation has made still count, in milliseconds.
     private func linesAhead(of key: InstallationKey) -> Int64 {
         let ahead = (installations[key]?.linesCountUntil ?? now) - now
-        return (0...InstallationBounds.farthest).contains(ahead) ? ahead : 0
+        return (0...bounds.farthest).contains(ahead) ? ahead : 0
     }
 
     private mutating func charge(_ key: InstallationKey, lines: Int) {
         guard lines > 0 else { return }
         let ahead = linesAhead(of: key) + Int64(lines) * bounds.lineTime
-        installations[key]?.linesCountUntil = now + min(ahead, InstallationBounds.farthest)
+        installations[key]?.linesCountUntil = now + min(ahead, bounds.farthest)
         installations[key]?.needs(.everything)
     }
 
