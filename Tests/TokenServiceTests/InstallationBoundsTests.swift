@@ -212,4 +212,18 @@ struct InstallationBoundsTests {
         crowded.note(request.installation, tokens: 127)
         #expect(InstallationRegistration.weight(of: request, crowded) == 1)
     }
+
+    @Test("In a list, too, an installation with many tokens has a transaction of its own") func crowdedInList() throws {
+        let app = try Self.app()
+        let crowded = CrowdedInstallations()
+        crowded.note(InstallationKey(app: app.id, id: installation(2)), tokens: 128)
+        var rest = try (1...4).map { try Self.registration($0, [($0, "alert")]) }[...]
+        var batches: [[PushID]] = []
+        while !rest.isEmpty {
+            let batch = InstallationRegistration.batch(of: rest, app: app, crowded)
+            batches.append(batch.map(\.installation.id))
+            rest = rest.dropFirst(batch.count)
+        }
+        #expect(batches == [[installation(1)], [installation(2)], [installation(3), installation(4)]])
+    }
 }

@@ -26,6 +26,7 @@ package struct InstallationRegistration: Sendable {
     private let warnings: RegistrationWarnings
     private let transactions: Transactions
     private let supersession: Supersession
+    private let crowded: CrowdedInstallations
     private let queue: CommitQueue<RegistryRequest, Committed>
 
     package init(pool: PostgresPool, fences: FencePublisher, metrics: TokenServiceMetrics) {
@@ -35,6 +36,7 @@ package struct InstallationRegistration: Sendable {
         let transactions = Transactions(pool: pool, metrics: metrics)
         self.transactions = transactions
         let crowded = CrowdedInstallations()
+        self.crowded = crowded
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             maximumWeight: Self.maximumNames, weight: { Self.weight(of: $0, crowded) },
@@ -80,17 +82,13 @@ package struct InstallationRegistration: Sendable {
         results.reserveCapacity(registrations.count)
         var start = 0
         while start < registrations.count {
-            var requests: [RegistryRequest] = []
-            var weight = 0
-            for registration in registrations[start...].prefix(Self.maximumBatch) {
-                let request = RegistryRequest(app: app, registration)
-                guard requests.isEmpty || weight + request.weight <= Self.maximumNames else { break }
-                requests.append(request)
-                weight += request.weight
+            let requests = Self.batch(of: registrations[start...], app: app, crowded)
+            let answers = await commit(requests)
+            for (request, answer) in zip(requests, answers) {
+                if case .success(let result) = answer { crowded.note(request.installation, tokens: result.record.tokens.count) }
             }
-            let end = start + requests.count
-            results += await commit(requests)
-            start = end
+            results += answers
+            start += requests.count
         }
         let found = await warnings.of(results.map { (try? $0.get().record.profile) ?? InstallationProfile() })
         return zip(results, found).map { result, warnings in
@@ -100,6 +98,20 @@ package struct InstallationRegistration: Sendable {
                 return result
             }
         }
+    }
+
+    /// The first of these, as many as share a transaction.
+    static func batch(
+        of registrations: some Sequence<Registration>, app: App, _ crowded: CrowdedInstallations
+    ) -> [RegistryRequest] {
+        var (requests, weight): ([RegistryRequest], Int) = ([], 0)
+        for registration in registrations.prefix(maximumBatch) {
+            let request = RegistryRequest(app: app, registration)
+            weight += Self.weight(of: request, crowded)
+            guard requests.isEmpty || weight <= maximumNames else { break }
+            requests.append(request)
+        }
+        return requests
     }
 
     /// Changes that wait for a transaction.
