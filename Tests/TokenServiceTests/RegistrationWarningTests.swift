@@ -80,6 +80,25 @@ struct RegistrationWarningTests {
         }
     }
 
+    @Test("An empty text about the device is none, and one with U+0000 ends there") func emptyTexts() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let names = ["locale", "time_zone", "app_version", "os_version", "device_model"]
+            for (number, (name, text)) in names.flatMap({ name in ["", #"\u0000"#, #"x\u0000y"#].map { (name, $0) } }).enumerated() {
+                let more = ",\"\(name)\":\"\(text)\""
+                let kept = text.hasPrefix("x") ? "x" : nil
+                let id = installation(number + 1)
+                let answer = try await shop.register(id, user: "ada", token: token(number + 1), more: more)
+                #expect(answer.status == 201 && answer.json.text(name) == kept, "\(more): \(answer.json)")
+                let path = "/v1/apps/shop/installations/\(id)"
+                let changed = try await shop.call("PATCH", path, "{\"\(name)\":\"\(text)\"}")
+                #expect(changed.status == 200 && changed.json.text(name) == kept, "\(more): \(changed.json)")
+            }
+            let wrong = try await shop.register(installation(90), user: "ada", token: token(90), more: #","app_version":4"#)
+            #expect(wrong.status == 400)
+        }
+    }
+
     @Test("Validation counts the devices that have no known time zone, where their time depends on it") func countedZones() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

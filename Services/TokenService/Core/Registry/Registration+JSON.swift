@@ -103,16 +103,23 @@ extension JSONObjectReader {
         return string(key, maximumBytes: StatedUser.maximumBytes).map { StatedUser(name: $0) }
     }
 
-    /// A text of any length about the device, of which the beginning is kept: a long one must not cost the device its registration.
-    mutating func deviceText(_ key: String) -> String? {
-        optionalString(key, maximumBytes: .max).map { $0.beginning(ofBytes: InstallationProfile.maximumBytes) }
-    }
+    /// A text about the device, of which the beginning is kept: no text must cost the device its registration. An empty one is none.
+    mutating func deviceText(_ key: String) -> String? { beginning(of: key) { $0 } }
 
     /// Calendar, currency and numbers of a device's identifier do not choose a text.
-    mutating func locale() -> String? {
-        optionalString("locale", maximumBytes: .max)
-            .map { LocaleTag.withoutExtensions($0).beginning(ofBytes: InstallationProfile.maximumBytes) }
-            .flatMap { $0.isEmpty ? nil : $0 }
+    mutating func locale() -> String? { beginning(of: "locale", LocaleTag.withoutExtensions) }
+
+    /// - Parameter shortened: Takes away what is not kept.
+    private mutating func beginning(of key: String, _ shortened: (String) -> String) -> String? {
+        guard let value = optionalValue(key) else { return nil }
+        guard let text = value.stringValue else {
+            problem(key, "wrong_type", "expected a string, found \(value.typeName)")
+            return nil
+        }
+        // PostgreSQL cannot store U+0000.
+        let storable = text.unicodeScalars.prefix { $0 != "\0" }
+        let kept = shortened(String(storable)).beginning(ofBytes: InstallationProfile.maximumBytes)
+        return kept.isEmpty ? nil : kept
     }
 
     mutating func expectedOwner() -> ExpectedOwner {
@@ -132,19 +139,6 @@ extension JSONObjectReader {
         let token = DeviceToken(hex: text)
         if token == nil { problem(key, "invalid_token", "an even number of hex digits") }
         return token
-    }
-}
-
-extension String {
-    /// As many whole characters (Unicode scalars) as have room.
-    fileprivate func beginning(ofBytes maximum: Int) -> String {
-        guard utf8.count > maximum else { return self }
-        var text = ""
-        for scalar in unicodeScalars {
-            guard text.utf8.count + UTF8.width(scalar) <= maximum else { break }
-            text.unicodeScalars.append(scalar)
-        }
-        return text
     }
 }
 
@@ -203,7 +197,10 @@ extension InstallationProfile {
     ]
     static let stated: [JSONSchema.Field] =
         [
-            .omissible("locale", .string().example("de_DE").described("Without its extensions, and at most its first 64 bytes are kept.")),
+            .omissible(
+                "locale",
+                .string().example("de_DE").described(
+                    "Without its extensions, and at most its first 64 bytes are kept; an empty one is none.")),
             .omissible("time_zone", .beginning.example("Europe/Berlin")), .omissible("app_version", .beginning.example("4.2.0")),
             .omissible("os_version", .beginning.example("26.1")), .omissible("device_model", .beginning.example("iPhone18,1")),
             .omissible(
@@ -214,7 +211,7 @@ extension InstallationProfile {
 }
 
 extension JSONSchema {
-    fileprivate static let beginning = JSONSchema.string().described("At most its first 64 bytes are kept.")
+    fileprivate static let beginning = JSONSchema.string().described("At most its first 64 bytes are kept; an empty one is none.")
     static let user = JSONSchema.string(StatedUser.maximumBytes).example("ada")
     static let purpose = JSONSchema.string(
         pattern: "^(\(Purpose.plain.map(\.rawValue).joined(separator: "|"))|activity(_start)?:[^\\x00-\\x1f\\x7f]+)$"
