@@ -48,6 +48,7 @@ extension RegistryBatch {
 
     mutating func supersede(before change: RegistryChange, of app: App) throws -> RegistryChange.Result {
         let (target, key) = try target(of: change, app: app)
+        try admitChange(of: key)
         guard let user = target.user else { return RegistryChange.Result() }
         let ended = supersede(othersOf: user, than: key)
         return RegistryChange.Result(installations: ended, fenced: fence(ended))
