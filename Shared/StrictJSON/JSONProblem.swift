@@ -1,6 +1,6 @@
 /// One fault of a body that is good JSON.
 package struct JSONProblem: Sendable, Equatable {
-    /// The place: a JSON pointer (RFC 6901). Empty for the whole body.
+    /// The place: a JSON pointer (RFC 6901). Empty for the whole body. A very long one ends early (``JSONProblems/maximumPointerBytes``).
     package let pointer: String
     /// For programs: `missing`, `wrong_type`, `too_long`, `too_short`, `too_many`, `out_of_range`, `unsupported_value`,
     /// `invalid_character`, `unknown_field`, or a caller's own word in `snake_case`.
@@ -19,6 +19,8 @@ package struct JSONProblem: Sendable, Equatable {
 package final class JSONProblems {
     /// After this many faults, further ones are not worth reporting.
     package static let maximum = 50
+    /// A key of the body may be as long as the body. Of a longer pointer the beginning is reported, and `…`.
+    package static let maximumPointerBytes = 1024
 
     package private(set) var list: [JSONProblem] = []
 
@@ -27,7 +29,10 @@ package final class JSONProblems {
     package var isEmpty: Bool { list.isEmpty }
 
     package func add(_ problem: JSONProblem) {
-        if list.count < Self.maximum { list.append(problem) }
+        guard list.count < Self.maximum else { return }
+        guard problem.pointer.utf8.count > Self.maximumPointerBytes else { return list.append(problem) }
+        let beginning = problem.pointer.beginning(ofBytes: Self.maximumPointerBytes)
+        list.append(JSONProblem(pointer: beginning + "…", code: problem.code, detail: problem.detail))
     }
 }
 

@@ -360,6 +360,25 @@ struct ContentTests {
         }
     }
 
+    @Test("A payload that is too large is read no further", arguments: ["payload", "content"]) func readsNoFurther(form: String) throws {
+        let key = String(repeating: "k", count: 800_000)
+        let values = String(repeating: "0,", count: 60_000) + "null"
+        let problems =
+            form == "payload"
+            ? try ParsedRequest(payload: #"{"aps":{"alert":"a"},"\#(key)":[\#(values)]}"#).problems
+            : try ParsedRequest(content: #"{"alert":"a","custom":{"\#(key)":[\#(values)]}}"#).problems
+        #expect(problems == ["/\(form) too_large"])
+    }
+
+    @Test("A custom key has one problem: the first null below it") func firstNull() throws {
+        let nulls = Array(repeating: "null", count: 50).joined(separator: ",")
+        let payload = #"{"aps":{"alert":"a"},"a":[1,{"b":[{},2,\#(nulls)]},\#(nulls)],"c":{"d":[],"e":null,"f":null},"g":[[[]]]}"#
+        #expect(try ParsedRequest(payload: payload).problems == ["/payload/a/1/b/2 wrong_type", "/payload/c/e wrong_type"])
+        let key = String(repeating: "k", count: 3000)
+        let long = try ParsedRequest(payload: #"{"aps":{"alert":"a"},"\#(key)":[\#(nulls)]}"#).problems
+        #expect(long == ["/payload/\(key.prefix(JSONProblems.maximumPointerBytes - 9))… wrong_type"])
+    }
+
     @Test("Either content or payload") func oneForm() throws {
         #expect(try ParsedRequest(#"{"to":{"user":"a"}}"#).problems == ["/content missing"])
         #expect(try ParsedRequest(content: #"{"alert":"a"}"#, more: #","payload":{"aps":{"alert":"a"}}"#).problems == ["/content conflict"])

@@ -9,6 +9,7 @@ struct PayloadRules {
     let place: ContentPlace
     let problems: JSONProblems
 
+    /// Looks no further into a payload that is too large: a body has room for one of a mebibyte.
     /// - Parameters:
     ///   - payload: An object whose `aps`, if it has one, is an object.
     ///   - namesJob: See ``JobTemplate/payload(ofJob:)``.
@@ -16,13 +17,13 @@ struct PayloadRules {
         let added = namesJob ? JobTemplate.maximumJobNameBytes : 0
         if bytes + added > maximumBytes {
             let together = namesJob ? "\(bytes) bytes, and \(added) for device_receipts" : "\(bytes) bytes"
-            problem(place.pointer, "too_large", "\(together); APNs takes \(maximumBytes) for push type \(type.rawValue)")
+            return problem(place.pointer, "too_large", "\(together); APNs takes \(maximumBytes) for push type \(type.rawValue)")
         }
         if namesJob, payload[JobTemplate.jobNameKey] != nil {
             problem(place.custom(JobTemplate.jobNameKey), "not_allowed", "the platform's own key, with device_receipts")
         }
         for (key, value) in payload.objectValue ?? [] where key != "aps" {
-            refuseNulls(in: value, at: place.custom(String(pointerStep(key).dropFirst())))
+            refuseNull(in: value, of: key)
         }
         if let aps = payload["aps"] { checkValues(of: aps) }
         checkType(payload, aps: payload["aps"])
@@ -39,16 +40,30 @@ struct PayloadRules {
         }
     }
 
-    /// A custom value is an object, an array, a string, a number or a boolean, at any depth (Apple, "Payload Key Reference").
-    private func refuseNulls(in value: JSONValue, at pointer: String) {
+    /// A custom value is an object, an array, a string, a number or a boolean, at any depth (Apple, "Payload Key Reference"). One problem
+    /// for each custom key: its first null.
+    private func refuseNull(in value: JSONValue, of key: String) {
+        guard let steps = Self.stepsToNull(in: value) else { return }
+        let pointer = place.custom(String(pointerStep(key).dropFirst()))
+        problem(pointer + steps.reversed().joined(), "wrong_type", "a custom value may not be null")
+    }
+
+    /// The way from `value` to the first null in it: the steps of a JSON pointer, the last step first. Nil if it holds none. It makes a
+    /// step only for a null: a payload has thousands of values, and a key may be as long as the payload.
+    private static func stepsToNull(in value: JSONValue) -> [String]? {
         switch value.kind {
-        case .null: problem(pointer, "wrong_type", "a custom value may not be null")
+        case .null: return []
         case .array(let elements):
-            for (index, element) in elements.enumerated() { refuseNulls(in: element, at: "\(pointer)/\(index)") }
+            for (index, element) in elements.enumerated() {
+                if let steps = stepsToNull(in: element) { return steps + ["/\(index)"] }
+            }
         case .object(let members):
-            for (key, member) in members { refuseNulls(in: member, at: pointer + pointerStep(key)) }
+            for (key, member) in members {
+                if let steps = stepsToNull(in: member) { return steps + [pointerStep(key)] }
+            }
         case .bool, .integer, .number, .string: break
         }
+        return nil
     }
 
     private func checkType(_ payload: JSONValue, aps: JSONValue?) {
