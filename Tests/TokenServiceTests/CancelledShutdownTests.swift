@@ -12,12 +12,8 @@ import Testing
 @Suite("A shutdown that has no more time", .serialized, .timeLimit(.minutes(5)))
 struct CancelledShutdownTests {
     private static let options = RunningService.Options(
-        settings: ["POSTGRES_POOL_SIZE": "2"], without: { $0 is Relay }, shutdownDeadline: .milliseconds(300))
-
-    private static let waitingForLocks: PostgresQuery = """
-        SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
-        WHERE NOT granted AND locktype = 'relation' AND datname = current_database()
-        """
+        settings: ["POSTGRES_POOL_SIZE": "2", "POSTGRES_BACKGROUND_POOL_SIZE": "1"], without: { $0 is Relay },
+        shutdownDeadline: .milliseconds(300))
 
     @Test("Callers in flight are answered 503 with Retry-After, or their connection ends: never 500") func callers() async throws {
         try await RunningService.run(Self.options) { running in
@@ -62,12 +58,9 @@ struct CancelledShutdownTests {
             var jobs: [PushJob] = []
             for _ in 1...2 { jobs.append(try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)) }
             try await running.allPublished()
-            let (pool, reported) = (running.service.pool, jobs)
-            try await running.holding("LOCK TABLE jobs, installations IN ACCESS EXCLUSIVE MODE") {
-                // Both connections wait for a lock, and the outcomes for a connection.
-                async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
-                async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
-                _ = try await eventually { try await running.count(Self.waitingForLocks) == 2 ? true : nil }
+            let (pool, reported) = (running.service.background, jobs)
+            // The only connection of the services is taken, and the outcomes wait for it.
+            try await running.holding("SELECT 1", in: pool) {
                 for job in reported { try await running.report(.accepted, of: job, status: 200) }
                 _ = try await eventually {
                     try await TestBroker.messageCount(running.topology.tokenServiceOutcomesQueue, running.broker) == 0 ? true : nil

@@ -1,3 +1,4 @@
+import Configuration
 import Dispatch
 import Observability
 import Postgres
@@ -145,11 +146,11 @@ struct LimitTests {
             let shop = try await running.client.makeApp()
             let other = try await running.client.makeKey(app: "shop", scopes: ["devices", "read"])
             let path = "/v1/apps/shop/installations/"
-            try await Self.withSlowBodies(520, refused: 395, shop, path + "\(installation(1))", running) {
+            try await Self.withSlowBodies(520, refused: 470, shop, path + "\(installation(1))", running) {
                 let refused = try await shop.get(Self.path)
                 #expect(refused.status == 429 && refused.code == "concurrency_limited" && refused.header("Retry-After") == "1")
                 #expect(refused.json["retryable"]?.boolValue == true)
-                #expect(running.counter(#"http_requests_rate_limited_total{limit="requests"}"#) == 396)
+                #expect(running.counter(#"http_requests_rate_limited_total{limit="requests"}"#) == 471)
                 try await running.counted("http_requests_in_progress", 0)
                 #expect(try await other.get(Self.path).status == 200)
                 let body = #"{"user":"ada","tokens":[{"token":"\#(token(2))"}]}"#
@@ -271,6 +272,9 @@ struct LimitTests {
         try await RunningService.run(options) { running in
             let shop = try await running.client.makeApp()
             #expect(try await shop.get(Self.path).status == 200)
+            // One app or key alone cannot have so many wait.
+            var callers: [APITestClient] = []
+            for _ in 0..<16 { callers.append(try await running.client.makeKey(app: nil, scopes: ["read"])) }
             let locked = DispatchSemaphore(value: 0)
             let done = DispatchSemaphore(value: 0)
             let holder = Task {
@@ -287,8 +291,8 @@ struct LimitTests {
                 }
             }
             defer { done.signal() }
-            let refused = try await withThrowingTaskGroup(of: APITestClient.Answer.self) { group in
-                for _ in 0..<16 { group.addTask { try await shop.get(Self.path) } }
+            let refused = try await withThrowingTaskGroup(of: APITestClient.Answer.self) { [callers] group in
+                for caller in callers { group.addTask { try await caller.get(Self.path) } }
                 var refused = 0
                 // Those that the service took wait for the lock.
                 while refused < 10, let answer = try await group.next() {
@@ -303,6 +307,50 @@ struct LimitTests {
             #expect(running.metrics.render().contains(#"push_token_service_http_requests_shed_total{reason="database"}"#))
             #expect(try await shop.get(Self.path).status == 200)
         }
+    }
+
+    @Test("An app whose requests wait for the database keeps out no other app, no look-up of a key, and not the relay")
+    func waitingApp() async throws {
+        let options = RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_WAITING": "8"])
+        try await RunningService.run(options) { running in
+            let shop = try await running.client.makeApp()
+            let second = try await running.client.makeKey(app: "shop", scopes: ["read", "send"])
+            let other = try await running.client.makeApp("other")
+            // Not looked up before the table is locked.
+            let fresh = try await running.client.makeKey(app: "other", scopes: ["send"])
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await shop.send(#"{"user":"ada"}"#)
+            try await running.allPublished()
+            let path = "/v1/apps/shop/users/ada/quiet-hours"
+            let (slow, answer) = try await running.holding("LOCK TABLE quiet_hours IN ACCESS EXCLUSIVE MODE") {
+                // The app's share is half of the places, the key's a quarter. One request has the connection, and the others wait for it.
+                let slow = [shop, shop, second, second].map { client in Task { try await client.get(path) } }
+                try await running.counted("http_requests_in_progress", 4)
+                for client in [shop, second] {
+                    let refused = try await client.get(path)
+                    #expect(refused.status == 429 && refused.code == "concurrency_limited")
+                }
+                let answer = Task { try await other.get("/v1/apps/other/users/ada/installations") }
+                try await running.counted("http_requests_in_progress", 5)
+                #expect(try await fresh.get("/v1/apps/other/users/ada/installations").code == "forbidden")
+                try await running.forgetPublishing()
+                try await running.allPublished()
+                return (slow, answer)
+            }
+            #expect(try await answer.value.status == 200)
+            for request in slow { #expect(try await request.value.status != 503) }
+            #expect(running.counter(#"http_requests_shed_total{reason="database"}"#) == 0)
+        }
+    }
+
+    @Test(
+        "An app has at most half of the requests that are in progress, and of those that may wait for the database, a key a quarter",
+        arguments: [([:], 100, 50), (["HTTP_MAX_CONCURRENT_REQUESTS": "40"], 20, 10), (["POSTGRES_MAX_WAITING": "2"], 1, 1)]
+            as [([String: String], Int, Int)])
+    func shares(settings: [String: String], ofApp: Int, ofKey: Int) throws {
+        let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: settings))
+        let limits = try RequestLimits(config)
+        #expect(limits.concurrentRequestsPerApp == ofApp && limits.concurrentRequestsPerKey == ofKey)
     }
 
     @Test("The service refuses deeply nested JSON", arguments: [33, 20_000]) func nestedJSON(depth: Int) async throws {

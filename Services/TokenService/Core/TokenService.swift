@@ -14,7 +14,10 @@ package import UnixSignals
 /// dispatcher → broker → `OutcomeConsumer.run` → `OutcomeApplication.apply`. The path of a registration:
 /// `RegistrationController.register` → `InstallationRegistration.register` → `RegistryBatch.apply` → `FencePublisher.publish`.
 package struct TokenService: Sendable {
+    /// For requests.
     package let pool: PostgresPool
+    /// For the services of this process, and for the look-up of keys and apps: however many requests wait for ``pool``, these go on.
+    package let background: PostgresPool
     package let publisher: Publisher
     /// In the order in which they start. They stop in the opposite order: the server first, the record of the last publications last.
     package let services: [any Service]
@@ -39,43 +42,51 @@ package struct TokenService: Sendable {
         let traces = Traces(exporter: exporter, ratio: configuration.traces.ratio)
 
         pool = PostgresPool(configuration.database)
+        var ofServices = configuration.database
+        ofServices.poolSize = configuration.backgroundPoolSize
+        background = PostgresPool(ofServices)
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
         let control = try Publisher(
             name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
         let outbox = Outbox(
-            configuration, pool: pool, publisher: publisher, control: control, topology: topology, metrics: metrics, traces: traces,
-            logger: logger)
-        metrics.observe(pool: pool, backlog: outbox.backlog)
+            configuration, pool: pool, background: background, publisher: publisher, control: control, topology: topology, metrics: metrics,
+            traces: traces, logger: logger)
+        metrics.observe(outbox.backlog)
+        metrics.observe(pool, named: "requests")
+        metrics.observe(background, named: "background")
         metrics.gauge(.holds) { [holds = outbox.holds.cache] in Double(holds.count) }
         let brakes = BrakeWatch()
         metrics.gauge(.brakesEngaged) { Double(brakes.count) }
 
         let events = EventStream(
-            configuration, pool: pool, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics, logger: logger)
+            configuration, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics, logger: logger)
         let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
+        let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
         let received = BatchQueue<ReceivedMessage>()
         let consumer = try Consumer(
             configuration: configuration.broker, topology: topology,
             subscriptions: [Subscription(queue: topology.tokenServiceOutcomesQueue, prefetch: OutcomeConsumer.prefetch)],
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
-            received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
+            received: received, consumer: consumer, application: OutcomeApplication(pool: background),
             deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
-            channels: channels, metrics: metrics, traces: traces, relay: outbox.wakeUp, logger: logger)
+            channels: channelsOfServices, metrics: metrics, traces: traces, relay: outbox.wakeUp, logger: logger)
 
-        let apps = AppStore(pool: pool)
+        let apps = AppStore(pool: pool, lookUps: background)
         let keys = KeyStore(pool: pool)
+        let knownKeys = KeyStore(pool: background)
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         self.startup = startup
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup)
         let console = try ConsoleController()
         var routes: [String] = []
-        let uses = KeyUses(store: keys, logger: logger)
+        let uses = KeyUses(store: knownKeys, logger: logger)
         let server = Self.server(
             configuration, apps: apps, keys: keys,
-            authenticator: Authenticator(store: keys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool, outbox: outbox,
+            authenticator: Authenticator(store: knownKeys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool,
+            outbox: outbox,
             events: events, channels: channels,
             deadLetters: DeadLetterService(
                 pool: pool, broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
@@ -84,13 +95,13 @@ package struct TokenService: Sendable {
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
-            pool: pool, apps: apps, fences: outbox.fences, settings: configuration.housekeeping, metrics: metrics,
+            pool: background, apps: apps, fences: outbox.fences, settings: configuration.housekeeping, metrics: metrics,
             logger: logger)
         let reading: [any Service] =
             [
                 outbox.relay, outbox.waits, housekeeper,
-                ChannelWorker(registry: channels, publisher: publisher, topology: topology, logger: logger),
-                ChannelWatch(pool: pool, metrics: metrics, logger: logger),
+                ChannelWorker(registry: channelsOfServices, publisher: publisher, topology: topology, logger: logger),
+                ChannelWatch(pool: background, metrics: metrics, logger: logger),
             ] + events.services
         let exporting: [any Service] = exporter.map { [$0] } ?? []
         let operating: [any Service] =
@@ -127,8 +138,14 @@ package struct TokenService: Sendable {
         } catch {
             result = .failure(error)
         }
-        await pool.close()
+        await close()
         try result.get()
+    }
+
+    /// Closes the connections to the database.
+    package func close() async {
+        await pool.close()
+        await background.close()
     }
 
     private static func server(

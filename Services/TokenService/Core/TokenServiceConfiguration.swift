@@ -16,7 +16,11 @@ package struct TokenServiceConfiguration: Sendable {
     package var limits: RequestLimits
     /// Where `/healthz`, `/readyz` and `/metrics` are served; nil: on ``port``.
     package var operations: (host: String, port: Int)?
+    /// Of the connections for requests.
     package var database: PostgresConfiguration
+    /// Connections beside those of the requests: for the relay, the outcomes, every other service of the process, and the look-up of keys
+    /// and apps.
+    package var backgroundPoolSize: Int
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
     package var topologyOwnership: Topology.Ownership
@@ -46,6 +50,7 @@ package struct TokenServiceConfiguration: Sendable {
         let operationsHost = config.text("operations.host", default: "127.0.0.1")
         operations = try config.optionalInteger("operations.port", in: 0...65_535).map { (host: operationsHost, port: $0) }
         database = try Self.database(config, logger: logger)
+        backgroundPoolSize = try config.integer("postgres.backgroundPoolSize", default: 4, in: 1...100)
         broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
         topologyOwnership = try config.choice("broker.topology", default: .services)

@@ -57,13 +57,16 @@ package struct TokenServiceMetrics: Sendable {
         registry.observe(name.rawValue, dimensions: dimensions, read: read)
     }
 
-    package func observe(pool: PostgresPool, backlog: PublishBacklog) {
+    package func observe(_ backlog: PublishBacklog) {
         for lane in Lane.allCases { gauge(.backlog, [("lane", lane.rawValue)]) { Double(backlog.count(of: lane)) } }
+    }
+
+    package func observe(_ pool: PostgresPool, named name: String) {
         let states: [(String, @Sendable (PostgresPool.Gauges) -> Int)] = [
             ("idle", \.idle), ("busy", \.busy), ("waiting", \.waiting),
         ]
         for (state, value) in states {
-            gauge(.connections, [("state", state)]) { Double(value(pool.gauges)) }
+            gauge(.connections, [("pool", name), ("state", state)]) { Double(value(pool.gauges)) }
         }
     }
 

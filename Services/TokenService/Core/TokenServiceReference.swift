@@ -26,13 +26,13 @@ package enum TokenServiceReference {
             "http.max.concurrent.requests", "500",
             "worked on at once before 503, 1 to 100000; a request counts once its body is there"),
         DocumentedSetting(
-            "http.max.concurrent.requests.per.key", "125",
-            "of one key, those included whose body is still to come, before 429 for that key alone, 1 to 100000; by itself a quarter of "
-                + "`HTTP_MAX_CONCURRENT_REQUESTS`; a device has three"),
+            "http.max.concurrent.requests.per.key", "50",
+            "of one key, those included whose body is still to come, before 429 for that key alone, 1 to `POSTGRES_MAX_WAITING`; by itself a "
+                + "quarter of the smaller of that and `HTTP_MAX_CONCURRENT_REQUESTS`; a device has three"),
         DocumentedSetting(
-            "http.max.concurrent.requests.per.app", "250",
-            "of all keys and devices of one app, counted alike, before 429 for that app alone, 1 to 100000; by itself half of "
-                + "`HTTP_MAX_CONCURRENT_REQUESTS`"),
+            "http.max.concurrent.requests.per.app", "100",
+            "of all keys and devices of one app, counted alike, before 429 for that app alone, 1 to `POSTGRES_MAX_WAITING`; by itself half "
+                + "of the smaller of that and `HTTP_MAX_CONCURRENT_REQUESTS`"),
         DocumentedSetting(
             "http.max.concurrent.streams", "16",
             "imports and exports under way before 503, 1 to 10000, half of them by one app; each holds up to two chunks (1 MiB each) or a page in memory"
@@ -62,10 +62,14 @@ package enum TokenServiceReference {
             "file with the password, read anew for every connection"),
         DocumentedSetting(
             "postgres.pool.size", "8",
-            "connections, 1 to 100"),
+            "connections for requests, 1 to 100"),
+        DocumentedSetting(
+            "postgres.background.pool.size", "4",
+            "connections beside those, 1 to 100: for the relay, the outcomes, the other services of the process, and the look-up of keys and apps"
+        ),
         DocumentedSetting(
             "postgres.max.waiting", "200",
-            "callers that may wait for a connection before 503, 1 to 100000"),
+            "requests that may wait for a connection before 503, 1 to 100000"),
         DocumentedSetting(
             "rabbitmq.url", "required",
             "`amqp[s]://user:password@host:port,host:port/vhost`: one host or several, each a name or an address; see the guide Three nodes"
@@ -344,8 +348,8 @@ package enum TokenServiceReference {
             MetricName.channelsPending.rawValue, .gauge,
             "For how long the channel that waits longest has been `creating` or `deleting`; alert above 600."),
         DocumentedMetric(
-            MetricName.connections.rawValue, .gauge, ["state"],
-            "The pool. State: idle, busy, waiting."),
+            MetricName.connections.rawValue, .gauge, ["pool", "state"],
+            "The pools: `requests`, and `background` for the services of the process. State: idle, busy, waiting."),
     ]
 
     package static let logKeys: [DocumentedLogKey] = [

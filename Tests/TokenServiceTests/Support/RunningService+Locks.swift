@@ -4,11 +4,12 @@ import TestSupport
 
 extension RunningService {
     /// Holds what a query locks while `body` runs, in a transaction of its own.
+    /// - Parameter place: The pool from which it takes a connection meanwhile; by itself the test's own.
     func holding<R: Sendable>(
-        _ query: PostgresQuery, _ body: @Sendable () async throws -> R
+        _ query: PostgresQuery, in place: PostgresPool? = nil, _ body: @Sendable () async throws -> R
     ) async throws -> R {
         let (locked, letGo) = (Signal<Void>(), DispatchSemaphore(value: 0))
-        async let holder: Void = pool.transaction { session in
+        async let holder: Void = (place ?? pool).transaction { session in
             _ = try session.execute(query)
             locked.send(())
             letGo.wait()

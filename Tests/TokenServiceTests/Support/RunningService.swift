@@ -151,7 +151,7 @@ struct RunningService {
             await services.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }
-        await service.pool.close()
+        await service.close()
     }
 
     static func environment(_ name: String) throws -> String {

@@ -367,7 +367,7 @@ SERVERS = Dashboard(
         ]),
         ("PostgreSQL", [
             Panel("Connections", "The pools of all token services.", "none",
-                  [("sum by (state) (push_token_service_postgres_connections)", "{{state}}")], ("PushDatabaseUnavailable",),
+                  [("sum by (pool, state) (push_token_service_postgres_connections)", "{{pool}} {{state}}")], ("PushDatabaseUnavailable",),
                   is_stacked=True, has_threshold=False),
             alert_panel("Share of 503", "Requests answered 503 for another reason than a lack of room.", "percentunit",
                         "PushDatabaseUnavailable", "{{instance}}"),

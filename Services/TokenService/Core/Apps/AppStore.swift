@@ -9,10 +9,11 @@ package final class AppStore: Sendable {
     private let pool: PostgresPool
     private let known: LookupCache<AppSlug, App>
 
-    package init(pool: PostgresPool) {
+    /// - Parameter lookUps: For ``app(_:)``, which every request calls; by itself `pool`.
+    package init(pool: PostgresPool, lookUps: PostgresPool? = nil) {
         self.pool = pool
         known = LookupCache(memory: Self.memory) { slugs in
-            let apps = try await pool.session { session in
+            let apps = try await (lookUps ?? pool).session { session in
                 try session.execute("SELECT * FROM apps WHERE slug = ANY (\(slugs.map(\.text)))").map { row in try App(row) }
             }
             return apps.reduce(into: [:]) { $0[$1.slug] = $1 }

@@ -15,13 +15,17 @@ package struct HoldService: Sendable {
     private let metrics: TokenServiceMetrics
     private let logger: Logger
 
-    package init(pool: PostgresPool, control: ControlPublisher, relay: WakeUp, metrics: TokenServiceMetrics, logger: Logger) {
+    /// - Parameter cache: The one of the process.
+    package init(
+        pool: PostgresPool, control: ControlPublisher, relay: WakeUp, metrics: TokenServiceMetrics, logger: Logger,
+        cache: HoldCache = HoldCache()
+    ) {
         self.pool = pool
         self.control = control
         self.relay = relay
         self.metrics = metrics
         self.logger = logger
-        cache = HoldCache()
+        self.cache = cache
     }
 
     /// - Parameters:

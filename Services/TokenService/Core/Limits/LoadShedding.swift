@@ -11,6 +11,7 @@ final class LoadShedding: Sendable {
     }
 
     private let limits: RequestLimits
+    /// Of the requests, which share its places (``RequestLimits/concurrentRequestsPerApp``); the services of this process have another one.
     private let pool: PostgresPool
     private let metrics: TokenServiceMetrics
     private let inProgress = Atomic<Int>(0)

@@ -17,9 +17,12 @@ package struct Outbox: Sendable {
     /// Wakes the relay.
     package let wakeUp: WakeUp
 
+    /// - Parameters:
+    ///   - pool: For the requests that cancel, hold and lift.
+    ///   - background: For the relay and the settlements.
     init(
-        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, control: Publisher, topology: Topology,
-        metrics: TokenServiceMetrics, traces: Traces, logger: Logger
+        _ configuration: TokenServiceConfiguration, pool: PostgresPool, background: PostgresPool, publisher: Publisher, control: Publisher,
+        topology: Topology, metrics: TokenServiceMetrics, traces: Traces, logger: Logger
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
@@ -27,11 +30,11 @@ package struct Outbox: Sendable {
         self.marks = marks
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
-            pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
+            pool: background, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
             onSettled: { wakeUp.signal() })
         let window = RelayWindow(logger: logger, onGrowth: { wakeUp.signal() })
         metrics.observe(window)
-        waits = LaneWaits(pool: pool, logger: logger)
+        waits = LaneWaits(pool: background, logger: logger)
         metrics.observe(waits)
         jobs = JobPublisher(
             publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window,
@@ -44,7 +47,10 @@ package struct Outbox: Sendable {
         metrics.observe(fanOuts)
         holds = HoldService(pool: pool, control: control, relay: wakeUp, metrics: metrics, logger: logger)
         relay = Relay(
-            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
+            pool: background, publisher: publisher, jobs: jobs, fences: fences,
+            cancellation: Cancellation(pool: background, control: control, relay: wakeUp, marks: marks),
+            holds: HoldService(
+                pool: background, control: control, relay: wakeUp, metrics: metrics, logger: logger, cache: holds.cache),
             settlements: settlements, window: window, backlog: backlog, marks: marks, wakeUp: wakeUp,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
             fanOutPage: configuration.fanOutPage,
