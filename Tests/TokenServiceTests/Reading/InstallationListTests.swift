@@ -70,6 +70,41 @@ struct InstallationListTests {
         }
     }
 
+    @Test("A page of installations with many tokens ends early, and the next ones have all the others") func manyTokens() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(13, app: app, owner: "ada", tag: "red")
+            try await running.execute(
+                """
+                INSERT INTO tokens (
+                    app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at, retired_reason)
+                SELECT app_id, 'production', 'alert', sha256(uuid_send(id) || int4send(n)), id, ordinal, now(), 'retired', now(), 'replaced'
+                FROM installations, generate_series(1, 10) AS n
+                """)
+            let lists = [
+                InstallationList(user: "ada"), InstallationList(user: "ada", filter: InstallationFilter(state: .signedIn)),
+                InstallationList(), InstallationList(filter: InstallationFilter(tag: "red")),
+            ]
+            for list in lists {
+                var pages: [InstallationList.Page] = []
+                repeat {
+                    pages.append(
+                        try await running.pool.transaction(isolation: .repeatableRead) { [position = pages.last?.next] session in
+                            try InstallationStore(session: session, app: app, tokensPerPage: 40).page(of: list, from: position, limit: 100)
+                        })
+                } while pages.last?.next != nil && pages.count < 20
+                #expect(pages.map(\.records.count) == [4, 4, 4, 1], "\(list)")
+                let records = pages.flatMap(\.records)
+                #expect(records.map(\.id) == (1...13).map { installation($0) }, "\(list)")
+                #expect(records.allSatisfy { $0.tokens.count == 11 && $0.tags == ["red"] }, "\(list)")
+            }
+            // However many tokens an installation has, its tags are read once.
+            #expect(try await running.count("SELECT count(*) FROM installation_records") == 13 + 13 * 11)
+            #expect(try await running.count("SELECT count(*) FROM installation_records WHERE tags IS NOT NULL") == 13)
+        }
+    }
+
     @Test("A deregistered installation and another app's are in no list") func onlyWhatIsThere() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -196,16 +196,22 @@ BEGIN ATOMIC
     SELECT * FROM open_fences WHERE app_id = of_app AND installation = of_installation ORDER BY epochs_below;
 END;
 
--- Installations as the API shows them: one row for each token, and one for an installation without any. An installation in its first epoch
--- was never fenced, which saves the look-up.
+-- Installations as the API shows them: one row for each, without a token, and one for each of its tokens, with nothing else. So the tags
+-- of an installation, kilobytes in the worst case, are not repeated for each of its tokens. An installation in its first epoch was never
+-- fenced, which saves the look-up.
 CREATE VIEW installation_records AS
 SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at, i.locale, i.time_zone, i.app_version,
     i.os_version, i.device_model, i.permission, i.tags,
     CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN EXISTS (
         SELECT FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL
     ) THEN 'pending' ELSE 'effective' END AS fence,
-    t.id AS token_id, t.token, t.environment, t.purpose, t.state, t.registered_at AS token_registered_at, t.retired_at, t.retired_reason
-FROM installations i LEFT JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
+    NULL::bigint AS token_id, NULL::bytea AS token, NULL::text AS environment, NULL::text AS purpose, NULL::text AS state,
+    NULL::timestamptz AS token_registered_at, NULL::timestamptz AS retired_at, NULL::text AS retired_reason
+FROM installations i WHERE i.deregistered_at IS NULL
+UNION ALL
+SELECT i.app_id, i.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    t.id, t.token, t.environment, t.purpose, t.state, t.registered_at, t.retired_at, t.retired_reason
+FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
 WHERE i.deregistered_at IS NULL;
 
 CREATE FUNCTION has_active_token(i installations) RETURNS boolean

@@ -39,7 +39,8 @@ struct UserExportStore {
 
     func installations(after cursor: Cursor) throws -> Page {
         let store = InstallationStore(session: session, app: app)
-        let owned = try store.installations(ownedBy: user, after: cursor.id, limit: Self.pageSize)
+        let found = try store.installations(ownedBy: user, after: cursor.id, limit: Self.pageSize)
+        let owned = try store.withinTokens(found)
         var tokens: [PushID: [TokenState]] = [:]
         let rows = try session.execute(
             "SELECT * FROM tokens WHERE app_id = \(app.id) AND installation = ANY (\(owned)) ORDER BY installation, id")
@@ -49,7 +50,7 @@ struct UserExportStore {
         for record in try store.records(owned) where record.user.hasSameBytes(as: user) {
             page.items.append(Self.json(Self.installation, (record, tokens[record.id] ?? [])))
         }
-        if owned.count == Self.pageSize, let last = owned.last { page.next = Cursor(id: last) }
+        if found.count == Self.pageSize || owned.count < found.count, let last = owned.last { page.next = Cursor(id: last) }
         return page
     }
 

@@ -1,7 +1,7 @@
 import Postgres
 package import PushModel
 
-/// Installations as they are shown, with their tokens: one statement and one round trip each.
+/// Installations as they are shown, with their tokens: one statement each, so that an installation and its tokens are of one moment.
 extension InstallationStore {
     /// In ascending order of id; those that are unknown or deregistered are left out.
     package func records(_ installations: [PushID]) throws -> [InstallationRecord] {
@@ -10,23 +10,47 @@ extension InstallationStore {
             session.execute(
                 """
                 SELECT * FROM installation_records WHERE app_id = \(app.id) AND id = ANY (\(installations))
-                ORDER BY id, state, token_registered_at DESC, token_id
+                ORDER BY id, state NULLS FIRST, token_registered_at DESC, token_id
                 """))
     }
 
-    /// One page of a user's installations after a given id, in ascending order of id.
+    /// Some of these installations, the first ones in ascending order of id: as many as a page has room for with their tokens
+    /// (``tokensPerPage``), and at least one.
+    func withinTokens(_ installations: [PushID]) throws -> [PushID] {
+        guard installations.count > 1 else { return installations }
+        return try session.execute(
+            """
+            SELECT id FROM (
+                SELECT i.id, (sum(t.count) OVER (ORDER BY i.id))::bigint - t.count AS before
+                FROM unnest(\(installations)::uuid[]) AS i (id)
+                CROSS JOIN LATERAL (SELECT count(*) FROM tokens t WHERE t.app_id = \(app.id) AND t.installation = i.id) AS t
+            ) AS counted
+            WHERE before < \(tokensPerPage) ORDER BY id
+            """
+        ).column("id")
+    }
+
+    /// One page of a user's installations after a given id, in ascending order of id. It ends as ``withinTokens(_:)`` says.
     func page(ownedBy user: String, after cursor: PushID, limit: Int) throws -> [InstallationRecord] {
         try Self.records(
             session.execute(
                 """
                 SELECT * FROM installation_records
                 WHERE app_id = \(app.id) AND id = ANY (ARRAY(
-                    SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)))
-                ORDER BY id, state, token_registered_at DESC, token_id
+                    SELECT id FROM (
+                        SELECT i.id, (sum(t.count) OVER (ORDER BY i.id))::bigint - t.count AS before
+                        FROM (
+                            SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor)
+                            ORDER BY id LIMIT \(limit)
+                        ) AS i
+                        CROSS JOIN LATERAL (SELECT count(*) FROM tokens t WHERE t.app_id = \(app.id) AND t.installation = i.id) AS t
+                    ) AS counted
+                    WHERE before < \(tokensPerPage)))
+                ORDER BY id, state NULLS FIRST, token_registered_at DESC, token_id
                 """))
     }
 
-    /// - Parameter rows: Of the view `installation_records`, those of one installation together: what repeats is decoded once.
+    /// - Parameter rows: Of the view `installation_records`, those of one installation together, and the one without a token first.
     static func records(_ rows: PostgresRows) throws -> [InstallationRecord] {
         var records: [InstallationRecord] = []
         for row in rows {
@@ -46,7 +70,7 @@ extension InstallationStore {
             fence: try row["fence"])
     }
 
-    /// Nil in the one row of an installation without tokens.
+    /// Nil in the installation's own row.
     private static func token(_ row: PostgresRow) throws -> InstallationRecord.Token? {
         guard let token: DeviceToken = try row["token"] else { return nil }
         let retiredAt: Int64? = try row.milliseconds("retired_at")

@@ -5,10 +5,14 @@ package import PushModel
 package struct InstallationStore {
     let session: PostgresSession
     let app: App
+    /// A page of installations, which is in memory as a whole, ends behind the one with the token of this number: an installation may have
+    /// hundreds (``InstallationBounds``).
+    let tokensPerPage: Int
 
-    package init(session: PostgresSession, app: App) {
+    package init(session: PostgresSession, app: App, tokensPerPage: Int = 5000) {
         self.session = session
         self.app = app
+        self.tokensPerPage = tokensPerPage
     }
 
     /// One page of them, in ascending order.

@@ -78,7 +78,10 @@ extension Resource {
 
     private static let list = Operation(
         .listInstallations, "listInstallations", "An app's installations, page by page", parameters: Parameter.installationFilters,
-        answers: [Answer(200, "One page, by id.", .json(InstallationRecord.pageHints))], problems: ProblemCode.page + [.invalidTime])
+        answers: [
+            Answer(
+                200, "One page, by id. One with thousands of tokens ends early, with a `next_cursor`.", .json(InstallationRecord.pageHints))
+        ], problems: ProblemCode.page + [.invalidTime])
 
     private static let history = Operation(
         .readHistory, "readInstallationHistory", "What happened to an installation, and why",

@@ -4,7 +4,11 @@ extension Resource {
 
     private static let list = Operation(
         .listUserInstallations, "listUserInstallations", "A user's installations, page by page",
-        parameters: Parameter.installationFilters, answers: [Answer(200, "One page, by id.", .json(InstallationRecord.pageHints))],
+        parameters: Parameter.installationFilters,
+        answers: [
+            Answer(
+                200, "One page, by id. One with thousands of tokens ends early, with a `next_cursor`.", .json(InstallationRecord.pageHints))
+        ],
         problems: ProblemCode.page + [.invalidTime])
 
     private static let logOut = Operation(

@@ -14,7 +14,8 @@ extension InstallationStore {
         if let user = list.user {
             guard list.filter.isEmpty else { return try scan(of: user, list.filter, after: after, limit: limit) }
             let records = try page(ownedBy: user, after: after, limit: limit)
-            let next = records.count == limit ? records.last : nil
+            let isFull = records.count == limit || records.reduce(0) { $0 + $1.tokens.count } >= tokensPerPage
+            let next = isFull ? records.last : nil
             return .init(records: records, next: next.map { .init(after: $0.id, isScan: false) })
         }
         if let tag = list.filter.tag, position?.isScan != true, let page = try taggedPage(tag, list.filter, after: after, limit: limit) {
@@ -40,7 +41,7 @@ extension InstallationStore {
             : session.execute(
                 "SELECT id FROM installations WHERE app_id = \(app.id) AND id > \(after) ORDER BY id OFFSET 4999 LIMIT 1"
             ).first?["id"]
-        return .init(records: try records(found), next: end.map { .init(after: $0, isScan: true) })
+        return try page(of: found, end: end, isScan: true)
     }
 
     private func scan(of user: String, _ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
@@ -62,7 +63,7 @@ extension InstallationStore {
             : session.execute(
                 "SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(after) ORDER BY id OFFSET 4999 LIMIT 1"
             ).first?["id"]
-        return .init(records: try records(found), next: end.map { .init(after: $0, isScan: true) })
+        return try page(of: found, end: end, isScan: true)
     }
 
     /// By the index on tags, which holds the tags of every app, in no order: used if few installations have the tag, by PostgreSQL's
@@ -84,7 +85,13 @@ extension InstallationStore {
             ORDER BY id LIMIT \(limit)
             """
         ).column("id")
-        let next = found.count == limit ? found.last : nil
-        return .init(records: try records(found), next: next.map { .init(after: $0, isScan: false) })
+        return try page(of: found, end: found.count == limit ? found.last : nil, isScan: false)
+    }
+
+    /// - Parameter end: Behind it the next page begins if all that were found have room on this one; nil if this is the last one.
+    private func page(of found: [PushID], end: PushID?, isScan: Bool) throws -> InstallationList.Page {
+        let kept = try withinTokens(found)
+        let next = kept.count < found.count ? kept.last : end
+        return .init(records: try records(kept), next: next.map { .init(after: $0, isScan: isScan) })
     }
 }

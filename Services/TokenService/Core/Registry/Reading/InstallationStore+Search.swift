@@ -42,7 +42,7 @@ extension InstallationStore {
         WHERE app_id = \(app.id) AND id = ANY (ARRAY(
             SELECT installation FROM tokens
             WHERE app_id = \(app.id) AND token = \(token.bytes) AND environment = coalesce(\(environment), environment)))
-        ORDER BY id, state, token_registered_at DESC, token_id
+        ORDER BY id, state NULLS FIRST, token_registered_at DESC, token_id
         """
     }
 
