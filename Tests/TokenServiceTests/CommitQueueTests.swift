@@ -99,9 +99,9 @@ struct CommitQueueTests {
     @Test("Of items that come together, the queue refuses those without room and begins as many batches as are worthwhile")
     func itemsWithoutRoom() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 10) { items, _ in
-            await commits.commit(items)
-        }
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 10, owner: { "\($0 % 3)" },
+            commit: { items, _ in await commits.commit(items) })
         async let answers = queue.submit([1, 2, 3, 4, 5, 6, 7])
         let begun = try await commits.begun.next(2)
         #expect(begun.sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
@@ -114,7 +114,9 @@ struct CommitQueueTests {
 
     @Test("Items that come together leave half of the room to the others, and a place in each batch") func roomForOthers() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 4, concurrency: 1, maximumWaiting: 8) { items, _ in await commits.commit(items) }
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 4, concurrency: 1, maximumWaiting: 8, owner: { "\($0 % 2)" },
+            commit: { items, _ in await commits.commit(items) })
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
         let together = Task { await queue.submit([10, 11, 12, 13, 14, 15]) }
@@ -190,9 +192,9 @@ struct CommitQueueTests {
 
     @Test("Heavy items have a quarter of the room") func roomOfHeavyItems() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 4, concurrency: 1, maximumWaiting: 8, maximumWeight: 10, weight: { $0 }) { items, _ in
-            await commits.commit(items)
-        }
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 4, concurrency: 1, maximumWaiting: 8, maximumWeight: 10, weight: { $0 }, owner: { "\($0)" },
+            commit: { items, _ in await commits.commit(items) })
         async let first = queue.submit(10)
         #expect(try await commits.begun.next() == [10])
         let heavy = try await submitInOrder([11, 12], to: queue)
@@ -203,6 +205,48 @@ struct CommitQueueTests {
         #expect(try await commits.begun.next() == [1])
         for _ in 0..<4 { commits.goOn.send(()) }
         #expect(try await [first, light, heavy[0].value, heavy[1].value] == [100, 10, 110, 120])
+    }
+
+    /// The owner of 100 to 199 is the first one.
+    @Sendable private static func owner(_ item: Int) -> String { "\(item / 100)" }
+
+    @Test("Of items that come together one owner has half of their room, and the owners take turns") func ownersOfItems() async throws {
+        let commits = Commits()
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 4, concurrency: 1, maximumWaiting: 16, owner: Self.owner, commit: { items, _ in await commits.commit(items) })
+        async let first = queue.submit(1)
+        _ = try await commits.begun.next()
+        let many = Task { await queue.submit([100, 101, 102, 103, 104, 105]) }
+        while queue.waitingCount < 4 { await Task.yield() }
+        let few = Task { await queue.submit([200, 201]) }
+        while queue.waitingCount < 6 { await Task.yield() }
+        for expected in [[100, 200, 101, 201], [102, 103]] {
+            commits.goOn.send(())
+            #expect(try await commits.begun.next() == expected)
+        }
+        commits.goOn.send(())
+        #expect(try await first == 10)
+        #expect(await many.value.map { try? $0.get() } == [1000, 1010, 1020, 1030, nil, nil])
+        #expect(await few.value.map { try? $0.get() } == [2000, 2010])
+    }
+
+    @Test("Of heavy items one owner has half of their room, and the owners take turns") func ownersOfHeavyItems() async throws {
+        let commits = Commits()
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 4, concurrency: 1, maximumWaiting: 24, maximumWeight: 10, weight: { _ in 10 }, owner: Self.owner,
+            commit: { items, _ in await commits.commit(items) })
+        async let first = queue.submit(100)
+        #expect(try await commits.begun.next() == [100])
+        var later = try await submitInOrder([101, 102, 103], to: queue)
+        await #expect(throws: CommitQueueFull.self) { try await queue.submit(104) }
+        later += try await submitInOrder([200], to: queue)
+        for expected in [101, 200, 102, 103] {
+            commits.goOn.send(())
+            #expect(try await commits.begun.next() == [expected])
+        }
+        commits.goOn.send(())
+        #expect(try await first == 1000)
+        for task in later { _ = try await task.value }
     }
 
     @Test("If a commit forgets an item, that item fails") func forgottenItem() async throws {

@@ -10,6 +10,8 @@ import Synchronization
 ///
 /// An item that fills a batch is heavy. Heavy items have a quarter of the room and go one by one, beside the others: these never wait for
 /// one, and it never cuts their batches short.
+///
+/// Of either room one owner has half. The owners take turns, so that an owner with many items keeps back no other.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit` on a
     /// thread of its own calls it, so that the database need not wait for another thread.
@@ -66,11 +68,39 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     private enum Kind { case light, heavy }
 
+    /// Waiting items of several owners, who take turns: one item of each, round after round. The items of one owner keep their order.
+    private struct Turns {
+        /// Only owners with items.
+        private var items: [String: [Waiting]] = [:]
+        /// The keys of ``items``, in the order of their turns.
+        private var owners: [String] = []
+        private(set) var count = 0
+
+        var isEmpty: Bool { count == 0 }
+        var first: Waiting? { owners.first.flatMap { items[$0]?.first } }
+
+        func count(of owner: String) -> Int { items[owner]?.count ?? 0 }
+
+        mutating func append(_ waiting: Waiting, of owner: String) {
+            if items[owner] == nil { owners.append(owner) }
+            items[owner, default: []].append(waiting)
+            count += 1
+        }
+
+        mutating func removeFirst() {
+            guard !owners.isEmpty else { return }
+            let owner = owners.removeFirst()
+            items[owner]?.removeFirst()
+            count -= 1
+            if items[owner]?.isEmpty ?? true { items[owner] = nil } else { owners.append(owner) }
+        }
+    }
+
     private struct State {
         var waiting: [Waiting] = []
         /// Those that were submitted together with others.
-        var together: [Waiting] = []
-        var heavy: [Waiting] = []
+        var together = Turns()
+        var heavy = Turns()
         /// Batches of the others.
         var running = 0
         var isHeavyRunning = false
@@ -86,6 +116,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private let maximumWaiting: Int
     private let weight: @Sendable (Item) -> Int
     private let maximumWeight: Int
+    private let owner: @Sendable (Item) -> String
     private let commit: @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>]
     private let afterwards: @Sendable ([Item], [Result<Answer, any Error>]) -> Void
     private let state = Mutex(State())
@@ -95,11 +126,13 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     ///   - concurrency: How many batches may be under way at once, a heavy item aside.
     ///   - maximumWaiting: The queue refuses further items.
     ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is as heavy goes alone.
+    ///   - owner: Whose an item is; by itself all are of one owner.
     ///   - commit: Returns one answer per item, in their order; if it called ``Onward``, those of the last batch.
     ///   - afterwards: Called with the answers of a batch, before its items are answered and while the next batch is under way.
     package init(
         maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
         weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
+        owner: @escaping @Sendable (Item) -> String = { _ in "" },
         commit: @escaping @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>],
         afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
     ) {
@@ -109,6 +142,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         self.maximumWaiting = maximumWaiting
         self.weight = weight
         self.maximumWeight = maximumWeight
+        self.owner = owner
         self.commit = commit
         self.afterwards = afterwards
     }
@@ -119,8 +153,8 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             let waiting = Waiting(item, .one(continuation))
             let admission = state.withLock { state -> (isFull: Bool, batches: [Kind]) in
                 if isHeavy(item) {
-                    guard hasRoomForHeavy(state) else { return (true, []) }
-                    state.heavy.append(waiting)
+                    guard hasRoomForHeavy(state, of: owner(item)) else { return (true, []) }
+                    state.heavy.append(waiting, of: owner(item))
                 } else {
                     guard state.count < maximumWaiting else { return (true, []) }
                     state.waiting.append(waiting)
@@ -142,10 +176,11 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             let admission = state.withLock { state -> (refused: [Waiting], batches: [Kind]) in
                 var refused: [Waiting] = []
                 for waiting in waiting {
-                    if isHeavy(waiting.item), hasRoomForHeavy(state) {
-                        state.heavy.append(waiting)
-                    } else if !isHeavy(waiting.item), state.together.count < maximumWaiting / 2, state.count < maximumWaiting {
-                        state.together.append(waiting)
+                    let owner = owner(waiting.item)
+                    if isHeavy(waiting.item), hasRoomForHeavy(state, of: owner) {
+                        state.heavy.append(waiting, of: owner)
+                    } else if !isHeavy(waiting.item), hasRoom(for: owner, in: state.together, of: maximumWaiting / 2, state) {
+                        state.together.append(waiting, of: owner)
                     } else {
                         refused.append(waiting)
                     }
@@ -175,8 +210,13 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     private func isHeavy(_ item: Item) -> Bool { weight(item) >= maximumWeight }
 
-    private func hasRoomForHeavy(_ state: State) -> Bool {
-        state.heavy.count < max(1, maximumWaiting / 4) && state.count < maximumWaiting
+    private func hasRoomForHeavy(_ state: State, of owner: String) -> Bool {
+        hasRoom(for: owner, in: state.heavy, of: max(1, maximumWaiting / 4), state)
+    }
+
+    /// - Parameter room: For the items of all owners in `turns`, of which one owner has half.
+    private func hasRoom(for owner: String, in turns: Turns, of room: Int, _ state: State) -> Bool {
+        turns.count < room && turns.count(of: owner) < max(1, room / 2) && state.count < maximumWaiting
     }
 
     package var waitingCount: Int { state.withLock { $0.count } }
@@ -228,11 +268,12 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private func next(_ kind: Kind, ends: Bool) -> [Waiting]? {
         state.withLock { state in
             if kind == .heavy {
-                guard !state.heavy.isEmpty else {
+                guard let first = state.heavy.first else {
                     if ends { state.isHeavyRunning = false }
                     return nil
                 }
-                return [state.heavy.removeFirst()]
+                state.heavy.removeFirst()
+                return [first]
             }
             guard state.light > 0 else {
                 if ends { state.running -= 1 }
@@ -240,7 +281,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             }
             var (batch, total): ([Waiting], Int) = ([], 0)
             take(from: &state.waiting, upTo: state.together.isEmpty ? maximumBatch : maximumBatch - maximumBatch / 4, &batch, &total)
-            take(from: &state.together, upTo: maximumBatch, &batch, &total)
+            takeInTurn(from: &state.together, upTo: maximumBatch, &batch, &total)
             take(from: &state.waiting, upTo: maximumBatch, &batch, &total)
             return batch
         }
@@ -258,6 +299,16 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             taken += 1
         }
         queue.removeFirst(taken)
+    }
+
+    private func takeInTurn(from turns: inout Turns, upTo count: Int, _ batch: inout [Waiting], _ total: inout Int) {
+        while batch.count < count, let waiting = turns.first {
+            let added = weight(waiting.item)
+            guard batch.isEmpty || total + added <= maximumWeight else { break }
+            batch.append(waiting)
+            total += added
+            turns.removeFirst()
+        }
     }
 }
 

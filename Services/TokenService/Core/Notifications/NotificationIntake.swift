@@ -38,6 +38,7 @@ package struct NotificationIntake: Sendable {
         self.metrics = metrics
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            owner: { $0.notification.app.text },
             commit: { items, onward in
                 await pool.commitSeries(items, onward: onward) { items, session in
                     Transactions(session: session, metrics: metrics).commit(items)

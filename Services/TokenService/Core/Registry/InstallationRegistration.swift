@@ -39,7 +39,7 @@ package struct InstallationRegistration: Sendable {
         self.crowded = crowded
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            maximumWeight: Self.maximumNames, weight: { Self.weight(of: $0, crowded) },
+            maximumWeight: Self.maximumNames, weight: { Self.weight(of: $0, crowded) }, owner: { $0.app.slug.text },
             commit: { await transactions.commit($0, onward: $1) },
             afterwards: { requests, answers in
                 for (request, answer) in zip(requests, answers) {
