@@ -19,8 +19,8 @@ public struct PushAPI: Sendable {
     /// One attempt has this long, from the connection to the last byte of the answer.
     public var attemptTimeout: Duration
     let http: HTTPClient
-    /// Whether the port of ``baseURL``, if it has one, is one.
-    let hasPort: Bool
+    /// Why no call can go to ``baseURL``; nil if one can.
+    let fault: String?
     var clock = CallClock.continuous
 
     /// - Parameters:
@@ -34,12 +34,21 @@ public struct PushAPI: Sendable {
         attemptTimeout: Duration = .seconds(10)
     ) {
         self.baseURL = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
-        let port = URLComponents(string: baseURL)?.rangeOfPort.map { baseURL[$0] }
-        hasPort = port.map { Int($0).map { (1...65_535).contains($0) } ?? false } ?? true
+        fault = Self.fault(of: baseURL)
         self.key = key
         self.http = http
         self.deadline = deadline
         self.attemptTimeout = attemptTimeout
+    }
+
+    private static func fault(of url: String) -> String? {
+        guard url.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            return "has characters that are not printable ASCII: write an international host name as xn--…"
+        }
+        // The range is one of the text that the components make, in which they escape characters.
+        guard let parts = URLComponents(string: url), let text = parts.string, let range = parts.rangeOfPort else { return nil }
+        guard let port = Int(text[range]), (1...65_535).contains(port) else { return "has a port that is not from 1 to 65535" }
+        return nil
     }
 
     /// The operations on one app.

@@ -167,6 +167,18 @@ struct RepeatTests {
         }
     }
 
+    @Test(
+        "A base URL with other characters than ASCII is an error of its own, and not the end of the process",
+        arguments: ["http://bücher.example:8080", "http://bücher.example", "http://127.0.0.1:8080/ü", "http://127.0.0.1:8080/ "])
+    func otherThanASCII(url: String) async {
+        let error = await #expect(throws: PushAPIError.self) { try await PushAPI(baseURL: url, key: nil).call(PushAPI.Call(.get, "/v1/x")) }
+        guard case .unreadable(let words) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(words.hasSuffix("write an international host name as xn--…"))
+    }
+
     @Test("A cancelled task throws CancellationError, in a request and in a pause") func cancellation() async throws {
         try await ScriptedServer.run([.silence, .problem(503, "overloaded", retryAfter: 600, retryable: true)]) { server, url in
             // Its clock is the real one.

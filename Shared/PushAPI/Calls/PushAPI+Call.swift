@@ -48,8 +48,8 @@ extension PushAPI {
     /// A request with the key and, if it has a body, the body's type.
     /// - Throws: ``PushAPIError/unreadable(_:)``
     func request(_ call: Call, type: String?) throws -> HTTPClientRequest {
-        // The HTTP client would end the process.
-        guard hasPort else { throw PushAPIError.unreadable("\(baseURL) has a port that is not from 1 to 65535") }
+        // With some of these the HTTP client would end the process.
+        if let fault { throw PushAPIError.unreadable("\(baseURL) \(fault)") }
         var request = HTTPClientRequest(url: baseURL + call.target)
         request.method = HTTPMethod(rawValue: call.method.rawValue)
         if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
