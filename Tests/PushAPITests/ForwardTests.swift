@@ -10,7 +10,7 @@ struct ForwardTests {
     @Test("The seven requests go as they are, and the service's answer comes back, whatever it is") func sevenRequests() async throws {
         let requests: [(method: String, path: String, body: String)] = [
             ("PUT", Self.root, #"{ "user":"ada", "tokens":[],"expected_user":"grace","app_tags":["x"]}"#),
-            ("PATCH", Self.root, #"{"user":"ada"}"#),
+            ("PATCH", Self.root, #"{"user":"ada","replaces":null}"#),
             ("POST", Self.root + "/logout", #"{"expected_user":"ada"}"#), ("DELETE", Self.root + "?expected_user=ada", ""),
             ("POST", Self.root + "/receipts", #"{"receipts":[]}"#),
             ("PUT", Self.root + "/activities/ride%2F1", #"{"token":"00","expected_user":"ada"}"#),
@@ -40,7 +40,12 @@ struct ForwardTests {
             ("PUT", "/v1/apps/shop/installations/6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b12", #"{"user":"ada","tokens":[]}"#),
             ("PUT", root + "?tokens=full", #"{"user":"ada","tokens":[]}"#), ("DELETE", root + "?x=1", ""),
             ("PUT", root + "/activities/../tags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/..", "{}"),
-            ("PUT", root + "/", #"{"user":"ada","tokens":[]}"#),
+            ("PUT", root + "/activities/..%2Ftags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/%2e%2E%2ftags", "{}"),
+            ("PUT", root + "/activities/ride%2F..%2F..%2Ftags", "{}"), ("DELETE", root + "/activities/%2e%2e", ""),
+            ("DELETE", root + "/activities/..%5C", ""), ("DELETE", root + "/activities/ride%2F", ""),
+            ("DELETE", root + "/activities/ride%2", ""),
+            ("PUT", root + "/", #"{"user":"ada","tokens":[]}"#), ("PUT", root, #"{"user":"ada","tokens":[],"replaces":"0a"}"#),
+            ("PATCH", root, #"{"user":"ada","replaces":"0a"}"#),
         ])
     func otherRequests(method: String, path: String, body: String) async throws {
         try await expectRefusal(403, "forbidden", method, path, body, Self.ada)

@@ -1,3 +1,4 @@
+import Foundation
 import StrictJSON
 
 extension PushAPI {
@@ -45,7 +46,7 @@ extension PushAPI.App {
     /// Forwards a request of the app with your key, if the session may make it:
     ///
     /// * It is one of the seven requests of the client library, for this app and the session's installation.
-    /// * A registration or change names the session's user, and the session is not over.
+    /// * A registration or change names the session's user, and the session is not over. It replaces no token of another installation.
     /// * A Live Activity is reported for the session's user.
     ///
     /// It makes one attempt, because the client library repeats by itself.
@@ -69,6 +70,10 @@ extension PushAPI.App {
             case .receipts: !session.isOver
             case .end: true
             }
+        // The client library never states it. With your key the service would retire the token at any installation of the app.
+        guard body?["replaces"].map(\.isNull) != false else {
+            return .refusal(403, "forbidden", "no session may state replaces", request)
+        }
         guard isAllowed else { return .refusal(401, "unauthenticated", "this user is not signed in in this session", request) }
         guard let method = PushAPI.Method(rawValue: request.method) else { return .refusal(403, "forbidden", "unknown method", request) }
         return try await api.once(PushAPI.Call(method, request.path, json: request.body.isEmpty ? nil : request.body))
@@ -99,17 +104,22 @@ extension PushAPI.App {
         }
     }
 
+    /// An id may have slashes, which are escaped. No part of it may lead out of the activities if a server on the way takes them for those
+    /// of the path.
     private static func isActivity(_ rest: Substring) -> Bool {
         let prefix = "/activities/"
-        let id = rest.dropFirst(prefix.count)
-        return rest.hasPrefix(prefix) && !id.isEmpty && id != "." && id != ".."
-            && id.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"):
-                    true
-                default: [UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "%")].contains(byte)
-                }
-            }
+        guard rest.hasPrefix(prefix), case let escaped = rest.dropFirst(prefix.count), escaped.utf8.allSatisfy(isOfID),
+            let id = String(escaped).removingPercentEncoding
+        else { return false }
+        return id.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.allSatisfy { !["", ".", ".."].contains($0) }
+    }
+
+    /// Whether an escaped id may have the byte.
+    private static func isOfID(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        default: [UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "%")].contains(byte)
+        }
     }
 }
 
