@@ -87,6 +87,12 @@ struct StatementPlanTests {
             "fan_outs_pkey(notification)", "targets_pkey(notification, place)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
+        "AudienceStore+Statements.sizes": [
+            "installations_by_owner(app_id, owner)", "notifications_pkey(id)", "targets_pkey(notification, place)",
+        ],
+        "AudienceStore+Statements.installationsOfUser": [
+            "installations_by_owner(app_id, owner, id)", "notifications_pkey(id)", "targets_pkey(notification, place)",
+        ],
         "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
         // Publishing.
         "OutboxStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],

@@ -7,7 +7,7 @@ extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
         SELECT n.app_id, n.purpose, n.target_user, n.target_installation, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try,
-            f.checkpoint, n.jobs, f.entries, CASE WHEN NOT f.are_tags_common THEN f.tags END AS tags,
+            f.checkpoint, f.checkpoint_installation, n.jobs, f.entries, CASE WHEN NOT f.are_tags_common THEN f.tags END AS tags,
             f.target = 'all' AS is_everybody, f.target = 'channel_and_activities' AS includes_activities, a.activity_window_seconds,
             greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
         FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
@@ -129,8 +129,36 @@ extension AudienceStore {
             """
     }
 
+    /// Of a list: the next places, in order, and how many installations each user has, counted up to ``installationsOfUser`` and one.
+    static func sizes(of audience: Audience) -> PostgresQuery {
+        let (start, limit) = (audience.checkpoint.position, installationsOfUser + 1)
+        return """
+            SELECT x.place, (
+                SELECT count(*) FROM (
+                    SELECT FROM installations i WHERE i.app_id = \(audience.app) AND i.owner = x.owner LIMIT \(limit)) AS found) AS size
+            FROM addressees x
+            WHERE x.notification = \(audience.template.notification) AND x.place > \(start) AND x.place <= \(start + Int64(entriesOfPage))
+            ORDER BY x.place
+            """
+    }
+
+    /// The user at the checkpoint has many installations: the next ones, in order, and the first of the page behind them.
+    static func installationsOfUser(of audience: Audience, count: Int) -> PostgresQuery {
+        """
+        SELECT i.id FROM (
+            SELECT owner FROM addressees
+            WHERE notification = \(audience.template.notification) AND place = \(audience.checkpoint.position + 1) LIMIT 1
+        ) AS x CROSS JOIN LATERAL (
+            SELECT id FROM installations
+            WHERE app_id = \(audience.app) AND owner = x.owner AND id >= \(audience.checkpoint.installation ?? .zero)
+            ORDER BY id LIMIT \(count + 1)
+        ) AS i ORDER BY i.id
+        """
+    }
+
     /// Of a list: its places after the checkpoint's, up to `end`.
-    static func pageOfList(_ audience: Audience, through end: Int64) -> PostgresQuery {
+    /// - Parameter installations: Of the user at the one place, only these.
+    static func pageOfList(_ audience: Audience, through end: Int64, installations: [PushID]? = nil) -> PostgresQuery {
         let (began, notification) = (audience.beganAt, audience.template.notification)
         return """
             WITH named AS (
@@ -145,6 +173,12 @@ extension AudienceStore {
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
                 FROM named JOIN installations i ON i.app_id = n.app_id AND i.owner = named.owner
+                WHERE \(installations == nil)
+                UNION ALL
+                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea
+                FROM named CROSS JOIN unnest(\(installations ?? [])::uuid[]) AS one (id)
+                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = one.id LIMIT 1) AS i
+                WHERE i.owner = named.owner
                 UNION ALL
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, named.token
                 FROM named JOIN installations i ON i.app_id = n.app_id AND i.id = named.installation AND i.owner_epoch = named.owner_epoch
@@ -223,10 +257,11 @@ extension AudienceStore {
                 WHERE id = \(audience.template.notification) AND state IN ('accepted', 'scheduled', 'expanding') AND jobs = \(from.jobs)
                 RETURNING id, pending
             )
-            UPDATE fan_outs f SET checkpoint = \(page.end.position), are_tags_common = f.are_tags_common OR \(page.areTagsCommon),
-                ended_at = CASE WHEN \(isLast) THEN now() END,
+            UPDATE fan_outs f SET checkpoint = \(page.end.position), checkpoint_installation = \(page.end.installation),
+                are_tags_common = f.are_tags_common OR \(page.areTagsCommon), ended_at = CASE WHEN \(isLast) THEN now() END,
                 free_from = CASE WHEN NOT \(isLast) THEN now() + make_interval(secs => \(leaseSeconds)) END
             FROM counted c WHERE f.notification = c.id AND f.checkpoint = \(from.position)
+                AND f.checkpoint_installation IS NOT DISTINCT FROM \(from.installation)
             RETURNING c.pending
             """
     }

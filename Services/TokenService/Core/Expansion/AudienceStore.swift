@@ -7,6 +7,8 @@ package struct AudienceStore {
     package static let installationsOfPage = 10_000
     /// Entries of a list that one page reads.
     package static let entriesOfPage = 500
+    /// A user of a list with more installations has pages of their own.
+    package static let installationsOfUser = 100
 
     /// Of an expression's tags: if about more installations of all apps together have them, fan-out goes through the app's installations
     /// instead. ``taggedInstallations(of:tags:count:)`` has the number as a literal.
@@ -34,7 +36,8 @@ package struct AudienceStore {
             lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
             entries: entries.map(Int64.init), rareTags: try rareTags(of: row["tags"]), isEverybody: try row["is_everybody"],
             beganAt: try row.milliseconds("began_at"),
-            checkpoint: Audience.Checkpoint(position: try row["checkpoint"], jobs: Int(jobs)),
+            checkpoint: Audience.Checkpoint(
+                position: try row["checkpoint"], installation: try row["checkpoint_installation"], jobs: Int(jobs)),
             activityWindow: Int64(window) * 1000)
         audience.updates = try UpdateTarget.Key(row)
         if case .channel(let key) = audience.updates {
@@ -112,13 +115,7 @@ package struct AudienceStore {
     private func part(of audience: Audience, installations: Int) throws -> Part? {
         if case .channel = audience.updates { return try partOfChannel(audience) }
         var end = audience.checkpoint
-        if let entries = audience.entries {
-            end.position = min(entries, end.position + Int64(Self.entriesOfPage))
-            let rows = try session.execute(Self.pageOfList(audience, through: end.position))
-            return Part(
-                found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries,
-                read: Int(end.position - audience.checkpoint.position))
-        }
+        if let entries = audience.entries { return try partOfList(audience, entries: entries, installations: installations) }
         if let tags = audience.rareTags {
             let tagged = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
             // If PostgreSQL's statistics were too old, this page and those after it go through the app's installations: both ways go in the
@@ -138,6 +135,36 @@ package struct AudienceStore {
             ? try everybody(audience, through: end.position)
             : try session.execute(Self.pageOfApp(audience, through: end.position)).map { try Audience.Found($0) }
         return Part(found: found, end: end, read: try last["read"], areTagsCommon: audience.rareTags != nil)
+    }
+
+    /// As many places as have about so many installations, or so many installations of one user.
+    private func partOfList(_ audience: Audience, entries: Int64, installations: Int) throws -> Part {
+        let start = audience.checkpoint.position
+        var (end, isAlone) = (audience.checkpoint, audience.checkpoint.installation != nil)
+        if case .activity = audience.updates {
+            // A Live Activity's fan-out has one page.
+            end.position = entries
+        } else if !isAlone {
+            end.position = min(entries, start + Int64(Self.entriesOfPage))
+            var total = 0
+            for row in try session.execute(Self.sizes(of: audience)) {
+                let (place, size): (Int32, Int) = (try row["place"], try row["size"])
+                total += size
+                guard size > Self.installationsOfUser || total > installations else { continue }
+                if Int64(place) > start + 1 { end.position = Int64(place) - 1 } else { isAlone = true }
+                break
+            }
+        }
+        guard isAlone else {
+            let rows = try session.execute(Self.pageOfList(audience, through: end.position))
+            return Part(
+                found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: Int(end.position - start))
+        }
+        var ids: [PushID] = try session.execute(Self.installationsOfUser(of: audience, count: installations)).column("id")
+        end.installation = ids.count > installations ? ids.removeLast() : nil
+        end.position = end.installation == nil ? start + 1 : start
+        let rows = try session.execute(Self.pageOfList(audience, through: start + 1, installations: ids))
+        return Part(found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: ids.count)
     }
 
     /// The broadcast first, then the activities that have update tokens.

@@ -688,6 +688,8 @@ CREATE TABLE fan_outs (
     due_at timestamptz NOT NULL,
     -- Of a list: the last place that was read. Of an app's installations, or of a channel's activities: the last ordinal.
     checkpoint bigint NOT NULL DEFAULT 0,
+    -- The next entry of the list is a user with many installations, read in several pages: the next one of them.
+    checkpoint_installation uuid,
     -- From then on any process may go on with it; never before the begin of the transaction that sets it. NULL if all jobs are made, or the
     -- notification was stopped.
     free_from timestamptz,

@@ -59,8 +59,8 @@ extension NotificationStore {
     }
 
     /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes a user with
-    /// more tokens than ``maximumResolved``, so that an acceptance stays short. It also takes a user with quiet hours, so that no delivery
-    /// has to wait in an acceptance.
+    /// more tokens or more installations, with a token or without, than ``maximumResolved``, so that an acceptance stays short: it reads no
+    /// more. Fan-out also takes a user with quiet hours, so that no delivery has to wait in an acceptance.
     ///
     /// The first list is a subquery, so that the planner does not see its length. Else it would plan each single notification anew, which
     /// takes longer than all the rest.
@@ -89,25 +89,27 @@ extension NotificationStore {
             ), found AS (
                 SELECT item.id AS notification, item.app_id, item.lane, item.may_try, item.accepted_at, item.lease, f.*,
                     row_number() OVER (PARTITION BY item.id ORDER BY f.id) - 1 AS place,
-                    count(*) OVER own AS total, count(*) OVER own > \(Self.maximumResolved) OR bool_or(f.may_be_quiet) OVER own AS is_fanned_out,
+                    count(*) OVER own AS total,
+                    count(*) OVER own > \(Self.maximumResolved) OR bool_or(f.is_beyond OR f.may_be_quiet) OVER own AS is_fanned_out,
                     min(f.owner_epoch) OVER own AS epoch
                 FROM item CROSS JOIN LATERAL (
-                    SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
+                    SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven, i.is_beyond,
                         NOT item.is_urgent AND (
                             SELECT count(*) > 0 FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner) AS may_be_quiet
                     FROM (
-                        SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
-                        WHERE o.app_id = item.app_id AND o.owner = item.target_user
+                        (SELECT o.id, o.ordinal, o.owner, o.owner_epoch, row_number() OVER () > \(Self.maximumResolved) AS is_beyond
+                        FROM installations o WHERE o.app_id = item.app_id AND o.owner = item.target_user LIMIT \(Self.maximumResolved) + 1)
                         UNION ALL
-                        SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
+                        SELECT o.id, o.ordinal, o.owner, o.owner_epoch, false FROM installations o
                         WHERE o.app_id = item.app_id AND o.id = item.target_installation
                     ) i
-                    CROSS JOIN LATERAL (
+                    LEFT JOIN LATERAL (
                         SELECT * FROM tokens
                         WHERE app_id = item.app_id AND ordinal = i.ordinal AND purpose = item.purpose AND state = 'active'
                         ORDER BY environment
-                    ) t
-                    WHERE NOT item.reaches_no_device
+                    ) t ON true
+                    -- Of a user with too many installations there is a row in any case.
+                    WHERE NOT item.reaches_no_device AND (t.id IS NOT NULL OR i.is_beyond)
                     LIMIT \(Self.maximumResolved) + 1
                 ) f
                 WINDOW own AS (PARTITION BY item.id)

@@ -1,0 +1,97 @@
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+/// Apps name one user for all devices that nobody has signed in on, such as `guest`.
+@Suite("A user with very many installations", .serialized, .timeLimit(.minutes(5)))
+struct ManyInstallationsTests {
+    private static let count = 2500
+    private static let pageSize = 1000
+
+    @Test("An acceptance reads a bounded number of them, and leaves the user to fan-out, even if those have no token")
+    func acceptance() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(Self.count, app: app, owner: "guest")
+            // Only the very last one has a token.
+            try await running.execute("DELETE FROM tokens WHERE ordinal < (SELECT max(ordinal) FROM tokens)")
+            let now = UnixTime.milliseconds()
+            let request = try #require(try ParsedRequest(#"{"to":{"user":"guest"},"content":{"alert":"a"}}"#, now: now).request)
+            let notification = Notification(
+                id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: now, traceparent: "")
+            let item = NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
+            let (accepted, read) = try await running.pool.session { session in
+                try session.endOthers()
+                let before = try session.entriesRead(of: "installations")
+                let accepted = try session.transaction { session in try NotificationStore(session: session).insert([item]) }
+                return (accepted, try session.entriesRead(of: "installations") - before)
+            }
+            #expect(accepted == [.leftToFanOut])
+            #expect(read <= NotificationStore.maximumResolved + 10)
+        }
+    }
+
+    @Test("Fan-out reads them in pages, and each of them once", arguments: [#"{"user":"guest"}"#, #"{"users":["ada","guest","grace"]}"#])
+    func pages(to: String) async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(Self.count, app: try await running.app(), owner: "guest")
+            for (number, user) in [(9001, "ada"), (9002, "grace")] {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            let id = try #require(try await shop.send(to).json.text("id").flatMap { PushID($0) })
+            let others = to.contains("ada") ? 2 : 0
+            var (reads, tokens): ([Int], [String]) = ([], [])
+            while let page = try await Self.page(id, running), reads.count < 10 {
+                reads.append(page.read)
+                tokens += try page.jobs.flatMap { try $0.deliveries.decoded() }.map(\.token.hex)
+            }
+            let guests = [Self.pageSize, Self.pageSize, Self.count - 2 * Self.pageSize]
+            #expect(reads == (others == 0 ? guests : [1] + guests + [1]))
+            #expect(tokens.count == Self.count + others)
+            #expect(Set(tokens).count == tokens.count)
+            #expect(try await running.number("total", "SELECT total FROM notifications") == Int64(Self.count + others))
+            #expect(
+                try await running.count("SELECT count(*) FROM fan_outs WHERE ended_at IS NOT NULL AND checkpoint_installation IS NULL") == 1
+            )
+        }
+    }
+
+    @Test("Two processes never make the same page of them") func twoProcesses() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(Self.count, app: try await running.app(), owner: "guest")
+            try await running.execute("DELETE FROM tokens")
+            let id = try #require(try await shop.send(#"{"user":"guest"}"#).json.text("id").flatMap { PushID($0) })
+            let audience = try await running.pool.session { session in
+                try #require(try AudienceStore(session: session).audience(of: id))
+            }
+            func makePage() async throws {
+                try await running.pool.transaction { session in
+                    let (store, now) = (AudienceStore(session: session), UnixTime.milliseconds())
+                    let page = try store.page(of: audience, installations: Self.pageSize, names: DeliveryNames(id), now: now)
+                    try store.commit(page, of: audience, leaseSeconds: 60, now: now)
+                }
+            }
+            try await makePage()
+            // No job tells the two apart.
+            await #expect(throws: FanOutTakenOver.self) { try await makePage() }
+        }
+    }
+
+    /// - Returns: nil when the fan-out is over.
+    private static func page(_ id: PushID, _ running: RunningService) async throws -> Audience.Page? {
+        try await running.pool.transaction { session in
+            let (store, now) = (AudienceStore(session: session), UnixTime.milliseconds())
+            guard let audience = try store.audience(of: id) else { return nil }
+            let page = try store.page(of: audience, installations: pageSize, names: DeliveryNames(id), now: now)
+            try store.commit(page, of: audience, leaseSeconds: 60, now: now)
+            return page
+        }
+    }
+}
