@@ -75,14 +75,15 @@ package struct OutboxStore {
             SELECT a.slug, w.lane, j.count + f.count AS waiting
             FROM unnest(\(keys.map(\.app.text))::text[], \(keys.map(\.lane.rawValue))::text[], \(milliseconds: keys.map { jobs[$0] })::timestamptz[],
                 \(milliseconds: keys.map { fanOuts[$0] })::timestamptz[]) AS w (app, lane, jobs, fan_outs)
-            JOIN apps a ON a.slug = w.app
+            CROSS JOIN LATERAL (SELECT * FROM apps WHERE slug = w.app LIMIT 1) AS a
             CROSS JOIN LATERAL (
                 SELECT count(*) FROM (
-                    SELECT number FROM jobs
-                    WHERE (published_at IS NULL) IS TRUE AND lane = w.lane AND app_id = a.id AND free_from >= w.jobs
+                    -- Before the limit: a fan-out's other jobs would hide the rest. Not by an index of all jobs.
+                    SELECT FROM jobs
+                    WHERE (published_at IS NULL) IS TRUE AND (number = 0) IS TRUE AND lane = w.lane AND app_id = a.id AND free_from >= w.jobs
                         AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now() + interval '1 second'
                     LIMIT \(limit)
-                ) AS found WHERE number = 0
+                ) AS found
             ) AS j
             CROSS JOIN LATERAL (
                 SELECT count(*) FROM (

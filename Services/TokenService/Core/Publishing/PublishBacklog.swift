@@ -7,6 +7,10 @@ package final class PublishBacklog: Sendable {
     /// On a service that is always busy, every n-th measurement counts although it may miss notifications that were being accepted
     /// meanwhile.
     private static let maximumDiscarded = 20
+    /// From the end of a measurement to the next one: so many times as long as it took, so that it costs a small share of the database's
+    /// time whatever waits.
+    private static let pauses = 10
+    private static let shortestPause = Duration.seconds(1)
 
     private struct Count {
         var size = 0
@@ -21,6 +25,7 @@ package final class PublishBacklog: Sendable {
         var counts: [AppLane: Count] = [:]
         /// Grows with every change of a size.
         var changes = 0
+        var nextMeasurement: ContinuousClock.Instant?
 
         mutating func change(_ key: AppLane, _ body: (inout Count) -> Void) {
             changes += 1
@@ -73,9 +78,23 @@ package final class PublishBacklog: Sendable {
     }
 
     /// The state before a measurement.
-    package struct Moment { fileprivate let changes: Int }
+    package struct Moment {
+        fileprivate let changes: Int
+        fileprivate let at: ContinuousClock.Instant
+    }
 
-    package func beginMeasuring() -> Moment { state.withLock { Moment(changes: $0.changes) } }
+    /// Follow it with ``endMeasuring(_:at:)``, whether the measurement succeeds or not.
+    /// - Returns: nil if it is too early for another one.
+    package func beginMeasuring(at now: ContinuousClock.Instant = .now) -> Moment? {
+        state.withLock { state in
+            if let next = state.nextMeasurement, now < next { return nil }
+            return Moment(changes: state.changes, at: now)
+        }
+    }
+
+    package func endMeasuring(_ moment: Moment, at now: ContinuousClock.Instant = .now) {
+        state.withLock { $0.nextMeasurement = now + max(Self.shortestPause, (now - moment.at) * Self.pauses) }
+    }
 
     /// - Parameters:
     ///   - sizes: Of those that are not zero.

@@ -137,9 +137,10 @@ package final class Relay: Service {
     }
 
     private func measureBacklog(of found: [AppLane]) async throws {
+        guard let moment = backlog.beginMeasuring() else { return }
+        defer { backlog.endMeasuring(moment) }
         let (limit, leaseSeconds) = (backlog.limit + 1, timing.lease / .seconds(1))
         let (jobs, fanOuts) = (marks.jobs.marks, marks.fanOuts.marks)
-        let moment = backlog.beginMeasuring()
         let keys = Array(backlog.waiting.union(found))
         let sizes = try await pool.session { session in
             try OutboxStore(session: session).backlog(of: keys, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
