@@ -19,6 +19,39 @@ struct PublishBacklogTests {
         #expect(backlog.beginMeasuring(at: start + .milliseconds(23_020)) != nil)
     }
 
+    /// The search compares each app and lane with each exception.
+    @Test("However many apps have waited for long, the search for work has few beginnings of its own, and finds all of it")
+    func manyExceptions() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            let (key, now) = (AppLane(app: app.slug, lane: .bulk), UnixTime.milliseconds())
+            try await running.execute(
+                """
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+                SELECT first_id_at(now()), 0, \(app.id), 'bulk', '', now(), int8send(1), \(milliseconds: now - 3_600_000)
+                """)
+            for others in [OutboxStore.Beginnings.maximumExceptions - 1, OutboxStore.Beginnings.maximumExceptions] {
+                var oldest = [key: now - 3_600_000]
+                for number in 0..<others {
+                    oldest[AppLane(app: try #require(AppSlug("app-\(number)")), lane: .bulk)] = now - 1_800_000
+                }
+                let (marks, none) = (LowWater<AppLane>(), LowWater<AppLane>())
+                marks.found(oldest, at: now)
+                none.found([:], at: now)
+                let (jobs, fanOuts) = (marks.marks, none.marks)
+                let from = OutboxStore.Beginnings(jobs: jobs, fanOuts: fanOuts)
+                #expect(from.exceptions.count == (others < OutboxStore.Beginnings.maximumExceptions ? others + 1 : 0))
+                #expect(from.fanOuts == fanOuts.floor)
+                let found = try await running.pool.session { session in
+                    try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts).found
+                }
+                #expect(found.map(\.key) == [key], "beside \(others)")
+                #expect(found.first?.job == now - 3_600_000)
+            }
+        }
+    }
+
     @Test("The many jobs of a fan-out hide no other notification") func behindFanOut() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             _ = try await running.client.makeApp()

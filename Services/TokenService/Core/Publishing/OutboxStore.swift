@@ -21,12 +21,32 @@ package struct OutboxStore {
         package var oldestDue: Int64?
     }
 
+    /// Where a search for work begins: at the floors, and earlier for some apps and lanes.
+    struct Beginnings {
+        /// A search compares each app and lane with each exception.
+        static let maximumExceptions = 100
+
+        let exceptions: [AppLane]
+        let jobs: Int64
+        let fanOuts: Int64
+
+        /// If many have waited for long, all begin where the one does that has waited longest.
+        init(jobs: LowWater<AppLane>.Marks, fanOuts: LowWater<AppLane>.Marks) {
+            let exceptions = Set(jobs.exceptions.keys).union(fanOuts.exceptions.keys)
+            let areMany = exceptions.count > Self.maximumExceptions
+            self.exceptions = areMany ? [] : Array(exceptions)
+            self.jobs = areMany ? jobs.lowest : jobs.floor
+            self.fanOuts = areMany ? fanOuts.lowest : fanOuts.floor
+        }
+    }
+
     /// - Parameter leaseSeconds: Of a process that goes on with a fan-out.
     /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes that have work.
     package func waiting(
         jobs: LowWater<AppLane>.Marks = .init(), fanOuts: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0
     ) throws -> (now: Int64, found: [Waiting]) {
-        let exceptions = Array(Set(jobs.exceptions.keys).union(fanOuts.exceptions.keys))
+        let from = Beginnings(jobs: jobs, fanOuts: fanOuts)
+        let exceptions = from.exceptions
         let answers = try session.pipeline([
             LowWater<AppLane>.clock,
             """
@@ -38,15 +58,16 @@ package struct OutboxStore {
             LEFT JOIN LATERAL (
                 SELECT free_from FROM jobs
                 WHERE (published_at IS NULL) IS TRUE AND lane = l.lane AND app_id = a.id AND free_from <= now()
-                    AND free_from >= coalesce(x.jobs, \(milliseconds: jobs.floor))
+                    AND free_from >= coalesce(x.jobs, \(milliseconds: from.jobs))
                 ORDER BY free_from LIMIT 1
             ) AS j ON true
             LEFT JOIN LATERAL (
                 SELECT min(free_from) FILTER (WHERE free_from <= now()) AS free_from, min(due_at) FILTER (WHERE due_at <= now()) AS due
                 FROM (
                     SELECT free_from, due_at FROM fan_outs
-                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = l.lane AND app_id = a.id AND free_from <= now() + make_interval(secs => \(leaseSeconds))
-                        AND free_from >= coalesce(x.fan_outs, \(milliseconds: fanOuts.floor))
+                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = l.lane AND app_id = a.id
+                        AND free_from <= now() + make_interval(secs => \(leaseSeconds))
+                        AND free_from >= coalesce(x.fan_outs, \(milliseconds: from.fanOuts))
                     ORDER BY free_from LIMIT 1000
                 ) AS unfinished
             ) AS f ON true
