@@ -133,6 +133,26 @@ struct QuarantineTests {
         }
     }
 
+    @Test("A batch reads past no token that is in quarantine already, however many are") func manyInQuarantine() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(2000, app: app)
+            let (found, read) = try await running.pool.session { session in
+                try session.execute(
+                    """
+                    UPDATE tokens SET state = 'retired', retired_reason = 'rejected', retired_at = now(),
+                        quarantined_at = CASE WHEN id > (SELECT min(id) + 9 FROM tokens) THEN now() END
+                    """)
+                let before = try session.entriesRead(of: "tokens")
+                let found = try OutcomeStore(session: session).retiredInWindow(of: [app.id])
+                return (found.count, try session.entriesRead(of: "tokens") - before)
+            }
+            #expect(found == 10)
+            #expect(10...100 ~= read)
+        }
+    }
+
     private static func report(_ brake: Brake, _ range: Range<Int>) {
         Task { try await brake.report(.tokenRejected, range) }
     }

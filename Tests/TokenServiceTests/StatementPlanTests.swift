@@ -110,6 +110,7 @@ struct StatementPlanTests {
         "OutcomeStore.origins": ["notifications_pkey(id)"],
         "OutcomeStore+Jobs.lockJobs": ["jobs_pkey(notification, number)"],
         "OutcomeStore+Jobs.settle": ["jobs_pkey(notification, number)"],
+        "OutcomeStore+Tokens.retiredInWindow": ["tokens_rejected(app_id, retired_at)"],
         "OutcomeStore+Receipts.noteAttempts": [
             "jobs_pkey(notification, number)", "receipts_pkey(notification, number, position)", "tokens_pkey(id)",
         ],

@@ -158,7 +158,8 @@ CREATE TABLE tokens (
 -- One live token per purpose and environment of an installation. Fan-out reads it in its order.
 CREATE UNIQUE INDEX tokens_one_active ON tokens (app_id, ordinal, purpose, environment) WHERE state = 'active';
 CREATE INDEX tokens_by_installation ON tokens (app_id, installation);
-CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected';
+-- Every batch with a rejection reads what the brake may still put into quarantine, not past all that is there.
+CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected' AND quarantined_at IS NULL;
 CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
 CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE quarantined_at IS NOT NULL;
 -- Update tokens of Live Activities: each is over twelve hours later.
