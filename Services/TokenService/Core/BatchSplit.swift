@@ -32,7 +32,7 @@ extension BatchSplit {
     package struct Remains<Item> {
         /// Refused, each alone, because of its values.
         package var refused: [(item: Item, error: any Error)] = []
-        /// To be tried again later.
+        /// To be tried again later, in this order.
         package var waiting: [Item] = []
         /// Why the rest was not tried: no item's fault.
         package var outage: (any Error)?
@@ -44,22 +44,33 @@ extension BatchSplit {
     private static var maximumFaults: Int { 64 }
     /// So many may be refused if others are written, but none beside them.
     private static var lonelyFaults: Int { 3 }
+    /// After so long, no part that takes too long is split any more.
+    private static var patience: Duration { .seconds(5) }
 
     /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is
-    /// locked, is put off; the others do not wait for it. Items that alone meet a fault of the program are refused if at least as many others
+    /// locked, is put off. Where many do, the callers of all others would wait for each one's timeout: after ``patience`` the rest is put off
+    /// as well, in front of what was tried, so that it has its turn next time. Items that alone meet a fault of the program are refused if at least as many others
     /// are written, and are put off if not: then the fault may concern every item.
     /// - Parameters:
     ///   - isRefused: The database has refused the whole batch.
     ///   - othersAreWritten: Since these items were last tried.
+    ///   - now: The clock.
     ///   - transaction: Returns whether it has written rows that a fault concerning every item would have refused.
     package static func write<Item>(
-        _ items: [Item], isRefused: Bool = false, othersAreWritten: Bool = false, _ transaction: ([Item]) async throws -> Bool
+        _ items: [Item], isRefused: Bool = false, othersAreWritten: Bool = false, now: () -> ContinuousClock.Instant = { .now },
+        _ transaction: ([Item]) async throws -> Bool
     ) async -> Remains<Item> {
         var (split, remains) = (BatchSplit(items.count, isRefused: isRefused), Remains<Item>())
+        let end = now() + patience
+        var (untried, isLate): ([Item], Bool) = ([], false)
         var (faults, written): ([(item: Item, error: any Error)], Int) = ([], othersAreWritten ? lonelyFaults : 0)
         while let part = split.next() {
             guard remains.outage == nil else {
                 remains.waiting += items[part]
+                continue
+            }
+            guard !isLate else {
+                untried += items[part]
                 continue
             }
             do {
@@ -73,12 +84,15 @@ extension BatchSplit {
                     remains.outage = error
                     remains.waiting += items[part]
                 case .values where !split.split(part): remains.refused.append((items[part.lowerBound], error))
-                case .size where !split.split(part): remains.waiting.append(items[part.lowerBound])
-                case .values, .size: break
+                case .values: break
+                case .size:
+                    isLate = now() > end
+                    if isLate || !split.split(part) { remains.waiting += items[part] }
                 case .fault: _ = split.split(part)
                 }
             }
         }
+        remains.waiting = untried + remains.waiting
         if faults.count <= written { remains.refused += faults } else { remains.waiting = faults.map(\.item) + remains.waiting }
         return remains
     }

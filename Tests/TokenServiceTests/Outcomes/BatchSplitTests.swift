@@ -38,6 +38,30 @@ struct BatchSplitTests {
         #expect(remains.waiting == [7] && remains.refused.isEmpty && remains.outage == nil)
     }
 
+    @Test("Locked rows keep the rest for five seconds at most; the rest has its turn before them next time") func locked() async {
+        var time = ContinuousClock.now
+        var (written, transactions): ([Int], Int) = ([], 0)
+        func write(_ items: [Int], locked: Range<Int>) async -> BatchSplit.Remains<Int> {
+            transactions = 0
+            return await BatchSplit.write(items, now: { time }) { part in
+                transactions += 1
+                if part.contains(where: locked.contains) {
+                    time += .milliseconds(1500)
+                    throw Self.error("55P03")
+                }
+                written += part
+                return true
+            }
+        }
+        let all = await write(Array(0..<2000), locked: 0..<2000)
+        #expect(transactions == 4)
+        #expect(all.waiting.sorted() == Array(0..<2000) && all.refused.isEmpty && all.outage == nil)
+        let first = await write(Array(0..<1000), locked: 0..<1)
+        #expect(written.isEmpty && first.waiting == Array(1..<1000) + [0])
+        let second = await write(first.waiting, locked: 0..<1)
+        #expect(written == Array(1..<1000) && second.waiting == [0])
+    }
+
     @Test(
         "Where no item is at fault, nothing is split and everything waits",
         arguments: [error("57P01"), error("08006"), CancellationError()] as [any Error])

@@ -12,7 +12,7 @@ extension OutcomeConsumer {
     /// - Parameters:
     ///   - isRefused: The database refused all of it at once before.
     ///   - othersAreWritten: Since these messages were last tried.
-    /// - Returns: those that have to be tried again later.
+    /// - Returns: those that have to be tried again later, in this order.
     func settle(
         _ messages: [OutcomeMessage], isRefused: Bool = false, othersAreWritten: Bool = false
     ) async -> [OutcomeMessage] {
@@ -42,7 +42,14 @@ extension OutcomeConsumer {
                     [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Self.cause(error))"]))
             consumer.acknowledge([message.message.receipt])
         }
-        return messages.filter { !$0.isSettled } + queued.waiting
+        var turns: [ObjectIdentifier: Int] = [:]
+        for (turn, part) in parts.waiting.enumerated() where turns[ObjectIdentifier(part.message)] == nil {
+            turns[ObjectIdentifier(part.message)] = turn
+        }
+        let unsettled = messages.filter { !$0.isSettled }.sorted {
+            turns[ObjectIdentifier($0)] ?? .max < turns[ObjectIdentifier($1)] ?? .max
+        }
+        return unsettled + queued.waiting
     }
 
     /// The database refuses one delivery's outcome. The delivery gets an end that the sender can see; if the database refuses that too, the
