@@ -89,7 +89,8 @@ package struct TokenService: Sendable {
             outbox: outbox,
             events: events, channels: channels,
             deadLetters: DeadLetterService(
-                pool: pool, broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
+                pool: pool, broker: configuration.broker, topology: topology,
+                replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs, logger: logger)),
             console: console, metrics: metrics, traces: traces,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)

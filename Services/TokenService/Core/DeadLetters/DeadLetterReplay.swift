@@ -1,4 +1,5 @@
 import Broker
+package import Logging
 package import Postgres
 import PushModel
 
@@ -47,25 +48,38 @@ package struct DeadLetterReplay: Sendable {
 
     private let pool: PostgresPool
     private let jobs: JobPublisher
+    private let logger: Logger
 
-    package init(pool: PostgresPool, jobs: JobPublisher) {
+    package init(pool: PostgresPool, jobs: JobPublisher, logger: Logger) {
         self.pool = pool
         self.jobs = jobs
+        self.logger = logger
     }
 
+    /// After an error the rest of the letters stays, and the result says what was done before it: those letters have to go.
     /// - Returns: in the order of the letters.
+    /// - Throws: If nothing was done.
     func replay(_ letters: [DeadLetter], extending: Int64?, by actor: AuditActor) async throws -> [Result] {
         var results: [Result] = []
-        var batch: [DeadLetter] = []
-        var count = 0
-        for letter in letters {
-            batch.append(letter)
-            count += letter.job?.deliveries.count ?? 0
-            guard count >= Self.maximumBatch else { continue }
+        do {
+            var batch: [DeadLetter] = []
+            var count = 0
+            for letter in letters {
+                batch.append(letter)
+                count += letter.job?.deliveries.count ?? 0
+                guard count >= Self.maximumBatch else { continue }
+                results += try await replayBatch(batch, extending: extending, by: actor)
+                (batch, count) = ([], 0)
+            }
             results += try await replayBatch(batch, extending: extending, by: actor)
-            (batch, count) = ([], 0)
+        } catch {
+            guard !results.isEmpty else { throw error }
+            logger.failed("A replay of dead letters ends early: the others stay", error)
+            results += letters[results.count...].map { letter in
+                Result(dispositions: (letter.job?.deliveries ?? []).map { _ in .undecided }, isDone: false)
+            }
         }
-        return results + (try await replayBatch(batch, extending: extending, by: actor))
+        return results
     }
 
     private func replayBatch(_ letters: [DeadLetter], extending: Int64?, by actor: AuditActor) async throws -> [Result] {
@@ -74,18 +88,19 @@ package struct DeadLetterReplay: Sendable {
         let resolved = try await pool.transaction { session in
             let resolved = try DeadLetterStore(session: session).reopen(deliveries, extending: extending)
             // Not where every letter stays, and each delivery as it is.
-            if !resolved.claimed.isEmpty || letters.contains(where: { Self.result(of: $0, resolved, isPublished: true).isDone }) {
+            if !resolved.claimed.isEmpty || letters.contains(where: { Self.result(of: $0, resolved).isDone }) {
                 try letters.record(.deadLettersReplayed, by: actor, in: session)
             }
             return resolved
         }
-        let isPublished = await jobs.publishConfirmed(resolved.claimed)
-        return letters.map { letter in Self.result(of: letter, resolved, isPublished: isPublished) }
+        let unconfirmed = await jobs.publishConfirmed(resolved.claimed)
+        return letters.map { letter in Self.result(of: letter, resolved, unconfirmed: unconfirmed) }
     }
 
-    private static func result(of letter: DeadLetter, _ resolved: DeadLetterStore.Resolved, isPublished: Bool) -> Result {
+    private static func result(of letter: DeadLetter, _ resolved: DeadLetterStore.Resolved, unconfirmed: Set<PushID> = []) -> Result {
         let dispositions = (letter.job?.deliveries ?? []).map { delivery -> Disposition in
             let disposition = resolved.dispositions[delivery.id] ?? .forgotten
+            let isPublished = !unconfirmed.contains(resolved.published[delivery.id] ?? delivery.id)
             // The delivery stays as it is, and so does the letter: the next replay finds both.
             return !isPublished && (disposition == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : disposition
         }

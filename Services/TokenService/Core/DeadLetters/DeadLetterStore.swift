@@ -7,6 +7,8 @@ struct DeadLetterStore {
         var dispositions: [PushID: DeadLetterReplay.Disposition] = [:]
         /// Deliveries that had no outcome, are not sent and get one of our outcomes.
         var stopped: Set<PushID> = []
+        /// The delivery that is published for a letter's: itself, or its substitute.
+        var published: [PushID: PushID] = [:]
         /// The jobs and the outcomes to publish.
         var claimed: [JobPublisher.Reopened] = []
     }
@@ -28,6 +30,7 @@ struct DeadLetterStore {
         var stops: [ReplayDecision.Stop] = []
         var sent: [PushID: Sent] = [:]
         var unplaced: [PushID: [Int64: Sent]] = [:]
+        var substituted: [(delivery: PushID, notification: PushID, token: Int64)] = []
         for facts in try read(deliveries) {
             let decision = ReplayDecision(facts, extending: seconds)
             resolved.dispositions[facts.delivery.id] = decision.disposition
@@ -39,12 +42,17 @@ struct DeadLetterStore {
             case .itself:
                 one.delivery.earlierOutcome = facts.delivery.earlier
                 sent[delivery.id] = one
+                resolved.published[facts.delivery.id] = delivery.id
             case .opened(let id):
                 one.delivery.id = id
                 sent[id] = sent[id] ?? one
-            case .new: unplaced[one.notification, default: [:]][token] = one
+                resolved.published[facts.delivery.id] = id
+            case .new:
+                unplaced[one.notification, default: [:]][token] = one
+                substituted.append((facts.delivery.id, one.notification, token))
             }
         }
+        var substitutes: [PushID: [Int64: PushID]] = [:]
         for (notification, tokens) in unplaced {
             let names = DeliveryNames(notification)
             // A place belongs to one token for ever, so substitutes get jobs of their own: one for each old job, whose payload they share.
@@ -52,9 +60,11 @@ struct DeadLetterStore {
                 for (position, var one) in members.enumerated() {
                     one.delivery.id = names.id(job: one.facts.jobs + index, position: position)
                     sent[one.delivery.id] = one
+                    if let token = one.facts.liveToken { substitutes[notification, default: [:]][token] = one.delivery.id }
                 }
             }
         }
+        for (delivery, notification, token) in substituted { resolved.published[delivery] = substitutes[notification]?[token] }
         let inOrder = sent.values.sorted { $0.delivery.id < $1.delivery.id }
         try write(inOrder, extending: seconds ?? 0)
         resolved.stopped = Set(stops.map(\.delivery.id))

@@ -193,17 +193,25 @@ package final class JobPublisher: Sendable {
     func fannedOut(_ template: JobTemplate) { settlements.fannedOut(template.appLane) }
 
     /// Publishes deliveries that a replay opened, and the outcomes of those that it stopped, and waits for the broker's answer. Only the
-    /// dead letters remember them, so the letters stay until the broker has confirmed all of them.
-    /// - Returns: whether all of them are confirmed.
-    package func publishConfirmed(_ reopened: [Reopened]) async -> Bool {
-        let messages = reopened.flatMap { item in
-            stride(from: 0, to: item.deliveries.count, by: PushJob.maximumDeliveries).map { start in
+    /// dead letters remember them, so a letter stays until the broker has confirmed all of its own.
+    /// - Returns: the deliveries of the messages that are not confirmed.
+    package func publishConfirmed(_ reopened: [Reopened]) async -> Set<PushID> {
+        var (messages, deliveries): ([OutgoingMessage], [[PushID]]) = ([], [])
+        for item in reopened {
+            for start in stride(from: 0, to: item.deliveries.count, by: PushJob.maximumDeliveries) {
                 let part = item.deliveries[start..<min(start + PushJob.maximumDeliveries, item.deliveries.count)]
-                return message(
-                    item.template.encodedJob(item.job, EncodedDeliveries(part)), item.template, earlierAttempts: item.earlierAttempts)
-            } + item.stopped.map { message($0, item.template) }
+                messages.append(
+                    message(
+                        item.template.encodedJob(item.job, EncodedDeliveries(part)), item.template, earlierAttempts: item.earlierAttempts))
+                deliveries.append(part.map(\.id))
+            }
+            for event in item.stopped {
+                messages.append(message(event, item.template))
+                deliveries.append(event.deliveries.map(\.id))
+            }
         }
-        return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
+        let outcomes = await publisher.publish(messages, deadline: Self.patience)
+        return Set(zip(deliveries, outcomes).lazy.filter { !$1.isConfirmed }.flatMap { $0.0 })
     }
 
     /// The deliveries and outcomes of one notification that a replay publishes.
