@@ -100,6 +100,45 @@ struct HousekeepingTests {
         }
     }
 
+    @Test("What cannot be done for one app, or for one kind of rows, keeps nothing else from being done", arguments: ["shop", "blog"])
+    func oneFault(refused: String) async throws {
+        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
+            for (number, slug) in [(1, "shop"), (2, "blog")] {
+                let app = try await running.client.makeApp(slug)
+                try await app.register(installation(number), user: "ada", token: token(number), app: slug)
+                try await app.register(installation(number), user: "ada", token: token(number + 10), app: slug)
+            }
+            func rounds(_ result: String) -> Int { running.counter("housekeeping_rounds_total{result=\"\(result)\"}") }
+            #expect(try await running.count("SELECT count(*) FROM tokens") == 4)
+            // The first sweep fails; the tokens come last.
+            for statement: PostgresQuery in [
+                "ALTER TABLE outcome_counts RENAME TO away", "CREATE TABLE refused (id bigint)",
+                "INSERT INTO refused SELECT id FROM apps WHERE slug = \(refused)",
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    IF EXISTS (SELECT FROM refused WHERE id = NEW.app_id) THEN RAISE 'not in this test'; END IF;
+                    RETURN NEW;
+                END $$
+                """,
+                """
+                CREATE TRIGGER refused BEFORE UPDATE ON installations FOR EACH ROW WHEN (NEW.stale_since IS NOT NULL) EXECUTE FUNCTION refuse()
+                """,
+                "UPDATE installations SET registered_at = now() - interval '31 days'",
+                "UPDATE tokens SET retired_at = now() - interval '3000 days' WHERE state = 'retired'",
+                "UPDATE apps SET stale_after_days = 30",
+            ] { try await running.execute(statement) }
+            _ = try await eventually { try await running.count("SELECT count(*) FROM tokens") == 2 ? true : nil }
+            _ = try await eventually {
+                let flagged = try await running.count(
+                    "SELECT count(*) FROM installations WHERE stale_since IS NOT NULL AND app_id NOT IN (SELECT id FROM refused)")
+                return flagged == 1 ? true : nil
+            }
+            let failed = rounds("failed")
+            _ = try await eventually { rounds("failed") > failed ? true : nil }
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE stale_since IS NOT NULL") == 1)
+        }
+    }
+
     @Test("If the app wants it, the housekeeping removes and fences stale installations") func removedInstallation() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
             let shop = try await running.client.makeApp()

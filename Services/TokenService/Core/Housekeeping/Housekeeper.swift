@@ -76,8 +76,10 @@ package final class Housekeeper: Service {
             await makePartitions()
             await refreshTimeZones()
             try await dropPartitions()
-            try await handleStaleInstallations()
-            try await removeExpired()
+            var attempts = Attempts()
+            try await attempts.make { try await handleStaleInstallations() }
+            try await attempts.make { try await removeExpired() }
+            try attempts.end()
             metrics.housekeepingRound(.finished)
             await lease.release(after: settings.interval, in: pool, logger: logger)
         } catch is LeaseLost {
@@ -112,22 +114,45 @@ package final class Housekeeper: Service {
 }
 
 extension Housekeeper {
-    private func handleStaleInstallations() async throws {
-        var (flagged, removed) = (0, 0)
-        for app in try await apps.all() {
-            var cursor = Self.start
-            while true {
-                let from = cursor
-                let page = try await step { session in try StaleInstallations(session: session, app: app).flag(after: from) }
-                metrics.flaggedStale(page.flagged)
-                flagged += page.flagged
-                removed += try await remove(page.removable, of: app)
-                guard let last = page.last else { break }
-                cursor = last
+    /// Pieces of work of which one that fails, such as one that meets a damaged row, keeps no later one from being done.
+    private struct Attempts {
+        private var firstError: (any Error)?
+
+        /// - Throws: An error that all others would meet, too.
+        mutating func make(_ work: () async throws -> Void) async throws {
+            do { try await work() } catch {
+                if error is LeaseLost || error is ClocksDiffer || Refusal(error) == .outage { throw error }
+                firstError = firstError ?? error
             }
         }
+
+        /// - Throws: The first error of one that failed.
+        func end() throws { if let firstError { throw firstError } }
+    }
+
+    private func handleStaleInstallations() async throws {
+        var attempts = Attempts()
+        for app in try await apps.all() {
+            try await attempts.make { try await handleStaleInstallations(of: app) }
+        }
+        try attempts.end()
+    }
+
+    private func handleStaleInstallations(of app: App) async throws {
+        var (flagged, removed, cursor) = (0, 0, Self.start)
+        while true {
+            let from = cursor
+            let page = try await step { session in try StaleInstallations(session: session, app: app).flag(after: from) }
+            metrics.flaggedStale(page.flagged)
+            flagged += page.flagged
+            removed += try await remove(page.removable, of: app)
+            guard let last = page.last else { break }
+            cursor = last
+        }
         guard flagged > 0 || removed > 0 else { return }
-        logger.info("Stale installations", metadata: [LogKey.flagged: "\(flagged)", LogKey.removed: "\(removed)"])
+        logger.info(
+            "Stale installations",
+            metadata: [LogKey.app: "\(app.slug.text)", LogKey.flagged: "\(flagged)", LogKey.removed: "\(removed)"])
     }
 
     private func remove(_ installations: [PushID], of app: App) async throws -> Int {
@@ -147,12 +172,20 @@ extension Housekeeper {
     }
 
     private func removeExpired() async throws {
+        var attempts = Attempts()
         for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays)] {
-            try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1, from: $2) }
+            try await attempts.make {
+                try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1, from: $2) }
+            }
         }
-        try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1, from: $2) }
+        try await attempts.make {
+            try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1, from: $2) }
+        }
         let days = settings.retiredTokenDays
-        try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1, from: $2) }
+        try await attempts.make {
+            try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1, from: $2) }
+        }
+        try attempts.end()
     }
 
     /// Tries a step that takes longer than a statement may again with fewer rows.
