@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+
+@testable import TokenService
 
 /// A replay opens a delivery a second time, under its old id: a report of its first life must not count for the second.
 @Suite("A replayed delivery's second life", .serialized, .timeLimit(.minutes(5)))
@@ -113,6 +114,51 @@ struct DeadLetterReplayTests {
             #expect(effect.finished == [.accepted: 1])
             let counts = try await scene.counts
             #expect(counts?.number("accepted") == 1 && counts?.number("failed") == 0 && counts?.number("pending") == 1)
+        }
+    }
+
+    @Test("The end of a reopened delivery whose token is gone counts once, however often it is reported", arguments: ["all", "failures"])
+    func tokenGone(receipts: String) async throws {
+        try await RunningService.run { running in
+            let scene = try await Scene(running, receipts: receipts)
+            let (again, earlier) = try await replay(running)
+            // As for an installation with too many retired ones.
+            try await running.execute("DELETE FROM tokens WHERE installation = \(again.deliveries[0].installation)")
+            for copy in 1...3 {
+                let effect = try await OutcomeApplication(pool: running.pool).apply(
+                    OutcomeBatch([event(.accepted, again, attempt: earlier + 1)]))
+                #expect(effect.finished == (copy == 1 ? [.accepted: 1] : [:]))
+            }
+            let counts = try await scene.counts
+            #expect(counts?.number("accepted") == 1 && counts?.number("pending") == 1 && counts?.number("total") == 2)
+            #expect(try await running.count("SELECT count(*) FROM receipts WHERE class IS NULL") == 0)
+            // The other delivery had an attempt before its token went.
+            try await running.report(.failed, of: scene.other, final: false, status: 503, reason: "Shutdown", attempt: 1)
+            _ = try await eventually { try await running.count("SELECT count(*) FROM receipts WHERE class IS NULL") == 1 ? true : nil }
+            try await running.execute("DELETE FROM tokens")
+            _ = try await OutcomeApplication(pool: running.pool).apply(OutcomeBatch([event(.accepted, scene.other, attempt: 2)]))
+            #expect(try await running.count("SELECT count(*) FROM receipts WHERE class IS NULL") == 0, "no delivery waits")
+        }
+    }
+
+    @Test("A replay and an erasure do not pass each other: a receipt is written before the erasure looks for receipts, or not at all")
+    func erasedMeanwhile() async throws {
+        try await RunningService.run { running in
+            _ = try await Scene(running, receipts: "failures")
+            let app = try await running.app()
+            let replayed = try await running.holding(ErasureBarrier.wait(for: app)) {
+                let replayed = Task { try await DeadLetterTests.replay(running)["deliveries"]?.number("sent") }
+                _ = try await eventually {
+                    let waiting = try await running.count(
+                        """
+                        SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                        """)
+                    return waiting == 1 ? true : nil
+                }
+                return replayed
+            }
+            #expect(try await replayed.value == 1)
         }
     }
 

@@ -73,7 +73,7 @@ struct LaneShareTests {
             let claimed = try await running.pool.transaction { session in
                 try JobStore(session: session).claimFree(10, of: .now, leaseSeconds: 60)
             }
-            #expect(claimed.contains { $0.id.notification == one })
+            #expect(claimed.contains { $0.notification == one })
             #expect(claimed.count == 6)
         }
     }
@@ -180,10 +180,75 @@ struct LaneShareTests {
         // A new primary's clock is behind.
         marks.found([:], at: 500_000)
         #expect(marks.marks[key] == 440_000)
-        // Now and then a search begins at the very beginning: once, so that one that takes too long is not repeated.
+    }
+
+    private static let tooLong = PostgresError(.sqlState(.queryCanceled), operation: "execute", message: "too long")
+    private static let away = PostgresError(.connectionFailed, operation: "connect", message: "away")
+
+    /// - Returns: where the search began.
+    private static func search(
+        _ marks: LowWater<AppLane>, at instant: ContinuousClock.Instant = .now, found: [AppLane: Int64] = [:],
+        failing error: PostgresError? = nil
+    ) async throws -> Int64 {
+        var began: Int64 = -1
+        do {
+            try await marks.search(at: instant) { from in
+                began = from.lowest
+                if let error { throw error }
+                return (1_000_000, found, ())
+            }
+        } catch let thrown as PostgresError { #expect(thrown == error) }
+        return began
+    }
+
+    @Test("Now and then a search begins at the very beginning: once, so that one that takes too long is not repeated") func wholeSearch()
+        async throws
+    {
+        let marks = LowWater<AppLane>()
+        marks.found([:], at: 500_000)
         let later = ContinuousClock.now + .seconds(700)
-        #expect(marks.marksForSearch(at: later)[key] == 0)
-        #expect(marks.marksForSearch(at: later)[key] == 440_000)
+        #expect(try await Self.search(marks, at: later, failing: Self.tooLong) == 0)
+        #expect(try await Self.search(marks, at: later, failing: Self.tooLong) == 440_000)
+    }
+
+    @Test("From a lower beginning of another process one search begins, however long it takes; an outage is no search") func lowered()
+        async throws
+    {
+        let marks = OutboxMarks()
+        marks.start(at: [.jobs: .init(at: 5_000, mostAt: 900_000)])
+        #expect(try await Self.search(marks.jobs, failing: Self.away) == 5_000)
+        #expect(marks.records[.jobs] == OutboxMarks.Record(at: 5_000, mostAt: 900_000))
+        #expect(try await Self.search(marks.jobs, failing: Self.tooLong) == 5_000)
+        #expect(try await Self.search(marks.jobs) == 900_000)
+        #expect(marks.records[.jobs] == OutboxMarks.Record(at: 940_000, mostAt: 940_000))
+        marks.lower(to: [.jobs: .init(at: 7_000, mostAt: 7_000)])
+        #expect(try await Self.search(marks.jobs, failing: Self.away) == 7_000)
+        #expect(try await Self.search(marks.jobs, found: [try Self.key(): 8_000]) == 7_000)
+        #expect(marks.jobs.marks[try Self.key()] == 8_000)
+    }
+
+    @Test("If a search from the marks takes too long, the next one begins where most keys have nothing older; the rest is looked for soon")
+    func rowsGivenUp() async throws {
+        let marks = LowWater<AppLane>()
+        marks.found([try Self.key(): 8_000], at: 1_000_000)
+        #expect(try await Self.search(marks, failing: Self.away) == 8_000)
+        #expect(try await Self.search(marks, failing: Self.tooLong) == 8_000)
+        #expect(try await Self.search(marks) == 940_000)
+        #expect(try await Self.search(marks, at: .now + .seconds(70), found: [try Self.key(): 8_000]) == 0)
+        #expect(marks.marks[try Self.key()] == 8_000)
+    }
+
+    @Test("Other processes are told of every kind of marks") func everyKind() {
+        let marks = OutboxMarks()
+        #expect(Mirror(reflecting: marks).children.count == OutboxMarks.Kind.allCases.count)
+        #expect(marks.records.count == OutboxMarks.Kind.allCases.count)
+        marks.jobs.found([:], at: 1_000_000)
+        marks.fanOuts.found([:], at: 2_000_000)
+        marks.fences.found([:], at: 3_000_000)
+        marks.unpublished.found([:], at: 4_000_000)
+        marks.unhastened.found([:], at: 5_000_000)
+        let ats = [OutboxMarks.Kind.jobs, .fanOuts, .fences, .unpublished, .unhastened].map { marks.records[$0]?.at }
+        #expect(ats == [940_000, 1_940_000, 2_940_000, 3_940_000, 4_940_000])
     }
 
     @Test("However long a transaction takes to end, what it has written is found afterwards") func longCommit() async throws {
@@ -234,8 +299,9 @@ struct LaneShareTests {
                 let (now, found) = try store.waiting()
                 marks.jobs.found(Dictionary(uniqueKeysWithValues: found.compactMap { work in work.job.map { (work.key, $0) } }), at: now)
                 // An hour ahead: a clock that was wrong.
-                try store.record(lowWater: marks.lowest.mapValues { $0 + 3_600_000 })
-                next.begin(at: try store.lowWater())
+                try store.record(
+                    lowWater: marks.records.mapValues { .init(at: $0.at + 3_600_000, mostAt: $0.mostAt + 3_600_000) })
+                next.start(at: try store.lowWater())
                 return try store.waiting(jobs: next.jobs.marks, fanOuts: next.fanOuts.marks).found
             }
             #expect(found.count == 1 && found.first?.job != nil)

@@ -39,12 +39,15 @@ struct OpenFenceTests {
     @Test("The relay finds left-over fences without reading the published ones") func relayedFences() async throws {
         try await withShop { app, session in
             try Self.signOut(app, in: session, .whenPublished)
-            try session.execute("UPDATE fences SET created_at = now() - interval '1 hour'")
             try session.execute("UPDATE fences SET published_at = NULL WHERE id IN (SELECT id FROM fences ORDER BY id DESC LIMIT 20)")
             let store = OutboxStore(session: session)
-            _ = try store.leftOverFences(limit: 5)
+            func take() throws -> Int {
+                let oldest = try #require(try store.oldestLeftOverFence().oldest)
+                return try session.transaction { _ in try store.claimFences(limit: 5, from: oldest, leaseSeconds: 60).count }
+            }
+            _ = try take()
             let before = try session.rowsRead(of: "fences")
-            #expect(try store.leftOverFences(limit: 5).fences.count == 5)
+            #expect(try take() == 5)
             #expect(try session.rowsRead(of: "fences") - before < 100)
         }
     }
@@ -58,8 +61,8 @@ struct OpenFenceTests {
             """)
         try session.execute(
             """
-            INSERT INTO fences (app_id, installation, epochs_below, created_at)
-            SELECT \(app.id), \(installation(1)), n + 1, now() FROM generate_series(1, \(signOuts)::int) AS n
+            INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
+            SELECT \(app.id), \(installation(1)), n + 1, now(), now() FROM generate_series(1, \(signOuts)::int) AS n
             """)
         if statistics == .whileOpen { try session.execute("ANALYZE fences") }
         try session.execute("UPDATE fences SET published_at = now()")
@@ -71,7 +74,10 @@ struct OpenFenceTests {
             ORDER BY n, event
             """)
         try session.execute(
-            "INSERT INTO fences (app_id, installation, epochs_below, created_at) VALUES (\(app.id), \(installation(2)), 2, now())")
+            """
+            INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
+            VALUES (\(app.id), \(installation(2)), 2, now(), now())
+            """)
         if statistics == .whenPublished { try session.execute("ANALYZE") }
     }
 

@@ -334,11 +334,11 @@ struct PartitionTests {
                 try #require(claimed.count == 20)
                 let before = try Self.otherScans(session)
                 #expect(try store.resolve(claimed, now: UnixTime.milliseconds()).allSatisfy { $0.deliveries.count == 3 })
-                try store.renew(claimed.map(\.id), seconds: 60)
+                try store.renew(claimed, seconds: 60)
                 try session.transaction { _ in
-                    try store.settle(claimed.map { PublishedJob(id: $0.id, isPublished: true, isFirst: true) })
+                    try store.settle(claimed.map { PublishedJob(id: $0, isPublished: true, isFirst: true) })
                 }
-                let finished = try claimed.map { job in try Self.settle(0..<3, of: job.id.notification, session) }
+                let finished = try claimed.map { job in try Self.settle(0..<3, of: job.notification, session) }
                 return (try Self.otherScans(session) - before, finished)
             }
             #expect(read == 0)

@@ -227,6 +227,61 @@ struct RegistryBatchTests {
         }
     }
 
+    @Test("A change whose fences reach back along a long chain of moves goes alone: the others of its batch are committed without it")
+    func longChainAlone() async throws {
+        try await withRegistry { registry in
+            _ = try await registry.apply([.put(1200, "ada", token: 1)])
+            try await registry.pool.session { session in
+                try session.execute(
+                    """
+                    INSERT INTO installations (app_id, id, owner, registered_at, created_at)
+                    SELECT \(registry.app.id), ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'ada', now(), now()
+                    FROM generate_series(1, 1099) AS n
+                    """)
+                try session.execute(
+                    """
+                    INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
+                    SELECT app_id, id, lead(id) OVER (ORDER BY id), now() FROM installations ORDER BY id LIMIT 1099
+                    """)
+            }
+            let transactions = InstallationRegistration.Transactions(pool: registry.pool)
+            let contents: [Content] = [.put(2001, "bob", token: 2), .put(1200, "grace", token: 1), .put(2002, "eve", token: 3)]
+            let requests = contents.map { $0.request(registry.app) }
+            let results = await transactions.commit(requests)
+            #expect(try [0, 2].map { try results[$0].get().result.isNew } == [true, true])
+            #expect(throws: LongChain.self) { try results[1].get() }
+            let fences: PostgresQuery = "SELECT count(*) AS fences FROM fences"
+            let before: Int64 = try await registry.pool.session { session in try session.execute(fences).only()["fences"] }
+            #expect(before == 0)
+            _ = try await transactions.commitAlone(requests[1]).get()
+            let after: Int64 = try await registry.pool.session { session in try session.execute(fences).only()["fences"] }
+            #expect(after == 1100)
+        }
+    }
+
+    @Test("A request with a long chain of moves is answered") func longChainOfRequest() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1200), user: "ada", token: token(1))
+            let app = try await running.app()
+            try await running.execute(
+                """
+                INSERT INTO installations (app_id, id, owner, registered_at, created_at)
+                SELECT \(app.id), ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'ada', now(), now()
+                FROM generate_series(1, 1099) AS n
+                """)
+            try await running.execute(
+                """
+                INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
+                SELECT app_id, id, lead(id) OVER (ORDER BY id), now() FROM installations ORDER BY id LIMIT 1099
+                """)
+            let tokens = #"[{"token":"\#(token(1))"}]"#
+            let answer = try await shop.put("/v1/apps/shop/installations/\(installation(1200))", #"{"user":"grace","tokens":\#(tokens)}"#)
+            #expect(answer.status == 200 && answer.json.text("user") == "grace")
+            #expect(try await running.count("SELECT count(*) FROM fences") == 1100)
+        }
+    }
+
     /// The broker is away: fences stay open that were never open for long when the table was analyzed.
     @Test("A change reads no open fences of others") func fencesOfOthers() async throws {
         try await withRegistry { registry in
@@ -237,8 +292,8 @@ struct RegistryBatchTests {
                         try session.execute("SET LOCAL session_replication_role = replica")
                         try session.execute(
                             """
-                            INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
-                            SELECT \(registry.app.id), gen_random_uuid(), 2, now(), CASE WHEN \(isPublished) THEN now() END
+                            INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from, published_at)
+                            SELECT \(registry.app.id), gen_random_uuid(), 2, now(), now(), CASE WHEN \(isPublished) THEN now() END
                             FROM generate_series(1, \(count)::int)
                             """)
                     }

@@ -160,7 +160,8 @@ private struct Violation: Sendable {
         Violation(
             name: "a fence of no installation", constraint: "fences_app_id_installation_fkey",
             statement: """
-                INSERT INTO fences (app_id, installation, epochs_below, created_at) SELECT id, gen_random_uuid(), 2, now() FROM apps
+                INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
+                SELECT id, gen_random_uuid(), 2, now(), now() FROM apps
                 """),
         Violation(
             name: "an event that history has no word for", constraint: "installation_history_event_check",

@@ -1,9 +1,11 @@
+import Broker
 import Postgres
 import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("The steps of a relay's round", .serialized, .timeLimit(.minutes(5)))
 struct RelayStepTests {
@@ -25,6 +27,65 @@ struct RelayStepTests {
             // A fan-out is the relay's work.
             let job = try await running.sendAndTake(#"{"users":["ada"]}"#, with: shop)
             #expect(job.deliveries.count == 1)
+            _ = try await eventually { running.counter(#"relay_steps_failed_total{step="cancellations"}"#) > 0 ? true : nil }
+            #expect(running.counter(#"relay_steps_failed_total{step="jobs"}"#) == 0)
+        }
+    }
+
+    @Test(
+        "A job that cannot be read keeps no other waiting, of its app or of another one, and is tried again",
+        arguments: [
+            "UPDATE jobs SET due_at = 'infinity' WHERE notification = $1", "UPDATE notifications SET expires_at = 'infinity' WHERE id = $1",
+        ])
+    func unreadable(damage: String) async throws {
+        // This process commits and dies: nothing in it ever publishes.
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
+            let shop = try await dying.client.makeApp()
+            let other = try await dying.client.makeApp("other")
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await other.register(installation(2), user: "ada", token: token(2), app: "other")
+            var ids: [PushID] = []
+            for _ in 1...4 { ids.append(try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })) }
+            ids.append(try #require(try await other.send(#"{"user":"ada"}"#, app: "other").json.text("id").flatMap { PushID($0) }))
+            try await dying.pool.session { [ids] session in
+                try session.simple(damage.replacing("$1", with: "'\(ids[1])'"))
+            }
+            try await dying.another { [ids] living in
+                let published: PostgresQuery = "SELECT count(*) FROM jobs WHERE published_at IS NOT NULL"
+                _ = try await eventually { try await dying.count(published) == 4 ? true : nil }
+                try await living.counted("jobs_unreadable_total", 1)
+                // Longer than a lease, and not lost.
+                let putOff: PostgresQuery = """
+                    SELECT count(*) FROM jobs
+                    WHERE notification = \(ids[1]) AND published_at IS NULL AND free_from > now() + interval '45 seconds'
+                    """
+                _ = try await eventually { try await dying.count(putOff) == 1 ? true : nil }
+                // It is mended.
+                try await dying.execute("UPDATE jobs SET due_at = now(), free_from = now() WHERE notification = \(ids[1])")
+                try await dying.execute("UPDATE notifications SET expires_at = now() + interval '1 hour' WHERE id = \(ids[1])")
+                _ = try await eventually { try await dying.count(published) == 5 ? true : nil }
+            }
+        }
+    }
+
+    @Test("A job that cannot be read is tried again after as long as it has been due, an hour at most") func lessAndLessOften() async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay || $0 is Publisher })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+            let minutes = try await running.pool.session { session in
+                try ["1 second", "20 minutes", "3 days"].map { (age: String) -> Int64 in
+                    try session.transaction { session in
+                        try session.execute("UPDATE jobs SET due_at = now() - \(age)::text::interval")
+                        try JobStore(session: session).putOff([JobID(notification: id, number: 0)])
+                        return try session.execute("SELECT (extract(epoch FROM free_from - now()) / 60)::bigint AS minutes FROM jobs")
+                            .only()[
+                                "minutes"]
+                    }
+                }
+            }
+            #expect(minutes == [1, 20, 60])
         }
     }
 

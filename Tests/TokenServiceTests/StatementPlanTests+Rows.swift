@@ -36,8 +36,8 @@ extension StatementPlanTests {
             FROM installations WHERE created_at = now()
             """,
             """
-            INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
-            SELECT app_id, id, owner_epoch, now(), CASE WHEN ordinal % 200 <> 0 THEN now() END
+            INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from, published_at)
+            SELECT app_id, id, owner_epoch, now(), now(), CASE WHEN ordinal % 200 <> 0 THEN now() END
             FROM installations WHERE created_at = now() AND ordinal % 4 = 0
             """,
             """

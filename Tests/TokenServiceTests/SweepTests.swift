@@ -36,8 +36,8 @@ struct SweepTests {
             .fences, "fences_by_publishing",
             { old, young in
                 """
-                INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
-                SELECT i.app_id, i.id, 1, now(), now() - CASE WHEN n > \(old) THEN interval '167 hours' ELSE interval '169 hours' END
+                INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from, published_at)
+                SELECT i.app_id, i.id, 1, now(), now(), now() - CASE WHEN n > \(old) THEN interval '167 hours' ELSE interval '169 hours' END
                     + n * interval '1 millisecond'
                 FROM generate_series(1, \(old) + \(young)) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
                 """

@@ -36,6 +36,7 @@ package struct TokenServiceMetrics: Sendable {
         }
         begin(.requestsShed, "reason", LoadShedding.Reason.self)
         begin(.requestsRateLimited, "limit", CallerLimit.self)
+        begin(.relayStepsFailed, "step", Relay.Step.self)
         begin(.outcomes, "class", OutcomeClass.self)
         begin(.commitsRepeated, "reason", InstallationRegistration.RepeatReason.self)
         begin(.housekeepingRounds, "result", Housekeeper.RoundResult.self)
@@ -158,6 +159,8 @@ package struct TokenServiceMetrics: Sendable {
 
     func putAside(_ number: Int) { count(.putAside, by: number) }
     func published(_ number: Int) { count(.published, by: number) }
+    func failed(_ step: Relay.Step) { count(.relayStepsFailed, [("step", step.rawValue)]) }
+    func unreadable(jobs: Int) { count(.unreadableJobs, by: jobs) }
     func undecodableOutcome() { count(.undecodableOutcomes) }
     func refusedOutcome() { count(.refusedOutcomes) }
 

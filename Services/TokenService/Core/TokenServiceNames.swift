@@ -48,6 +48,8 @@ package enum MetricName: String, CaseIterable {
     case accepted = "push_token_service_notifications_accepted_total"
     case published = "push_token_service_notifications_published_total"
     case backlog = "push_token_service_publish_backlog"
+    case relayStepsFailed = "push_token_service_relay_steps_failed_total"
+    case unreadableJobs = "push_token_service_jobs_unreadable_total"
     case publishRefused = "push_token_service_publish_refused"
     case laneWait = "push_token_service_lane_wait_seconds"
     case laneSlack = "push_token_service_lane_slack_seconds"

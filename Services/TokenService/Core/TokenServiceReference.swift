@@ -207,6 +207,12 @@ package enum TokenServiceReference {
             MetricName.backlog.rawValue, .gauge, ["lane"],
             "Notifications that are committed and not published yet; alert when it grows."),
         DocumentedMetric(
+            MetricName.relayStepsFailed.rawValue, .counter, ["step"],
+            "Steps of the relay's rounds that failed. A step that fails rests for `RELAY_INTERVAL_MS`; alert if one goes on failing."),
+        DocumentedMetric(
+            MetricName.unreadableJobs.rawValue, .counter,
+            "Jobs that cannot be read as they are stored, each time that the relay put them off; alert on any."),
+        DocumentedMetric(
             MetricName.publishRefused.rawValue, .gauge, ["lane"],
             "1 while the broker takes none of the lane's jobs: its queue is full or gone; alert on any."),
         DocumentedMetric(

@@ -108,8 +108,8 @@ struct StoredRows {
             INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, proven_at)
             SELECT \(app), 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now(), now() FROM made
         ), fenced AS (
-            INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
-            SELECT \(app), id, 1, now(), now() FROM made WHERE ordinal % 10 = 0
+            INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from, published_at)
+            SELECT \(app), id, 1, now(), now(), now() FROM made WHERE ordinal % 10 = 0
         )
         INSERT INTO installation_history (app_id, installation, at, event, owner_epoch, owner)
         SELECT \(app), id, now(), 'registered', 1, owner FROM made
@@ -181,8 +181,9 @@ struct StoredRows {
             INSERT INTO cancellations (notification, at, reason) SELECT new_id(), \(past), 'cancelled' FROM generate_series(1, \(few)) AS n;
             UPDATE cancellations SET published_at = now(), hastened_at = now()
             WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
-            INSERT INTO fences (app_id, installation, epochs_below, created_at)
-            SELECT \(app), md5('i' || (2 * (\(first) + n) + 1) % \(installations))::uuid, 1, \(past) FROM generate_series(0, \(few - 1)) AS n;
+            INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
+            SELECT \(app), md5('i' || (2 * (\(first) + n) + 1) % \(installations))::uuid, 1, \(past), \(past)
+            FROM generate_series(0, \(few - 1)) AS n;
             UPDATE fences SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
             SELECT '\(webhook)', new_id(), 'webhook.ping', '{}', \(past), \(past) FROM generate_series(1, \(few)) AS n;

@@ -130,6 +130,67 @@ extension ActivityLineTests {
         }
     }
 
+    @Test("If another user signs in and reports activities in one commit, those of the user before end, and those of the next go on")
+    func signInAndReport() async throws {
+        try await Self.withPhone { running, shop in
+            for (id, number) in [("ride", 3), ("pass", 4)] {
+                #expect(try await shop.put("\(Self.path)/\(id)", #"{"token":"\#(token(number))"}"#).status == 200)
+            }
+            try await Self.commit(
+                [.report("late", token: 5), .signIn("eve"), .report("ride", token: 6), .report("trip", token: 7)], running)
+            let ends: [String] = try await running.pool.session { session in
+                try session.execute(
+                    """
+                    SELECT encode(t.token, 'hex') AS token
+                    FROM notifications n JOIN jobs j ON j.notification = n.id CROSS JOIN LATERAL members_of(j) AS m
+                    JOIN tokens t ON t.id = m.token_id WHERE n.target_installation = \(installation(1)) ORDER BY 1
+                    """
+                ).column("token")
+            }
+            // The device itself has replaced the token of the first ride.
+            #expect(ends == [token(4), token(5)])
+            for (id, user, state) in [
+                ("ride", "ada", "ended"), ("pass", "ada", "ended"), ("late", "ada", "ended"), ("ride", "eve", "active"),
+                ("trip", "eve", "active"),
+            ] {
+                let found = try await shop.get("/v1/apps/shop/activities/\(id)?user=\(user)").json.text("state")
+                #expect(found == state, "\(id) of \(user)")
+            }
+            // She leaves in the commit in which she reports one more.
+            try await Self.commit([.report("last", token: 8), .signIn(nil)], running)
+            for id in ["ride", "trip", "last"] {
+                #expect(try await shop.get("/v1/apps/shop/activities/\(id)?user=eve").json.text("state") == "ended")
+            }
+        }
+    }
+
+    private enum Step {
+        case signIn(String?)
+        case report(String, token: Int)
+    }
+
+    /// What the phone does, in one transaction.
+    private static func commit(_ steps: [Step], _ running: RunningService) async throws {
+        let app = try await running.app()
+        func registered(_ number: Int, _ purpose: Purpose) throws -> RegisteredToken {
+            RegisteredToken(token: try #require(DeviceToken(hex: token(number))), environment: .production, purpose: purpose)
+        }
+        let requests = try steps.map { step -> RegistryRequest in
+            switch step {
+            case .signIn(let user):
+                let registration = Registration(
+                    installation: installation(1), user: user, tokens: [try registered(1, .alert)], profile: InstallationProfile(),
+                    expectedOwner: .anyone)
+                return RegistryRequest(app: app, registration)
+            case .report(let id, let number):
+                let report = ActivityReport(
+                    installation: installation(1), id: id, token: try registered(number, .activity(id: id)), expectedOwner: .anyone)
+                return RegistryRequest(app: app, report)
+            }
+        }
+        for result in await InstallationRegistration.Transactions(pool: running.pool).commit(requests) { _ = try result.get() }
+    }
+
     @Test("A start that a device gets for a user who has left ends there when the next user's app reports it") func lateReport()
         async throws
     {

@@ -187,7 +187,7 @@ struct CancellationTests {
             async let cancelled = running.pool.transaction { session in
                 let jobs = try Lane.allCases.flatMap { try JobStore(session: session).claimFree(10, of: $0, leaseSeconds: 30) }
                 let store = HoldStore(session: session)
-                #expect(try store.putAside(jobs: jobs.map(\.id), under: try store.lockInForce()).count == 1)
+                #expect(try store.putAside(jobs: jobs, under: try store.lockInForce()).count == 1)
                 let answer = Task { try await shop.delete("/v1/apps/shop/notifications/\(id)") }
                 // The cancellation waits for this transaction.
                 while try session.execute("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").isEmpty {}

@@ -70,7 +70,7 @@ struct LargeReceiptsTests {
                     FROM jobs j CROSS JOIN LATERAL members_of(j) AS m WHERE m.is_settled
                     """)
                 let claimed = try JobStore(session: session).claimFree(1, of: .bulk, leaseSeconds: 60)
-                #expect(claimed.map(\.job.members.count) == [PushJob.maximumDeliveries])
+                #expect(claimed.count == 1)
                 let (before, tokens) = (try Self.read(session), try session.rowsRead(of: "tokens"))
                 let left = try JobStore(session: session).resolve(claimed, now: now).map(\.deliveries.count)
                 return (left, try Self.read(session) - before, try session.rowsRead(of: "tokens") - tokens)

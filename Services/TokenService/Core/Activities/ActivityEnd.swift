@@ -11,6 +11,8 @@ enum ActivityEnd {
         /// Nil: of the installation without a user.
         let user: String?
         var purpose: Purpose?
+        /// Activities that the device reported afterwards, for the next user. They go on.
+        var later: Set<Purpose> = []
     }
 
     /// To run after the writes of the registry. An activity that no device of its owner may show any more is over. An end without a content
@@ -20,21 +22,12 @@ enum ActivityEnd {
         guard !places.isEmpty else { return [] }
         let (apps, installations) = (places.map(\.installation.app), places.map(\.installation.id))
         let (users, purposes) = (places.map(\.user), places.map { $0.purpose?.rawValue })
+        let later = places.flatMap { place in place.later.sorted { $0.rawValue < $1.rawValue }.map { (place.installation, $0.rawValue) } }
         // Another device of the owner may report or leave at this moment. Under the lock, the last statement sees what it did.
         let lock = RowLock(
             """
-            WITH named AS (
-                SELECT e.app_id, activity_owner(e.owner, e.installation) AS owned_by, substr(t.purpose, 10) AS id
-                FROM unnest(\(apps)::bigint[], \(installations)::uuid[], \(users)::text[], \(purposes)::text[])
-                    AS e (app_id, installation, owner, purpose)
-                CROSS JOIN LATERAL (
-                    SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id
-                ) AS t
-                -- IS TRUE: by the installation, not by the index on the update tokens of all.
-                WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
-                ORDER BY 1, 2, 3
-            )
-            SELECT FROM named o JOIN activities a ON a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id
+            SELECT FROM activities_shown_on(\(apps)::bigint[], \(installations)::uuid[], \(users)::text[], \(purposes)::text[]) AS o
+            JOIN activities a ON a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id
             ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """)
         return lock.then(
@@ -61,6 +54,10 @@ enum ActivityEnd {
                     SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id
                 ) AS t
                 WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
+                    AND NOT EXISTS (
+                        SELECT FROM unnest(\(later.map(\.0.app))::bigint[], \(later.map(\.0.id))::uuid[], \(later.map(\.1))::text[])
+                            AS l (app_id, installation, purpose)
+                        WHERE l.app_id = t.app_id AND l.installation = t.installation AND l.purpose = t.purpose)
             ), jobs_made AS (
                 INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
                 SELECT id, 0, app_id, 'now', '', now(), int8send(token),
@@ -78,17 +75,8 @@ enum ActivityEnd {
             FROM over
             """,
             """
-            WITH named AS (
-                SELECT e.app_id, activity_owner(e.owner, e.installation) AS owned_by, substr(t.purpose, 10) AS id
-                FROM unnest(\(apps)::bigint[], \(installations)::uuid[], \(users)::text[], \(purposes)::text[])
-                    AS e (app_id, installation, owner, purpose)
-                CROSS JOIN LATERAL (
-                    SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id
-                ) AS t
-                WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
-                ORDER BY 1, 2, 3
-            )
-            UPDATE activities a SET ended_at = now() FROM named o
+            UPDATE activities a SET ended_at = now()
+            FROM activities_shown_on(\(apps)::bigint[], \(installations)::uuid[], \(users)::text[], \(purposes)::text[]) AS o
             WHERE a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id AND (a.ended_at IS NULL AND NOT may_be_shown(a)) IS TRUE
             """)
     }

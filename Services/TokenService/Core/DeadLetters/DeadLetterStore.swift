@@ -26,6 +26,7 @@ struct DeadLetterStore {
 
     /// - Parameter deliveries: In ascending order of id, each once.
     func reopen(_ deliveries: [DeadDelivery], extending seconds: Int64?) throws -> Resolved {
+        try holdErasures(of: Set(deliveries.map(\.notification)))
         var resolved = Resolved()
         var stops: [ReplayDecision.Stop] = []
         var sent: [PushID: Sent] = [:]
@@ -70,6 +71,14 @@ struct DeadLetterStore {
         resolved.stopped = Set(stops.map(\.delivery.id))
         resolved.claimed = try messages(inOrder, stops)
         return resolved
+    }
+
+    /// A replay reads tokens and writes receipts, like an outcome.
+    private func holdErasures(of notifications: Set<PushID>) throws {
+        let apps: [Int64] = try session.execute(
+            "SELECT DISTINCT n.app_id FROM unnest(\(notifications.sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id"
+        ).column("app_id")
+        try session.execute(ErasureBarrier.hold(Set(apps)))
     }
 
     /// Deliveries of one notification that have one end and one payload share messages.

@@ -175,6 +175,9 @@ CREATE TABLE fences (
     installation uuid NOT NULL,
     epochs_below bigint NOT NULL,
     created_at timestamptz NOT NULL,
+    -- From then on any process may publish it: when no caller waits any more, or when the lease of the process that publishes it ends. Never
+    -- before the begin of the transaction that sets it: see `low_water`.
+    free_from timestamptz NOT NULL,
     published_at timestamptz,
     FOREIGN KEY (app_id, installation) REFERENCES installations
 );
@@ -183,7 +186,7 @@ CREATE INDEX fences_by_publishing ON fences (published_at) WHERE published_at IS
 -- Every registration and logout reads its installations' open fences.
 CREATE INDEX fences_open ON fences (app_id, installation) WHERE published_at IS NULL;
 -- The relay reads the oldest ones. IS TRUE: a statement that knows the installation is never planned with this one.
-CREATE INDEX fences_left_over ON fences (created_at) WHERE (published_at IS NULL) IS TRUE;
+CREATE INDEX fences_left_over ON fences (free_from) WHERE (published_at IS NULL) IS TRUE;
 
 CREATE VIEW open_fences AS
 SELECT f.id, f.app_id, a.slug AS app, f.installation, f.epochs_below, f.created_at
@@ -580,6 +583,20 @@ RETURN EXISTS (
                 SELECT FROM tokens u
                 WHERE u.app_id = i.app_id AND u.installation = i.id AND u.purpose = 'activity:' || a.id AND u.registered_at >= a.started_at))
 );
+
+-- The activities that devices may show of these users (nil: of the installation without a user), in the order in which they are locked: those
+-- that have an active update token there; only that of the purpose if one is given. The app, the owner and the id of each; there may be none.
+CREATE FUNCTION activities_shown_on(apps bigint[], installations uuid[], users text[], purposes text[])
+RETURNS TABLE (app_id bigint, owned_by text, id text)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT e.app_id, activity_owner(e.owner, e.installation), substr(t.purpose, 10)
+    FROM unnest(apps, installations, users, purposes) AS e (app_id, installation, owner, purpose)
+    CROSS JOIN LATERAL (SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id) AS t
+    -- IS TRUE: by the installation, not by the index on the update tokens of all.
+    WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
+    ORDER BY 1, 2, 3;
+END;
 
 -- MARK: Notifications
 
@@ -1344,5 +1361,7 @@ INSERT INTO leases (name) SELECT 'events_' || log || '_' || sink FROM event_feed
 -- Below these moments no row of a kind waits, so a process that starts does not read the dead entries that an open snapshot keeps.
 CREATE TABLE low_water (
     kind text PRIMARY KEY,
-    at timestamptz NOT NULL
+    at timestamptz NOT NULL,
+    -- Below it wait only rows of the apps and lanes that have an older one. A process begins there if a search from `at` takes too long.
+    most_at timestamptz NOT NULL
 );

@@ -39,7 +39,7 @@ extension OutcomeConsumer {
                 "An outcome message cannot be queued for webhooks; its outcomes are applied",
                 metadata: .traced(
                     message.message.header(TraceContext.headerName),
-                    [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Self.cause(error))"]))
+                    [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Logger.cause(of: error))"]))
             consumer.acknowledge([message.message.receipt])
         }
         var turns: [ObjectIdentifier: Int] = [:]
@@ -88,14 +88,8 @@ extension OutcomeConsumer {
                 delivery.traceparent,
                 [
                     LogKey.delivery: "\(delivery.id)", LogKey.notification: "\(delivery.notification)", LogKey.outcome: "\(event.outcome)",
-                    LogKey.status: "\(delivery.status.map(String.init) ?? "none")", LogKey.error: "\(Self.cause(error))",
+                    LogKey.status: "\(delivery.status.map(String.init) ?? "none")", LogKey.error: "\(Logger.cause(of: error))",
                 ]))
-    }
-
-    /// Without the server's text: a trigger's may quote the row.
-    private static func cause(_ error: any Error) -> String {
-        guard let error = error as? PostgresError, let state = error.sqlState else { return "\(type(of: error))" }
-        return "SQLSTATE \(state)" + (error.constraint.map { ", constraint \($0)" } ?? "")
     }
 
     /// Tries messages again, with growing pauses, while others are applied. The broker has all of them until they are acknowledged.

@@ -9,6 +9,8 @@ extension OutcomeStore {
         let token: Int64
         /// The environment that the token was registered for when the delivery was made.
         let environment: APNsEnvironment
+        /// A replay had reopened it: its receipt is locked, and ends it.
+        var isReplayed = false
     }
 
     /// A batch's outcomes of one job.

@@ -8,7 +8,7 @@ extension OutcomeStore {
         /// APNs has accepted it somewhere.
         case proven
         case unproven
-        /// It was erased with its user.
+        /// It was erased with its user, or deleted because the installation has newer retired ones.
         case erased
     }
 
@@ -66,11 +66,11 @@ extension OutcomeStore {
             """)
         return try rows.map { row in
             let index: Int = try row["index"]
-            return End(entry: entries[index], token: try row["token_id"], environment: try row["environment"])
+            return End(entry: entries[index], token: try row["token_id"], environment: try row["environment"], isReplayed: true)
         }
     }
 
-    /// Writes the receipts of final outcomes.
+    /// Writes the receipts of final outcomes. If a token is gone, its delivery gets no new receipt; one that the delivery has ends with it.
     /// - Returns: The registry's facts about their tokens; for a token that APNs accepted and that gets no receipt, only if it is unproven.
     func writeReceipts(of ends: [End], _ origins: [PushID: Origin]) throws -> [Int64: TokenFacts] {
         guard !ends.isEmpty else { return [:] }
@@ -81,11 +81,13 @@ extension OutcomeStore {
         let unwritten = Set(quiet.lazy.map(\.entry.delivery.id)).subtracting(try openReceipts(of: quiet))
         let written = unwritten.isEmpty ? ends : ends.filter { !unwritten.contains($0.entry.delivery.id) }
         let tokens = try tokenFacts(written.map(\.token), provenOrNot: quiet.map(\.token))
-        try insertReceipts(of: written.filter { tokens[$0.token] != .erased })
+        let goneAndOpen = try openReceipts(of: written.filter { tokens[$0.token] == .erased && !$0.isReplayed })
+        try insertReceipts(
+            of: written.filter { tokens[$0.token] != .erased || $0.isReplayed || goneAndOpen.contains($0.entry.delivery.id) })
         return tokens
     }
 
-    /// Those that have a receipt, of an attempt before the last.
+    /// Those that have a receipt, of an attempt before the last. Locks it, so that no erasure removes it meanwhile.
     private func openReceipts(of ends: [End]) throws -> Set<PushID> {
         guard !ends.isEmpty else { return [] }
         let places = ends.map { DeliveryNames.place(of: $0.entry.delivery.id) }
@@ -96,13 +98,14 @@ extension OutcomeStore {
                     \(places.map(\.position))::bigint[])
                 AS e (index, notification, number, position)
             JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
+            ORDER BY r.notification, r.number, r.position FOR NO KEY UPDATE OF r
             """
         ).column("index")
         return Set(indices.map { ends[$0].entry.delivery.id })
     }
 
     /// - Parameters:
-    ///   - needed: Tokens whose facts are all needed; a missing one was erased.
+    ///   - needed: Tokens whose facts are all needed; a missing one is gone.
     ///   - accepted: Tokens that APNs accepted: of these it only matters whether it had done so before, and of nearly all it had.
     private func tokenFacts(_ needed: [Int64], provenOrNot accepted: [Int64]) throws -> [Int64: TokenFacts] {
         let answers = try session.pipeline([

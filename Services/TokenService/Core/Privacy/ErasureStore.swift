@@ -156,9 +156,9 @@ struct ErasureStore {
             """
             SELECT f.id, \(app.slug.text) AS app, f.installation, f.epochs_below, f.created_at
             FROM fences f JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
-            WHERE (f.published_at IS NULL) IS TRUE AND f.created_at >= \(milliseconds: from) AND f.app_id = \(app.id)
+            WHERE (f.published_at IS NULL) IS TRUE AND f.free_from >= \(milliseconds: from) AND f.app_id = \(app.id)
                 AND i.signed_out_reason = 'erased'
-            ORDER BY f.created_at LIMIT 500
+            ORDER BY f.free_from LIMIT 500
             """
         ).map { row in try Fence(row) }
     }

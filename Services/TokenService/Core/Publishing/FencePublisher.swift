@@ -4,13 +4,18 @@ import PushModel
 /// Puts committed fences on the control stream.
 package struct FencePublisher: Sendable {
     private static let maximumLeftOver = 500
+    /// How long a new fence is its caller's to publish, before any process may: longer than a caller waits. Milliseconds.
+    static let alone: Int64 = 2000
 
     private let control: ControlPublisher
     private let settlements: PublishSettlements
     private let marks: OutboxMarks
+    private let lease: Duration
 
-    package init(control: ControlPublisher, settlements: PublishSettlements, marks: OutboxMarks) {
+    /// - Parameter lease: How long a fence that is left over is this process's alone.
+    package init(control: ControlPublisher, settlements: PublishSettlements, marks: OutboxMarks, lease: Duration) {
         self.marks = marks
+        self.lease = lease
         self.control = control
         self.settlements = settlements
     }
@@ -27,21 +32,30 @@ package struct FencePublisher: Sendable {
         return published.count == fences.count ? .effective : .pending
     }
 
-    /// Publishes all that are left over.
+    /// Publishes those that are left over; processes share them.
     /// - Returns: how many the broker has confirmed.
     func publishLeftOver(in pool: PostgresPool) async throws -> Int {
         var count = 0
+        let leaseSeconds = lease / .seconds(1)
         while true {
-            let from = marks.fences.marksForSearch().lowest
-            let (now, left) = try await pool.session { session in
-                try OutboxStore(session: session).leftOverFences(limit: Self.maximumLeftOver, from: from)
+            let oldest = try await marks.fences.searchOldest { from in
+                try await pool.session { session in try OutboxStore(session: session).oldestLeftOverFence(from: from) }
             }
-            marks.fences.found(left.first.map { [.any: $0.at] } ?? [:], at: now)
-            guard !left.isEmpty else { return count }
-            let published = await confirmed(left)
+            guard let oldest else { return count }
+            let claimed = try await pool.transaction { session in
+                try OutboxStore(session: session).claimFences(limit: Self.maximumLeftOver, from: oldest, leaseSeconds: leaseSeconds)
+            }
+            guard !claimed.isEmpty else { return count }
+            let published = await confirmed(claimed)
             count += published.count
-            // Recorded before the next are read, because those would be the same.
-            do { try await pool.session { session in try OutboxStore(session: session).markPublished(fences: published) } } catch {
+            let rest = Set(claimed.map(\.id)).subtracting(published).sorted()
+            do {
+                try await pool.transaction { session in
+                    let store = OutboxStore(session: session)
+                    try store.markPublished(fences: published)
+                    try store.releaseFences(rest)
+                }
+            } catch {
                 settlements.published(fences: published)
                 throw error
             }

@@ -8,16 +8,16 @@ package struct JobStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    package struct Claimed: Sendable {
-        package var id: JobID
-        package var job: Job
+    private struct Claimed {
+        var id: JobID
+        var job: Job
         /// Positions that have their outcome.
-        package var settled: Set<Int>
+        var settled: Set<Int>
     }
 
     /// Takes over jobs of a lane on which no process has a lease: of each app no more than its share. A hold that kept one is over, or puts it
-    /// aside again.
-    package func claim(_ count: Int, of lane: Lane, among shares: [OutboxStore.Share], leaseSeconds: Double) throws -> [Claimed] {
+    /// aside again. It reads no more than their names, so that no job keeps the others from being taken over.
+    package func claim(_ count: Int, of lane: Lane, among shares: [OutboxStore.Share], leaseSeconds: Double) throws -> [JobID] {
         guard count > 0, !shares.isEmpty else { return [] }
         return try session.execute(
             """
@@ -32,7 +32,20 @@ package struct JobStore {
             )
             UPDATE jobs j SET free_from = now() + make_interval(secs => \(leaseSeconds)), held_by = NULL FROM free
             WHERE j.notification = free.notification AND j.number = free.number
-            RETURNING j.notification, j.number, j.locale, j.due_at, j.members, j.settled::text AS settled
+            RETURNING j.notification, j.number
+            """
+        ).map { row in
+            let number: Int32 = try row["number"]
+            return JobID(notification: try row["notification"], number: Int(number))
+        }
+    }
+
+    private func read(_ jobs: [JobID]) throws -> [Claimed] {
+        try session.execute(
+            """
+            SELECT j.notification, j.number, j.locale, j.due_at, j.members, j.settled::text AS settled
+            FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number)
+            JOIN jobs j ON j.notification = e.notification AND j.number = e.number
             """
         ).map { row in
             let (number, settled): (Int32, String) = (try row["number"], try row["settled"])
@@ -96,8 +109,9 @@ package struct JobStore {
         }
     }
 
-    /// Finds the devices of the jobs anew. A device that is not meant any more, or is meant too late, gets that outcome instead.
-    package func resolve(_ jobs: [Claimed], now: Int64) throws -> [PublishableJob] {
+    /// Finds the devices of claimed jobs anew. A device that is not meant any more, or is meant too late, gets that outcome instead.
+    package func resolve(_ claimed: [JobID], now: Int64) throws -> [PublishableJob] {
+        let jobs = try read(claimed)
         let notifications = Set(jobs.map(\.id.notification)).sorted()
         let terms = try terms(of: notifications)
         let jobsOf = Dictionary(grouping: jobs, by: \.id.notification)
@@ -292,6 +306,24 @@ package struct JobStore {
                 free_from = CASE WHEN l.is_published THEN j.free_from ELSE now() + interval '1 second' END
             -- Not by the index on what is unpublished, which is small only while nothing waits.
             FROM locked l WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
+            """)
+    }
+
+    /// Claimed jobs that cannot be read are free again after as long as they have been due, a minute at least and an hour at most.
+    package func putOff(_ jobs: [JobID]) throws {
+        guard !jobs.isEmpty else { return }
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT j.notification, j.number
+                FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number)
+                JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+                ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
+            )
+            UPDATE jobs j SET free_from = now() + CASE WHEN isfinite(j.due_at)
+                THEN least(greatest(now() - j.due_at, interval '1 minute'), interval '1 hour') ELSE interval '1 hour' END
+            FROM locked l
+            WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
             """)
     }
 

@@ -11,10 +11,14 @@ import Synchronization
 /// then on ``clock`` knows it until it has ended, however long its COMMIT waits for a standby. So whatever is committed after a search lies
 /// above the search's own moment less the margin. What a clock that jumped, or a server that stood still, has left below is found by the
 /// searches from the very beginning, one in ``renewal``. Moments are the database's, in UNIX milliseconds.
+///
+/// A search that takes too long would take too long again, and nothing would be found. So the next one begins higher: see ``search(at:_:)``.
 package final class LowWater<Key: Hashable & Sendable>: Sendable {
     /// Transactions write within 30 s (``NotificationIntake``); the rest is for a new primary whose clock is behind.
     static var margin: Int64 { 60_000 }
     private static var renewal: Duration { .seconds(600) }
+    /// The next search from the very beginning, after the keys with old rows were given up.
+    private static var earlyRenewal: Duration { .seconds(60) }
 
     package struct Marks: Sendable {
         /// Of every key without an exception.
@@ -24,27 +28,55 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
 
         package init() {}
 
+        fileprivate init(floor: Int64) { self.floor = floor }
+
         package subscript(_ key: Key) -> Int64 { exceptions[key] ?? floor }
 
         /// No row of any key waits below it.
         var lowest: Int64 { exceptions.values.min().map { min($0, floor) } ?? floor }
     }
 
-    private let state = Mutex(Marks())
-    private let renewed = Mutex(ContinuousClock.now)
+    private struct State {
+        var marks = Marks()
+        /// A process has recorded a lower beginning: one search begins there.
+        var lowered: Int64?
+        /// When the last search from the very beginning began, or this process.
+        var renewed = ContinuousClock.now
+    }
+
+    private let state = Mutex(State())
 
     package init() {}
 
-    package var marks: Marks { state.withLock { $0 } }
+    package var marks: Marks { state.withLock { $0.marks } }
 
-    /// For the next search: now and then from the very beginning. If that takes too long, the search after it begins at the marks again.
-    func marksForSearch(at now: ContinuousClock.Instant = .now) -> Marks {
-        let isWhole = renewed.withLock { renewed in
-            guard renewed + Self.renewal < now else { return false }
-            renewed = now
-            return true
+    /// Searches from the marks; once from a lower beginning that another process has recorded; now and then from the very beginning. If one of
+    /// the last two takes too long, the next search begins at the marks again. If a search from the marks does, the next one begins at the
+    /// floor for every key, and a minute later one begins at the very beginning.
+    /// - Parameter body: Returns the moment and the oldest rows as ``found(_:at:)`` wants them.
+    package func search<Found>(
+        at instant: ContinuousClock.Instant = .now,
+        _ body: (Marks) async throws -> (now: Int64, oldest: [Key: Int64], found: Found)
+    ) async throws -> Found {
+        let from = beginning(at: instant)
+        do {
+            let (now, oldest, found) = try await body(from)
+            self.found(oldest, at: now)
+            return found
+        } catch let error as PostgresError where error.isOfSize {
+            tookTooLong(from, at: instant)
+            throw error
         }
-        return isWhole ? Marks() : marks
+    }
+
+    private func beginning(at instant: ContinuousClock.Instant) -> Marks {
+        state.withLock { state in
+            if state.renewed + Self.renewal < instant {
+                state.renewed = instant
+                return Marks()
+            }
+            return state.lowered.map { Marks(floor: $0) } ?? state.marks
+        }
     }
 
     /// - Parameters:
@@ -52,16 +84,20 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
     ///   - now: Of ``clock``, before the search.
     package func found(_ oldest: [Key: Int64], at now: Int64) {
         state.withLock { state in
-            state.floor = now - Self.margin
-            state.exceptions = oldest.filter { $0.value < state.floor }
+            state.lowered = nil
+            state.marks.floor = now - Self.margin
+            state.marks.exceptions = oldest.filter { $0.value < state.marks.floor }
         }
     }
 
-    /// What another process knew.
-    func begin(at lowest: Int64) {
+    private func tookTooLong(_ from: Marks, at instant: ContinuousClock.Instant) {
         state.withLock { state in
-            state.floor = lowest
-            state.exceptions = [:]
+            if let lowered = state.lowered, lowered <= from.lowest {
+                state.lowered = nil
+            } else if from.lowest >= state.marks.lowest {
+                state.marks.exceptions = [:]
+                state.renewed = min(state.renewed, instant + Self.earlyRenewal - Self.renewal)
+            }
         }
     }
 }
@@ -80,6 +116,18 @@ extension LowWater {
 /// Of a kind that is not told apart by app and lane.
 enum AnyApp: Hashable, Sendable { case any }
 
+extension LowWater<AnyApp> {
+    /// - Parameter body: Gets the moment to search from. Returns that of ``clock`` before its search, and that of the oldest waiting row.
+    /// - Returns: the moment of the oldest waiting row.
+    func searchOldest(_ body: (Int64) async throws -> (now: Int64, oldest: Int64?)) async throws -> Int64? {
+        try await search { from in
+            let (now, moment) = try await body(from.lowest)
+            let oldest: [AnyApp: Int64] = moment.map { [.any: $0] } ?? [:]
+            return (now, oldest, moment)
+        }
+    }
+}
+
 /// Where the waiting rows of each kind begin. See ``LowWater``.
 package struct OutboxMarks: Sendable {
     package let jobs = LowWater<AppLane>()
@@ -93,29 +141,76 @@ package struct OutboxMarks: Sendable {
 
     package init() {}
 
-    private var byWord: [String: any LowestMark] {
-        [
-            "jobs": jobs, "fan_outs": fanOuts, "fences": fences, "unpublished": unpublished, "unhastened": unhastened,
-            "webhook_messages": webhookMessages,
-        ]
+    /// The rows of `low_water`.
+    package enum Kind: String, CaseIterable, Sendable {
+        case jobs, fences, unpublished, unhastened
+        case fanOuts = "fan_outs"
+        case webhookMessages = "webhook_messages"
     }
 
-    /// By the words of `low_water`. They grow with the clock; a process that starts while a snapshot is open begins there.
-    package var lowest: [String: Int64] { byWord.mapValues(\.lowest) }
+    /// What other processes are told of a kind.
+    package struct Record: Equatable, Sendable {
+        /// No row waits below it.
+        package var at: Int64
+        /// Below it wait only rows of keys that have an older one.
+        package var mostAt: Int64
 
-    /// - Parameter lowest: What other processes have recorded.
-    package func begin(at lowest: [String: Int64]) {
-        let byWord = byWord
-        for (word, mark) in lowest { byWord[word]?.begin(at: mark) }
+        package init(at: Int64, mostAt: Int64) {
+            self.at = at
+            self.mostAt = mostAt
+        }
+    }
+
+    private func marks(of kind: Kind) -> any RecordedMarks {
+        switch kind {
+        case .jobs: jobs
+        case .fanOuts: fanOuts
+        case .fences: fences
+        case .unpublished: unpublished
+        case .unhastened: unhastened
+        case .webhookMessages: webhookMessages
+        }
+    }
+
+    /// They grow with the clock; a process that starts while a snapshot is open begins there.
+    package var records: [Kind: Record] {
+        Dictionary(uniqueKeysWithValues: Kind.allCases.map { ($0, marks(of: $0).record) })
+    }
+
+    /// - Parameter records: What other processes have recorded. This one knows nothing itself.
+    package func start(at records: [Kind: Record]) {
+        for (kind, record) in records { marks(of: kind).start(at: record) }
+    }
+
+    /// - Parameter records: Those that are lower than this process has recorded.
+    package func lower(to records: [Kind: Record]) {
+        for (kind, record) in records { marks(of: kind).lower(to: record.at) }
     }
 }
 
 /// The marks of one kind, whatever its keys are.
-private protocol LowestMark {
-    var lowest: Int64 { get }
-    func begin(at lowest: Int64)
+private protocol RecordedMarks {
+    var record: OutboxMarks.Record { get }
+    func start(at record: OutboxMarks.Record)
+    func lower(to moment: Int64)
 }
 
-extension LowWater: LowestMark {
-    fileprivate var lowest: Int64 { marks.lowest }
+extension LowWater: RecordedMarks {
+    fileprivate var record: OutboxMarks.Record {
+        state.withLock { state in
+            let lowest = state.marks.lowest
+            return OutboxMarks.Record(at: min(lowest, state.lowered ?? lowest), mostAt: state.marks.floor)
+        }
+    }
+
+    fileprivate func start(at record: OutboxMarks.Record) {
+        state.withLock { state in
+            state.marks = Marks(floor: record.mostAt)
+            state.lowered = record.at < record.mostAt ? record.at : nil
+        }
+    }
+
+    fileprivate func lower(to moment: Int64) {
+        state.withLock { state in state.lowered = min(moment, state.lowered ?? moment) }
+    }
 }

@@ -41,7 +41,7 @@ package struct Outbox: Sendable {
             waits: waits,
             traces: traces)
         let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: configuration.fenceTimeout)
-        fences = FencePublisher(control: control, settlements: settlements, marks: marks)
+        fences = FencePublisher(control: control, settlements: settlements, marks: marks, lease: configuration.relayLease)
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp, marks: marks)
         let fanOuts = FanOutWatch(metrics: metrics)
         metrics.observe(fanOuts)
@@ -54,6 +54,6 @@ package struct Outbox: Sendable {
             settlements: settlements, window: window, backlog: backlog, marks: marks, wakeUp: wakeUp,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
             fanOutPage: configuration.fanOutPage,
-            watch: fanOuts, logger: logger)
+            watch: fanOuts, metrics: metrics, logger: logger)
     }
 }

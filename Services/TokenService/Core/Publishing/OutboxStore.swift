@@ -140,23 +140,29 @@ package struct OutboxStore {
     }
 
     /// What processes have recorded: see ``LowWater``. Locks it.
-    package func lowWater() throws -> [String: Int64] {
-        var marks: [String: Int64] = [:]
-        for row in try session.execute(
-            "SELECT kind, least(at, now() - interval '1 minute') AS at FROM low_water ORDER BY kind FOR NO KEY UPDATE")
-        {
-            marks[try row["kind"]] = try row.milliseconds("at")
+    package func lowWater() throws -> [OutboxMarks.Kind: OutboxMarks.Record] {
+        var marks: [OutboxMarks.Kind: OutboxMarks.Record] = [:]
+        let rows = try session.execute(
+            """
+            SELECT kind, least(at, now() - interval '1 minute') AS at, least(most_at, now() - interval '1 minute') AS most_at
+            FROM low_water ORDER BY kind FOR NO KEY UPDATE
+            """)
+        for row in rows {
+            guard let kind = OutboxMarks.Kind(rawValue: try row["kind"]) else { continue }
+            marks[kind] = OutboxMarks.Record(at: try row.milliseconds("at"), mostAt: try row.milliseconds("most_at"))
         }
         return marks
     }
 
-    package func record(lowWater marks: [String: Int64]) throws {
-        let marks = marks.sorted { $0.key < $1.key }
+    package func record(lowWater marks: [OutboxMarks.Kind: OutboxMarks.Record]) throws {
+        let marks = marks.sorted { $0.key.rawValue < $1.key.rawValue }
+        let (ats, mostAts) = (marks.map(\.value.at), marks.map(\.value.mostAt))
         try session.execute(
             """
-            INSERT INTO low_water (kind, at)
-            SELECT * FROM unnest(\(marks.map(\.key))::text[], \(milliseconds: marks.map(\.value))::timestamptz[]) AS e (kind, at)
-            ON CONFLICT (kind) DO UPDATE SET at = excluded.at
+            INSERT INTO low_water (kind, at, most_at)
+            SELECT * FROM unnest(\(marks.map(\.key.rawValue))::text[], \(milliseconds: ats)::timestamptz[],
+                \(milliseconds: mostAts)::timestamptz[]) AS e (kind, at, most_at)
+            ON CONFLICT (kind) DO UPDATE SET at = excluded.at, most_at = excluded.most_at
             """)
     }
 
@@ -211,24 +217,47 @@ package struct OutboxStore {
 
     // MARK: Fences
 
-    /// Fences that are left over: older than any caller waits.
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: the oldest ones, and the moment of ``LowWater/clock`` before the search.
-    package func leftOverFences(limit: Int, from: Int64 = 0) throws -> (now: Int64, fences: [Fence]) {
+    /// - Returns: from when on the oldest fence has been free that is left over, and the moment of ``LowWater/clock`` before the search.
+    package func oldestLeftOverFence(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
         let answers = try session.pipeline([
             LowWater<AnyApp>.clock,
             """
-            SELECT f.id, a.slug AS app, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id
-            WHERE (f.published_at IS NULL) IS TRUE AND f.created_at >= \(milliseconds: from) AND f.created_at < now() - interval '2 seconds'
-            ORDER BY f.created_at LIMIT \(limit)
+            SELECT free_from FROM fences
+            WHERE (published_at IS NULL) IS TRUE AND free_from >= \(milliseconds: from) AND free_from <= now() ORDER BY free_from LIMIT 1
             """,
         ])
-        let fences = try answers[1].map { row in
+        return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("free_from"))
+    }
+
+    /// Takes over fences that are left over and on which no process has a lease.
+    package func claimFences(limit: Int, from: Int64 = 0, leaseSeconds: Double) throws -> [Fence] {
+        try session.execute(
+            """
+            WITH free AS (
+                SELECT id FROM fences
+                WHERE (published_at IS NULL) IS TRUE AND free_from >= \(milliseconds: from) AND free_from <= now()
+                ORDER BY free_from LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
+            )
+            UPDATE fences f SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM free, apps a
+            WHERE f.id = free.id AND a.id = f.app_id
+            RETURNING f.id, a.slug AS app, f.installation, f.epochs_below, f.created_at
+            """
+        ).map { row in
             Fence(
                 id: try row["id"], app: try row["app"], installation: try row["installation"], epochsBelow: try row["epochs_below"],
                 at: try row.milliseconds("created_at"))
         }
-        return (try answers[0].only().milliseconds("now"), fences)
+    }
+
+    /// Any process may publish these fences, a moment later.
+    package func releaseFences(_ fences: [Int64]) throws {
+        guard !fences.isEmpty else { return }
+        try session.execute(
+            """
+            UPDATE fences SET free_from = now() + interval '1 second'
+            WHERE id = ANY (\(fences)) AND coalesce(published_at, 'infinity') = 'infinity'
+            """)
     }
 
     package func markPublished(fences: [Int64]) throws {

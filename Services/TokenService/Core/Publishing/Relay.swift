@@ -25,18 +25,49 @@ package final class Relay: Service {
     private let backlog: PublishBacklog
     private let wakeUp: WakeUp
     private let timing: Timing
+    private let metrics: TokenServiceMetrics
     private let logger: Logger
     private let fanOut: FanOut
     private let watch: FanOutWatch
     private let fanOuts = Mutex<[PushID: AppLane]>([:])
     /// Until when a step rests that failed.
-    private let rests = Mutex<[String: ContinuousClock.Instant]>([:])
+    private let rests = Mutex<[StepOfLane: ContinuousClock.Instant]>([:])
+    /// When a job was last found that could be read.
+    private let lastRead = Mutex<ContinuousClock.Instant?>(nil)
     private let sizes = RelaySizes()
     private let marks: OutboxMarks
     private let turns = FanOutTurns()
+    /// For so long after a job could be read, a fault is one of the jobs that meet it.
+    private static let readingSpan = Duration.seconds(60)
     /// How often other processes are told where waiting rows begin.
     private static let markInterval = Duration.seconds(60)
-    private let exchange = Mutex<(at: ContinuousClock.Instant, recorded: [String: Int64])?>(nil)
+    private let exchange = Mutex<(at: ContinuousClock.Instant, recorded: [OutboxMarks.Kind: OutboxMarks.Record])?>(nil)
+
+    /// A part of a round, which fails alone.
+    enum Step: String, CaseIterable {
+        case marks, waiting, backlog, holds, fences, cancellations, hastening, releases, jobs
+        case fanOuts = "fan_outs"
+
+        fileprivate var failure: Logger.Message {
+            switch self {
+            case .marks: "The marks of waiting rows could not be exchanged"
+            case .waiting: "What waits could not be read"
+            case .backlog: "The backlog could not be measured"
+            case .holds: "Holds could not be read"
+            case .fences: "Fences that are left over could not be published"
+            case .cancellations: "Cancellations that are left over could not be published"
+            case .hastening: "Jobs of cancelled notifications could not be made due"
+            case .releases: "Holds could not be published or released"
+            case .jobs: "Jobs of a lane could not be taken over"
+            case .fanOuts: "Fan-outs of a lane could not be taken over"
+            }
+        }
+    }
+
+    private struct StepOfLane: Hashable {
+        let step: Step
+        let lane: Lane?
+    }
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -51,7 +82,7 @@ package final class Relay: Service {
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
         holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, marks: OutboxMarks,
-        wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, logger: Logger
+        wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -65,6 +96,7 @@ package final class Relay: Service {
         self.marks = marks
         self.wakeUp = wakeUp
         self.timing = timing
+        self.metrics = metrics
         self.logger = logger
         self.watch = watch
         fanOut = FanOut(
@@ -89,51 +121,54 @@ package final class Relay: Service {
     /// A step that fails, because a row is locked or a statement takes too long, keeps no other step from its work. It rests for an interval:
     /// after an outage the settlements record what is published before the relay claims it again.
     private func round(_ group: inout DiscardingTaskGroup) async {
-        func step(_ failure: String, _ body: () async throws -> Void) async {
-            guard rests.withLock({ $0[failure] ?? .now <= .now }) else { return }
+        func step(_ step: Step, of lane: Lane? = nil, _ body: () async throws -> Void) async {
+            let key = StepOfLane(step: step, lane: lane)
+            guard rests.withLock({ $0[key] ?? .now <= .now }) else { return }
             do { try await body() } catch {
-                rests.withLock { $0[failure] = .now + timing.interval }
-                logger.failed("\(failure)", error)
+                guard !(error is CancellationError) else { return }
+                rests.withLock { $0[key] = .now + timing.interval }
+                metrics.failed(step)
+                logger.failed(step.failure, error, lane.map { [LogKey.lane: "\($0.rawValue)"] } ?? [:])
             }
         }
-        await step("The marks of waiting rows could not be exchanged") { try await exchangeMarks() }
+        await step(.marks) { try await exchangeMarks() }
         var waiting: [OutboxStore.Waiting] = []
-        await step("What waits could not be read") { waiting = try await lookForWork() }
-        await step("The backlog could not be measured") { try await measureBacklog(of: waiting.map(\.key)) }
+        await step(.waiting) { waiting = try await lookForWork() }
+        await step(.backlog) { try await measureBacklog(of: waiting.map(\.key)) }
         var held: HoldStore.Unfinished?
-        await step("Holds could not be read") { held = try await holds.refresh() }
+        await step(.holds) { held = try await holds.refresh() }
         guard publisher.state == .ready else { return }
-        await step("Fences that are left over could not be published") { try await publishFences() }
-        await step("Cancellations that are left over could not be published") { _ = try await cancellation.publishLeftOver() }
-        await step("Jobs of cancelled notifications could not be made due") { try await cancellation.hastenJobs() }
+        await step(.fences) { try await publishFences() }
+        await step(.cancellations) { _ = try await cancellation.publishLeftOver() }
+        await step(.hastening) { try await cancellation.hastenJobs() }
         // Without them, held work would go out.
         guard let held else { return }
-        await step("Holds could not be published or released") { try await holds.publishAndRelease(held) }
+        await step(.releases) { try await holds.publishAndRelease(held) }
         for lane in Lane.allCases {
             let own = waiting.filter { $0.key.lane == lane }
-            await step("Jobs of the lane \(lane.rawValue) could not be taken over") {
-                try await publishJobs(of: lane, own.filter { $0.job != nil }, &group)
-            }
-            await step("Fan-outs of the lane \(lane.rawValue) could not be taken over") {
-                try await beginFanOuts(of: lane, own.filter { $0.fanOut != nil }, &group)
-            }
+            await step(.jobs, of: lane) { try await publishJobs(of: lane, own.filter { $0.job != nil }, &group) }
+            await step(.fanOuts, of: lane) { try await beginFanOuts(of: lane, own.filter { $0.fanOut != nil }, &group) }
         }
     }
 
     private func lookForWork() async throws -> [OutboxStore.Waiting] {
-        let (jobs, fanOuts) = (marks.jobs.marksForSearch(), marks.fanOuts.marksForSearch())
         let leaseSeconds = timing.lease / .seconds(1)
-        let (now, found) = try await pool.session { session in
-            try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts, leaseSeconds: leaseSeconds)
+        let found = try await marks.jobs.search { jobs in
+            let (now, found) = try await marks.fanOuts.search { fanOuts in
+                let (now, found) = try await pool.session { session in
+                    try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts, leaseSeconds: leaseSeconds)
+                }
+                return (now, Self.oldest(found, \.fanOut), (now, found))
+            }
+            return (now, Self.oldest(found, \.job), found)
         }
-        func oldest(_ moment: (OutboxStore.Waiting) -> Int64?) -> [AppLane: Int64] {
-            Dictionary(found.compactMap { work in moment(work).map { (work.key, $0) } }) { min($0, $1) }
-        }
-        marks.jobs.found(oldest(\.job), at: now)
-        marks.fanOuts.found(oldest(\.fanOut), at: now)
         watch.measured(oldestDue: found.compactMap(\.oldestDue).min())
         // No app is served before the others each time.
         return found.shuffled()
+    }
+
+    private static func oldest(_ found: [OutboxStore.Waiting], _ moment: (OutboxStore.Waiting) -> Int64?) -> [AppLane: Int64] {
+        Dictionary(found.compactMap { work in moment(work).map { (work.key, $0) } }) { min($0, $1) }
     }
 
     private func measureBacklog(of found: [AppLane]) async throws {
@@ -149,7 +184,7 @@ package final class Relay: Service {
     }
 
     /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
-    /// one's, or an administrator's who has made old rows wait again: it begins there.
+    /// one's, or an administrator's who has made old rows wait again: one search begins there.
     private func exchangeMarks() async throws {
         let last = exchange.withLock { $0 }
         if let last, last.at + Self.markInterval > .now { return }
@@ -159,13 +194,13 @@ package final class Relay: Service {
             let known = try store.lowWater()
             // The first time, this process knows nothing itself.
             guard let last else {
-                marks.begin(at: known)
+                marks.start(at: known)
                 return known
             }
-            marks.begin(at: known.filter { mark in last.recorded[mark.key].map { mark.value < $0 } ?? false })
-            let lowest = marks.lowest
-            try store.record(lowWater: lowest)
-            return lowest
+            marks.lower(to: known.filter { mark in last.recorded[mark.key].map { mark.value.at < $0.at } ?? false })
+            let records = marks.records
+            try store.record(lowWater: records)
+            return records
         }
         exchange.withLock { $0 = (.now, recorded) }
     }
@@ -192,8 +227,8 @@ package final class Relay: Service {
                 // Read after the claim: by now the cache has every hold that was set before these became due.
                 guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
                 let store = HoldStore(session: session)
-                let held = try store.putAside(jobs: claimed.map(\.id), under: try store.lockInForce())
-                return (claimed.filter { !held.contains($0.id) }, held.count)
+                let held = try store.putAside(jobs: claimed, under: try store.lockInForce())
+                return (claimed.filter { !held.contains($0) }, held.count)
             }
             holds.putAside(held)
             try await publish(jobs, isNews: isOpen, &group)
@@ -235,14 +270,46 @@ package final class Relay: Service {
         max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount(of: lane)))
     }
 
-    private func publish(_ jobs: [JobStore.Claimed], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
+    /// A notification that cannot be read keeps no other one waiting. It is put off if others can be read.
+    /// - Throws: A fault that may concern every notification. The leases of these jobs end, and a relay tries them again.
+    private func publish(_ jobs: [JobID], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
         guard !jobs.isEmpty else { return }
         let now = UnixTime.milliseconds()
-        let resolved = try await pool.session { session in try JobStore(session: session).resolve(jobs, now: now) }
-        group.addTask { await self.jobs.publishAndWait(resolved) }
-        logger.log(
-            level: isNews ? .info : .debug, "Jobs that are due or were left over are being published",
-            metadata: [LogKey.count: "\(resolved.count)"])
+        let notifications = Dictionary(grouping: jobs, by: \.notification).sorted { $0.key < $1.key }.map(\.value)
+        var (resolved, fault): ([PublishableJob], (any Error)?) = ([], nil)
+        let areOthersRead = lastRead.withLock { $0.map { $0 + Self.readingSpan > .now } ?? false }
+        let remains = await BatchSplit.write(notifications, othersAreWritten: areOthersRead) { part in
+            do {
+                resolved += try await pool.session { session in try JobStore(session: session).resolve(part.flatMap(\.self), now: now) }
+                return true
+            } catch {
+                fault = error
+                throw error
+            }
+        }
+        if !resolved.isEmpty {
+            lastRead.withLock { $0 = .now }
+            group.addTask { [resolved] in await self.jobs.publishAndWait(resolved) }
+            logger.log(
+                level: isNews ? .info : .debug, "Jobs that are due or were left over are being published",
+                metadata: [LogKey.count: "\(resolved.count)"])
+        }
+        if !remains.refused.isEmpty { try await putOff(remains.refused) }
+        if !remains.waiting.isEmpty, let fault = remains.outage ?? fault { throw fault }
+    }
+
+    private func putOff(_ unreadable: [(item: [JobID], error: any Error)]) async throws {
+        for (jobs, error) in unreadable {
+            metrics.unreadable(jobs: jobs.count)
+            logger.error(
+                "Jobs of a notification cannot be read: they are tried again, ever less often",
+                metadata: [
+                    LogKey.notification: "\(jobs[0].notification)", LogKey.count: "\(jobs.count)",
+                    LogKey.error: "\(Logger.cause(of: error))",
+                ])
+        }
+        let jobs = unreadable.flatMap(\.item)
+        try await pool.transaction { session in try JobStore(session: session).putOff(jobs) }
     }
 
     // MARK: Fan-outs

@@ -40,17 +40,21 @@ package struct InstallationRegistration: Sendable {
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             maximumWeight: Self.maximumNames, weight: { Self.weight(of: $0, crowded) }, owner: { $0.app.slug.text },
-            commit: { await transactions.commit($0, onward: $1) },
+            commit: { requests, onward in
+                await transactions.commit(requests, onward: onward) { $0.count == 1 && crowded.contains($0[0].installation) }
+            },
             afterwards: { requests, answers in
                 for (request, answer) in zip(requests, answers) {
-                    if case .success(let committed) = answer {
-                        crowded.note(request.installation, tokens: committed.result.record.tokens.count)
+                    switch answer {
+                    case .success(let committed): crowded.note(request.installation, tokens: committed.result.record.tokens.count)
+                    case .failure(is LongChain): crowded.note(request.installation)
+                    case .failure: break
                     }
                 }
             })
     }
 
-    /// A request for an installation with many tokens fills a batch.
+    /// A request for an installation with many tokens, or with a long chain of moves, fills a batch.
     static func weight(of request: RegistryRequest, _ crowded: CrowdedInstallations) -> Int {
         crowded.contains(request.installation) ? maximumNames : request.weight
     }
@@ -128,6 +132,8 @@ package struct InstallationRegistration: Sendable {
             } catch is SupersedesTooMany {
                 // Not in the queue, where other registrations would wait for it.
                 superseded = superseded.combined(with: try await supersession.signOutOthers(for: request))
+            } catch is LongChain {
+                // The queue has noted the installation, and lets the request go alone.
             }
         }
         throw CommitQueueFull()
@@ -147,7 +153,10 @@ package struct InstallationRegistration: Sendable {
         } catch {
             return requests.map { _ in .failure(error) }
         }
-        let committed = await transactions.commit(requests)
+        var committed = await transactions.commit(requests)
+        for (index, request) in requests.enumerated() {
+            if case .failure(is LongChain) = committed[index] { committed[index] = await transactions.commitAlone(request) }
+        }
         let fence = await fences.publish(committed.flatMap(\.fences))
         return committed.enumerated().map { [superseded, failures] index, result in
             result.map { $0.settled(by: fence, superseded: superseded) }
@@ -184,29 +193,40 @@ extension InstallationRegistration {
         let pool: PostgresPool
         var metrics: TokenServiceMetrics?
 
-        /// One answer per request, in their order.
+        /// One answer per request, in their order; ``LongChain`` for a request that must go alone.
+        /// - Parameter isAlone: Whether the requests are one that no other waits for.
         func commit(
-            _ requests: [RegistryRequest], onward: @escaping CommitQueue<RegistryRequest, Committed>.Onward = { _ in nil }
+            _ requests: [RegistryRequest], onward: @escaping CommitQueue<RegistryRequest, Committed>.Onward = { _ in nil },
+            isAlone: @escaping @Sendable ([RegistryRequest]) -> Bool = { _ in false }
         ) async -> [Swift.Result<Committed, any Error>] {
             await pool.commitSeries(requests, onward: onward) { requests, session in
-                session.inParts(requests) { part in try attemptBounded(part, in: session) }
+                let isShared = !isAlone(requests)
+                return session.inParts(requests) { part in try attemptBounded(part, isShared: isShared, in: session) }
             }
+        }
+
+        func commitAlone(_ request: RegistryRequest) async -> Swift.Result<Committed, any Error> {
+            await commit([request], isAlone: { _ in true })[0]
         }
 
         /// Refuses those that supersede too much, and leaves the others alone.
         private func attemptBounded(
-            _ requests: [RegistryRequest], in session: PostgresSession
+            _ requests: [RegistryRequest], isShared: Bool, in session: PostgresSession
         ) throws -> [Swift.Result<Committed, any Error>] {
             let excessive = try Supersession.excessive(among: requests, in: session)
-            guard !excessive.isEmpty else { return try attempt(requests, in: session) }
+            guard !excessive.isEmpty else { return try attempt(requests, isShared: isShared, in: session) }
             let rest = requests.indices.filter { !excessive.contains($0) }
             var results = requests.map { _ in Swift.Result<Committed, any Error>.failure(SupersedesTooMany()) }
             guard !rest.isEmpty else { return results }
-            for (index, result) in zip(rest, try attempt(rest.map { requests[$0] }, in: session)) { results[index] = result }
+            for (index, result) in zip(rest, try attempt(rest.map { requests[$0] }, isShared: isShared, in: session)) {
+                results[index] = result
+            }
             return results
         }
 
-        private func attempt(_ requests: [RegistryRequest], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
+        private func attempt(
+            _ requests: [RegistryRequest], isShared: Bool, in session: PostgresSession
+        ) throws -> [Swift.Result<Committed, any Error>] {
             metrics?.commits(requests.count)
             var (runs, answers) = (0, 0)
             defer {
@@ -215,7 +235,7 @@ extension InstallationRegistration {
             }
             return try session.registryTransaction(onAnswer: { answers += 1 }) { session in
                 runs += 1
-                return try RegistryStore(session: session).commit(requests)
+                return try RegistryStore(session: session).commit(requests, isShared: isShared)
             }
         }
     }
@@ -223,7 +243,9 @@ extension InstallationRegistration {
 
 extension RegistryStore {
     /// One answer per request, in their order.
-    func commit(_ requests: [RegistryRequest]) throws -> [Result<InstallationRegistration.Committed, any Error>] {
+    func commit(
+        _ requests: [RegistryRequest], isShared: Bool = false
+    ) throws -> [Result<InstallationRegistration.Committed, any Error>] {
         let scopes = Dictionary(grouping: requests, by: \.app.id).sorted { $0.key < $1.key }.map { app, requests in
             Scope(
                 app: app, installations: Array(Set(requests.map(\.installation.id))), tokens: Array(Set(requests.flatMap(\.tokens))),
@@ -231,7 +253,7 @@ extension RegistryStore {
         }
         var activities = try ActivityReports(requests, in: session)
         let loaded = try load(scopes, locking: RegistryLock.unique(requests.flatMap(\.locks)))
-        let (batch, results) = try apply(loaded.batch) { batch in
+        let (batch, results) = try apply(loaded.batch, isShared: isShared) { batch in
             requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
         }
         let reports = zip(requests, results).compactMap { request, result -> ActivityReports.Taken? in

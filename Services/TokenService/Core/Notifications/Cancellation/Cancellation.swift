@@ -38,25 +38,31 @@ package struct Cancellation: Sendable {
     /// - Returns: whether the control stream has all of them.
     package func publishLeftOver() async throws -> Bool {
         while true {
-            let from = marks.unpublished.marksForSearch().lowest
-            let (now, left) = try await pool.session { session in
-                try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver, from: from)
-            }
-            marks.unpublished.found(left.first.map { [.any: $0.cancelledAt] } ?? [:], at: now)
+            let left = try await leftOver()
             if left.isEmpty { return true }
             guard try await publish(left) else { return false }
             if left.count < Self.maximumLeftOver { return true }
         }
     }
 
+    private func leftOver() async throws -> [CancellationStore.Unpublished] {
+        try await marks.unpublished.search { from in
+            let (now, found) = try await pool.session { session in
+                try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver, from: from.lowest)
+            }
+            let oldest: [AnyApp: Int64] = found.first.map { [.any: $0.cancelledAt] } ?? [:]
+            return (now, oldest, found)
+        }
+    }
+
     /// Jobs that are due later or held get their outcome.
     package func hastenJobs() async throws {
-        let from = marks.unhastened.marksForSearch().lowest
-        let (now, oldest) = try await pool.session { session in try CancellationStore(session: session).oldestUnhastened(from: from) }
-        marks.unhastened.found(oldest.map { [.any: $0] } ?? [:], at: now)
-        guard oldest != nil else { return }
+        let oldest = try await marks.unhastened.searchOldest { from in
+            try await pool.session { session in try CancellationStore(session: session).oldestUnhastened(from: from) }
+        }
+        guard let oldest else { return }
         let areLeft = try await pool.transaction { session in
-            try CancellationStore(session: session).hasten(limit: Self.hastenedAtOnce, from: from)
+            try CancellationStore(session: session).hasten(limit: Self.hastenedAtOnce, from: oldest)
         }
         if areLeft { relay.signal() }
     }

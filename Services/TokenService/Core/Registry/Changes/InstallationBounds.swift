@@ -31,7 +31,8 @@ package struct TooManyChanges: Error {
     package let retryAfterSeconds: Int
 }
 
-/// Installations with many tokens, as far as this process has met them. A change of one shares its transaction with no other installation's.
+/// Installations with many tokens, or to which tokens came along many others (``LongChain``), as far as this process has met them. A change of
+/// one shares its transaction with no other installation's.
 final class CrowdedInstallations: Sendable {
     /// Half of what one may have. All others have a handful.
     static let tokens = 128
@@ -42,12 +43,14 @@ final class CrowdedInstallations: Sendable {
 
     func contains(_ key: InstallationKey) -> Bool { keys.withLock { !$0.isEmpty && $0.contains(key) } }
 
+    /// After a change, which has fenced a long chain or did not need to.
     func note(_ key: InstallationKey, tokens: Int) {
+        guard tokens < Self.tokens else { return note(key) }
+        keys.withLock { keys in if !keys.isEmpty { keys.remove(key) } }
+    }
+
+    func note(_ key: InstallationKey) {
         keys.withLock { keys in
-            guard tokens >= Self.tokens else {
-                if !keys.isEmpty { keys.remove(key) }
-                return
-            }
             if keys.count >= Self.maximum { keys.removeAll(keepingCapacity: true) }
             keys.insert(key)
         }

@@ -10,10 +10,14 @@ package struct InstallationState: Sendable {
     }
 
     package let key: InstallationKey
-    package var owner: String? { didSet { if !oldValue.hasSameBytes(as: owner) { formerOwners.append(oldValue) } } }
-    /// Those whose time here ended in this batch, one after the other; nil: no user.
-    private(set) var formerOwners: [String?] = []
-    package var epoch: Int64
+    package var owner: String? { didSet { if !oldValue.hasSameBytes(as: owner) { leaving.append(oldValue) } } }
+    /// Those who left since the last end of an epoch in this batch; nil: no user.
+    private(set) var leaving: [String?] = []
+    /// Whose Live Activities the device may show that end, because an epoch ended here in this batch; nil: of no user.
+    private(set) var ownersOfEnded: [String?] = []
+    /// The Live Activities that the device reported in this batch after the last of these ends.
+    private(set) var reportedLater: Set<Purpose> = []
+    package private(set) var epoch: Int64
     package var signedOutReason: SignOutReason?
     package var throttledUntil: Int64?
     package var profile: InstallationProfile
@@ -35,8 +39,17 @@ package struct InstallationState: Sendable {
 
     package var isRegistered: Bool { deregisteredAt == nil }
 
-    /// Whose Live Activities the device may show when an epoch ends here. A token that moves away ends an epoch of the same user.
-    var ownersOfActivities: [String?] { formerOwners.isEmpty ? [owner] : formerOwners }
+    /// Ends the present epoch. A token that moves away ends one of a user who stays.
+    mutating func endEpoch() {
+        ownersOfEnded += leaving.isEmpty ? [owner] : leaving
+        (leaving, reportedLater) = ([], [])
+        epoch += 1
+        fence = .pending
+        needs(.everything)
+    }
+
+    /// The device has a token that it did not have before.
+    mutating func gained(_ purpose: Purpose) { if purpose.isOfActivity { reportedLater.insert(purpose) } }
 
     package mutating func needs(_ wanted: Writing) { writing = max(writing, wanted) }
 

@@ -303,10 +303,12 @@ extension RegistryBatch {
         guard let index = index(of: named, app: key.app) else {
             let token = TokenState(id: nil, app: key.app, named: named, installation: key.id, registeredAt: moment)
             add(token)
+            installations[key]?.gained(named.purpose)
             recordAdded(token, key, isNew: isNew)
             return nil
         }
         let before = tokens[index]
+        if !before.isActive || before.installation != key.id { installations[key]?.gained(named.purpose) }
         // Strictly later than before, as for the installation.
         tokens[index].bind(to: key.id, at: max(moment, before.registeredAt + 1))
         guard before.installation != key.id else {

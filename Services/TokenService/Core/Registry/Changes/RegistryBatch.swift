@@ -129,9 +129,7 @@ extension RegistryBatch {
             guard seen.insert(key).inserted, let row = installations[key] else { continue }
             // A new installation can only have moves from within the batch.
             if !knowsMoves, row.isStored { isIncomplete = true }
-            installations[key]?.epoch += 1
-            installations[key]?.fence = .pending
-            installations[key]?.needs(.everything)
+            installations[key]?.endEpoch()
             fenced.insert(key)
             let reached = predecessors.removeValue(forKey: key) ?? []
             waiting += reached.map { InstallationKey(app: key.app, id: $0) }

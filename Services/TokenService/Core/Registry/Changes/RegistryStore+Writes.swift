@@ -6,7 +6,7 @@ extension RegistryStore {
     /// of their keys. A deadlock with an outcome is still possible; then PostgreSQL ends one of the two, and it runs again.
     /// - Parameters:
     ///   - areTokensLocked: Those of a batch that ``load(tokens:corrected:)`` read are.
-    ///   - also: Runs in the same transaction, after the rest.
+    ///   - also: Runs in the same transaction, before Live Activities end.
     /// - Throws: ``AnswerBetween``.
     /// - Returns: the fences that were written, by installation.
     @discardableResult
@@ -26,11 +26,12 @@ extension RegistryStore {
         let moves = batch.gainedPredecessors.sorted().flatMap { key in (batch.predecessors[key] ?? []).sorted().map { (key, $0) } }
         if !moves.isEmpty { queries.append(Self.insertMoves(moves, at: batch.now)) }
         if !batch.history.isEmpty { queries.append(HistoryStore.append(batch.history)) }
-        // What the Live Activities of the users that left show disappears.
-        let places = fenced.flatMap { key in
-            (batch.installations[key]?.ownersOfActivities ?? []).map { ActivityEnd.Place(installation: key, user: $0) }
+        // What the Live Activities of the users that left show disappears: after the writes of their reports, which came before.
+        let places = fenced.flatMap { key -> [ActivityEnd.Place] in
+            guard let row = batch.installations[key] else { return [] }
+            return row.ownersOfEnded.map { ActivityEnd.Place(installation: key, user: $0, later: row.reportedLater) }
         }
-        queries += ActivityEnd.insert(places) + also
+        queries += also + ActivityEnd.insert(places)
         guard !queries.isEmpty else { return [:] }
         let answers = try session.commit(with: queries)
         guard !fenced.isEmpty else { return [:] }
@@ -49,8 +50,8 @@ extension RegistryStore {
 
     private static func insertFences(_ fenced: [InstallationKey], _ epochs: [Int64], at now: Int64) -> PostgresQuery {
         """
-        INSERT INTO fences (app_id, installation, epochs_below, created_at)
-        SELECT app_id, id, epoch, \(milliseconds: now)
+        INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
+        SELECT app_id, id, epoch, \(milliseconds: now), \(milliseconds: now + FencePublisher.alone)
         FROM unnest(\(fenced.map(\.app))::bigint[], \(fenced.map(\.id))::uuid[], \(epochs)::bigint[]) AS e (app_id, id, epoch)
         RETURNING id, app_id, (SELECT slug FROM apps WHERE apps.id = app_id) AS app, installation, epochs_below, created_at
         """

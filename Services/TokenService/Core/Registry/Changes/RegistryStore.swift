@@ -64,13 +64,15 @@ package struct RegistryStore {
     }
 
     /// Applies the changes, one after another. If an epoch ends, it reads all moves and applies them anew.
-    package func apply<Results>(_ loaded: RegistryBatch, _ changes: (inout RegistryBatch) throws -> Results) throws -> (
-        RegistryBatch, Results
-    ) {
+    /// - Parameter isShared: The changes are of several callers, none of whom should wait for another one's long chain of moves.
+    /// - Throws: ``LongChain`` if they are shared.
+    package func apply<Results>(
+        _ loaded: RegistryBatch, isShared: Bool = false, _ changes: (inout RegistryBatch) throws -> Results
+    ) throws -> (RegistryBatch, Results) {
         var batch = loaded
         var results = try changes(&batch)
         guard batch.isIncomplete else { return (batch, results) }
-        batch = try withMoves(loaded)
+        batch = try withMoves(loaded, isShared: isShared)
         results = try changes(&batch)
         return (batch, results)
     }
@@ -78,7 +80,7 @@ package struct RegistryStore {
     /// The batch with all moves that lead to its installations, and with their predecessors. These are locked already, unless they are more
     /// than ``maximumReached`` or a move was committed while this transaction waited for its locks. Such locks come out of order; in the
     /// worst case PostgreSQL ends one of two transactions, and it runs again.
-    private func withMoves(_ batch: RegistryBatch) throws -> RegistryBatch {
+    private func withMoves(_ batch: RegistryBatch, isShared: Bool) throws -> RegistryBatch {
         var rows = batch.installations
         var moves: [InstallationKey: Set<PushID>] = [:]
         var unread = Dictionary(grouping: rows.keys, by: \.app)
@@ -87,6 +89,7 @@ package struct RegistryStore {
                 moves[try InstallationKey(app: row["app_id"], id: row["successor"]), default: []].insert(try row["predecessor"])
             }
             let reached = Set(moves.flatMap { move in move.value.map { InstallationKey(app: move.key.app, id: $0) } })
+            if isShared, reached.count > Self.maximumReachedTogether { throw LongChain() }
             unread = Dictionary(grouping: reached.subtracting(rows.keys).sorted(), by: \.app)
             for (app, keys) in unread {
                 let locked = try session.execute(Self.lockInstallations(Scope(app: app, installations: keys.map(\.id))))
@@ -102,9 +105,15 @@ package struct RegistryStore {
     }
 }
 
+/// The fences of a change reach back along more moves of tokens than a transaction of several callers should read and write: the change goes
+/// alone. Nothing was changed.
+struct LongChain: Error {}
+
 extension RegistryStore {
     /// Installations of a scope that are locked only because their tokens moved on. A device that was installed anew now and then has a few.
     private static let maximumReached: Int64 = 256
+    /// Installations that the changes of several callers reach together: four for each of a full batch.
+    private static let maximumReachedTogether = 1000
 
     /// The named installations, the holders of the named tokens, the installations of the named users, and those whose tokens once moved to
     /// one of these, the nearest first, as far as the limit goes. Only a fence needs the rest, and reads them itself (``withMoves(_:)``).
