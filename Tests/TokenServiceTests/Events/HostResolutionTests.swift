@@ -36,15 +36,15 @@ struct HostResolutionTests {
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
             try await Self.begin(10, for: 1, in: resolution, refused: 6, &group)
-            #expect(resolution.count == 4)
+            try #require(resolution.count == 4)
             group.cancelAll()
             try await group.waitForAll()
         }
-        #expect(resolution.count == 4)
+        try #require(resolution.count == 4)
         try await withThrowingTaskGroup(of: Void.self) { group in
             try await Self.begin(1, for: 1, in: resolution, refused: 1, &group)
             try await Self.begin(4, for: 2, in: resolution, refused: 2, &group)
-            #expect(resolution.count == 6)
+            try #require(resolution.count == 6)
             group.cancelAll()
             try await group.waitForAll()
         }
