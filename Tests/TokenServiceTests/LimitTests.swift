@@ -233,6 +233,33 @@ struct LimitTests {
         }
     }
 
+    @Test("A body of no stated length counts as a large one from its 65,537th byte on") func chunkedBodies() async throws {
+        try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_BODY_MIB": "8"])) { running in
+            let shop = try await running.client.makeApp()
+            let (key, path) = (try #require(shop.key), Self.batch("shop"))
+            let large = String(repeating: " ", count: 65_536) + "{}"
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                // One app's room is that of one batch.
+                for (number, bytes) in [1, 1, 1, 1, 1, 70_000].enumerated() {
+                    if number == 5 { #expect(try await shop.post(path, large).code == "invalid_request") }
+                    group.addTask {
+                        try await RawConnection.open(running.client.port) { connection in
+                            await connection.send(
+                                "POST \(path) HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer \(key)\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                    + "\(String(bytes, radix: 16))\r\n\(String(repeating: " ", count: bytes))\r\n")
+                            return await connection.read(until: "}").count
+                        }
+                    }
+                    try await running.counted("http_requests_reading", number + 1)
+                }
+                // The service may not have read the last body so far yet.
+                _ = try await eventually { try await shop.post(path, large).code == "concurrency_limited" ? true : nil }
+                group.cancelAll()
+                for try await _ in group {}
+            }
+        }
+    }
+
     @Test("Devices of two apps with one installation id have a rate and places each") func sameDeviceOfTwoApps() throws {
         let (shop, blog) = (try Self.device("shop"), try Self.device("blog"))
         let places = SharedLimit(

@@ -14,7 +14,8 @@ struct RequestBody: Sendable {
     /// Its bytes among those of all large bodies.
     private let place: SharedLimit.Place?
 
-    /// Refuses by the stated length before reading, and while reading where none was stated.
+    /// Refuses by the stated length before reading, and while reading where none was stated. A body of no stated length becomes a large
+    /// one while it is read.
     /// - Parameters:
     ///   - maximumBytes: This route's limit.
     ///   - reserve: Takes room for a body that may have so many bytes, more than ``maximumBytes``.
@@ -23,15 +24,16 @@ struct RequestBody: Sendable {
         try Self.expectPlain(request)
         let length = request.headers.text(.contentLength).flatMap { Int($0) }
         if let length, length > maximumBytes { throw APIError.bodyTooLarge(maximumBytes) }
-        let size = length ?? maximumBytes
-        place = try size > Self.maximumBytes ? reserve(size) : nil
+        var place = try length.flatMap { try $0 > Self.maximumBytes ? reserve($0) : nil }
         var bytes: [UInt8] = []
         if let length, length > 0 { bytes.reserveCapacity(length) }
         for try await part in request.body {
             guard part.readableBytes <= maximumBytes - bytes.count else { throw APIError.bodyTooLarge(maximumBytes) }
+            if length == nil, place == nil, bytes.count + part.readableBytes > Self.maximumBytes { place = try reserve(maximumBytes) }
             bytes.append(contentsOf: part.readableBytesView)
         }
         self.bytes = bytes
+        self.place = place
         if !bytes.isEmpty, let given = request.headers.text(.contentType), !given.hasPrefix("application/json"),
             case let type = given.lowercased(), !type.hasPrefix("application/json"),
             request.method != .patch || !type.hasPrefix("application/merge-patch+json")
