@@ -125,6 +125,13 @@ struct ConverterTests {
         #expect(wrong.status == 1 && wrong.users.isEmpty && wrong.errors.contains("no CustomUserData has the field userid"), "\(wrong)")
         let unnamed = try await convert("sns.py", #"{"Endpoints":[\#(endpoint)]}"#)
         #expect(unnamed.status == 2 && unnamed.users.isEmpty && unnamed.errors.contains("--user-field (userId, plan)"), "\(unnamed)")
+        let others = ["{}", " { } ", "[]", #"[\"ada\"]"#, #"{\"a\":{}}"#, String(repeating: "[", count: 100_000)]
+        let nameless =
+            others.map { Self.endpoint(#""Token":"00ab","CustomUserData":"\#($0)""#) } + [
+                Self.endpoint(#""Token":"00ac","CustomUserData":"ada""#), Self.endpoint(#""Token":"00ad","CustomUserData":"7""#),
+            ]
+        let plain = try await convert("sns.py", #"{"Endpoints":[\#(nameless.joined(separator: ","))]}"#)
+        #expect(plain.status == 2 && plain.users == ["ada", "7"] && plain.errors.hasSuffix("2 written, 6 skipped\n"), "\(plain)")
         let right = try await convert("sns.py --user-field userId", #"{"Endpoints":[\#(endpoint)]}"#)
         #expect(right.status == 0 && right.users == ["ada"], "\(right)")
     }

@@ -35,15 +35,22 @@ def rows(file, arguments):
         yield line, endpoint
 
 
+def parsed(data):
+    """The JSON value in a text; None where there is none."""
+    try:
+        return json.loads(data) if isinstance(data, str) else None
+    except RecursionError:
+        # Objects and arrays, very deep.
+        return []
+    except ValueError:
+        return None
+
+
 def named(endpoint):
     """The fields of the JSON object in CustomUserData; none where there is none."""
     attributes = endpoint.get("Attributes") if isinstance(endpoint, dict) else None
-    data = attributes.get("CustomUserData") if isinstance(attributes, dict) else None
-    try:
-        parsed = json.loads(data) if isinstance(data, str) else None
-    except (ValueError, RecursionError):
-        return []
-    return list(parsed) if isinstance(parsed, dict) else []
+    value = parsed(attributes.get("CustomUserData")) if isinstance(attributes, dict) else None
+    return list(value) if isinstance(value, dict) else []
 
 
 def device(endpoint, arguments):
@@ -61,8 +68,10 @@ def device(endpoint, arguments):
 def user(endpoint, field):
     """The user's name: all of CustomUserData, or one field of the JSON object in it."""
     data = text((endpoint.get("Attributes") or {}).get("CustomUserData"), "CustomUserData")
-    if not field and named(endpoint):
-        raise Skipped(f"CustomUserData is a JSON object: name the user's field with --user-field ({', '.join(named(endpoint))})")
+    if not field and isinstance(parsed(data), (dict, list)):
+        fields = ", ".join(named(endpoint))
+        advice = f"name the user's field with --user-field ({fields})" if fields else "it names no user"
+        raise Skipped(f"CustomUserData is a JSON {'object' if isinstance(parsed(data), dict) else 'array'}: {advice}")
     if not data or not field:
         return data
     try:
