@@ -46,4 +46,18 @@ struct ActivityListTests {
             #expect(try await shop.get(path + "&cursor=\(cursor)").json.text("next_cursor") != nil)
         }
     }
+
+    @Test("A crafted cursor with a zero byte in the place's id is no cursor") func zeroByte() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let (app, list) = (try await running.app(), ActivityList())
+            let good = list.cursor(ActivityList.Place(owner: "u:ada", id: "ride"), app: app)
+            #expect(try await shop.get("/v1/apps/shop/activities?cursor=\(good)").status == 200)
+            for id in ["ri\0de", "\0", "ride\0"] {
+                let crafted = list.cursor(ActivityList.Place(owner: "u:ada", id: id), app: app)
+                let answer = try await shop.get("/v1/apps/shop/activities?cursor=\(crafted)")
+                #expect(answer.status == 400 && answer.code == "invalid_cursor", "\(answer.json)")
+            }
+        }
+    }
 }

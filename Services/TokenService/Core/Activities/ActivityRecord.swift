@@ -43,14 +43,14 @@ package struct ActivityList: Sendable {
         var next: Place?
     }
 
-    /// No owner contains the zero byte, which PostgreSQL cannot store.
+    /// No owner and no id contains the zero byte, which PostgreSQL cannot store.
     package func cursor(_ last: Place, app: App) -> String {
         PageCursor.encode(Array(last.owner.utf8) + [0] + Array(last.id.utf8), list: identity(app))
     }
 
     package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Place {
         let bytes = try PageCursor.decode(cursor, list: identity(app))
-        guard let end = bytes.firstIndex(of: 0) else { throw .unreadable }
+        guard let end = bytes.firstIndex(of: 0), !bytes[bytes.index(after: end)...].contains(0) else { throw .unreadable }
         return Place(
             owner: String(decoding: bytes[..<end], as: UTF8.self), id: String(decoding: bytes[bytes.index(after: end)...], as: UTF8.self))
     }
