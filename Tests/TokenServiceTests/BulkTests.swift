@@ -141,6 +141,23 @@ struct BulkTests {
         }
     }
 
+    @Test("An installation with as many tokens as it may have is imported as it was exported") func manyTokens() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let copy = try await running.client.makeApp("copy")
+            for activities in [1...40, 41...64] {
+                let tokens = activities.map { #"{"token":"\#(token($0))","purpose":"activity:\#($0)"}"# }.joined(separator: ",")
+                let path = "/v1/apps/shop/installations/\(installation(1))"
+                #expect(try await shop.put(path, #"{"user":"ada","tokens":[\#(tokens)]}"#).status < 300)
+            }
+            let exported = try await shop.export()
+            let imported = try await copy.importLines(exported.texts, app: "copy")
+            #expect(try imported.lines.last?.number("created") == 1, "\(imported.texts)")
+            #expect(try await copy.export(app: "copy").texts == exported.texts)
+            #expect(try await running.count("SELECT count(*) FROM tokens WHERE state = 'active'") == 128)
+        }
+    }
+
     @Test("An import waits for a database that is away for a while") func databaseAway() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: TestServer.uri()))
         try await RunningService.run(.init(postgresPort: proxy.port)) { running in

@@ -12,7 +12,8 @@ extension Registration {
         }
         let tags = object.tags()
         // Reads on without an id, so that the client gets all faults at once.
-        self.init(fieldsOf: &object, installation: id ?? PushID(high: 0, low: 0), app: app)
+        self.init(
+            fieldsOf: &object, installation: id ?? PushID(high: 0, low: 0), app: app, maximumTokens: RegisteredToken.maximumExported)
         self.tags = tags
         isListed = true
     }

@@ -10,9 +10,12 @@ extension Registration {
     }
 
     /// Reads the fields that an item of a list has too.
-    init?(fieldsOf body: inout JSONObjectReader, installation: PushID, app: App) {
+    /// - Parameter maximumTokens: How many tokens it may have.
+    init?(
+        fieldsOf body: inout JSONObjectReader, installation: PushID, app: App, maximumTokens: Int = RegisteredToken.maximumListed
+    ) {
         let user = body.nullableUser("user")
-        let tokens = body.registeredTokens(app: app)
+        let tokens = body.registeredTokens(app: app, maximum: maximumTokens)
         let profile = InstallationProfile(&body)
         let replaces = body.optionalToken("replaces")
         let expected = body.expectedOwner()
@@ -71,8 +74,8 @@ struct StatedUser {
 
 extension JSONObjectReader {
     /// One token per environment and purpose.
-    mutating func registeredTokens(app: App) -> [RegisteredToken] {
-        let tokens = (objects("tokens", maximumCount: RegisteredToken.maximumListed) ?? []).compactMap { element in
+    mutating func registeredTokens(app: App, maximum: Int = RegisteredToken.maximumListed) -> [RegisteredToken] {
+        let tokens = (objects("tokens", maximumCount: maximum) ?? []).compactMap { element in
             var element = element
             return RegisteredToken(&element, app: app)
         }
@@ -143,19 +146,19 @@ extension JSONObjectReader {
 }
 
 extension Registration {
-    static let request = JSONSchema.request("Registration", fields)
+    static let request = JSONSchema.request("Registration", fields(tokens: RegisteredToken.list))
     static let bulkItem = JSONSchema.request(
         "NamedRegistration",
         [
             .required("id", .uuid, "The installation's id."),
             .omissible("tags", .backendTags, "The backend's. Left out, they stay as they are; `[]` clears them. \(TagAssignment.reserved)"),
-        ] + fields)
+        ] + fields(tokens: RegisteredToken.exportedList))
 
-    private static let fields: [JSONSchema.Field] =
+    private static func fields(tokens: JSONSchema) -> [JSONSchema.Field] {
         [
             .required("user", .user.orNull, "The signed-in user; null for none."),
             .required(
-                "tokens", RegisteredToken.list,
+                "tokens", tokens,
                 "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay."),
             .omissible(
                 "replaces", .deviceToken,
@@ -163,11 +166,15 @@ extension Registration {
             ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated
+    }
 }
 
 extension RegisteredToken {
     static let maximumListed = 40
     static let list = JSONSchema.array(request, maximum: maximumListed).unique
+    /// An export has all active tokens of an installation, also those that several registrations brought, and is imported as it is.
+    static let maximumExported = InstallationBounds().activeTokens
+    static let exportedList = JSONSchema.array(request, maximum: maximumExported).unique
 
     private static let request = JSONSchema.request(
         "NewToken",
