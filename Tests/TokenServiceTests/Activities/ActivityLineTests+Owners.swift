@@ -106,6 +106,32 @@ extension ActivityLineTests {
         }
     }
 
+    @Test("An activity that its user's only device got and never reported ends when the user signs out there, and can be started again")
+    func unreportedOnlyDevice() async throws {
+        try await Self.withPhone { running, shop in
+            try await running.jobs { signal in
+                func state(_ id: String) async throws -> String? {
+                    try await shop.get("/v1/apps/shop/activities/\(id)?user=ada").json.text("state")
+                }
+                try await Self.send(Self.start("ride"), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(2)])
+                // Not due yet.
+                let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+                let scheduled = Self.start("trip").replacing(#"{"to""#, with: #"{"not_before":"\#(later)","to""#)
+                try await Self.send(scheduled, by: shop)
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout").status == 200)
+                #expect(try await state("ride") == "ended")
+                #expect(try await state("trip") == "starting")
+                let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"}]"#
+                let body = #"{"user":"ada","tokens":\#(tokens)}"#
+                #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))", body).status == 200)
+                let again = try await Self.send(Self.start("ride"), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).notification == again)
+                #expect(try await state("ride") == "starting")
+            }
+        }
+    }
+
     @Test("An activity belongs to its user: lists, export and erasure know it") func privacy() async throws {
         try await Self.withPhone { running, shop in
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))","attributes_type":"Ride"}"#).status == 200)

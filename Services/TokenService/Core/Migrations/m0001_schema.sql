@@ -585,7 +585,8 @@ RETURN EXISTS (
 );
 
 -- The activities that devices may show of these users (nil: of the installation without a user), in the order in which they are locked: those
--- that have an active update token there; only that of the purpose if one is given. The app, the owner and the id of each; there may be none.
+-- that have an active update token there; only that of the purpose if one is given. If none is given, also those that were started for the user
+-- and that the device may have got and not reported. The app, the owner and the id of each; there may be none.
 CREATE FUNCTION activities_shown_on(apps bigint[], installations uuid[], users text[], purposes text[])
 RETURNS TABLE (app_id bigint, owned_by text, id text)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -595,6 +596,18 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL (SELECT * FROM tokens WHERE app_id = e.app_id AND installation = e.installation ORDER BY id) AS t
     -- IS TRUE: by the installation, not by the index on the update tokens of all.
     WHERE (t.state = 'active' AND t.purpose LIKE 'activity:%' AND t.purpose = coalesce(e.purpose, t.purpose)) IS TRUE
+    UNION
+    SELECT a.app_id, a.owned_by, a.id
+    FROM unnest(apps, installations, users, purposes) AS e (app_id, installation, owner, purpose)
+    CROSS JOIN LATERAL (
+        SELECT * FROM activities WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, e.installation) ORDER BY id
+    ) AS a
+    -- A start that is not due yet may reach a device that the user gets until then.
+    WHERE e.purpose IS NULL AND a.is_started_for_user AND (a.ended_at IS NULL) IS TRUE
+        AND a.started_at BETWEEN now() - interval '8 hours' AND now() + interval '1 minute' AND EXISTS (
+            SELECT FROM tokens t
+            WHERE t.app_id = e.app_id AND t.installation = e.installation AND t.purpose = 'activity_start:' || a.attributes_type
+                AND (t.state = 'active') IS TRUE)
     ORDER BY 1, 2, 3;
 END;
 
