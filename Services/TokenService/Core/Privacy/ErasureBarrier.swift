@@ -1,10 +1,11 @@
 import Postgres
 
-/// Keeps an outcome, or a replay, from leaving a receipt of a user who is being erased. Such a transaction reads a token, and writes its receipt
-/// later; meanwhile an erasure could delete the token and look for receipts. So it holds an advisory lock of its apps, shared, from before it
-/// reads tokens until it commits. An erasure that has deleted tokens waits for those transactions once, and then removes receipts.
+/// Keeps an outcome, a replay or a device's report from leaving a receipt of a user who is being erased. Such a transaction reads a token, and
+/// writes its receipt later; meanwhile an erasure could delete the token and look for receipts. So it holds an advisory lock of its apps, shared,
+/// from before it reads tokens until it commits. An erasure that has deleted tokens waits for those transactions once, and then removes
+/// receipts.
 enum ErasureBarrier {
-    /// For a transaction of outcomes or of a replay, before it locks a job.
+    /// For a transaction that writes receipts, before it locks a job.
     static func hold(_ apps: Set<Int64>) -> PostgresQuery {
         "SELECT count(pg_advisory_xact_lock_shared(key)) FROM unnest(\(apps.map { RegistryLock.erasure(app: $0) }.sorted())::bigint[]) AS key"
     }
