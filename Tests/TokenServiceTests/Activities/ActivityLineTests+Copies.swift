@@ -74,7 +74,13 @@ extension ActivityLineTests {
                 SELECT count(*) FROM fan_outs f JOIN notifications n ON n.id = f.notification
                 WHERE n.copy_of = \(job.notification) AND f.held_by = \(hold)::text::uuid
                 """
-            _ = try await eventually { try await running.count(held) == 1 ? true : nil }
+            let made: PostgresQuery =
+                "SELECT count(*) FROM jobs j JOIN notifications n ON n.id = j.notification WHERE n.copy_of = \(job.notification)"
+            let isHeld = try await eventually { () -> Bool? in
+                if try await running.count(held) == 1 { return true }
+                return try await running.count(made) == 0 ? nil : false
+            }
+            #expect(isHeld)
             try await chief.liftHold(hold)
             let copy = try PushJob(decoding: try await signal.next().body)
             #expect(copy.notification != job.notification && Set(copy.deliveries.map(\.token.hex)) == [token(3), token(5)])
