@@ -41,7 +41,7 @@ extension BatchSplit {
     }
 
     /// Items that fail alone by a fault of the program before the rest is left: no item's fault, then.
-    private static var maximumFaults: Int { 64 }
+    static var maximumFaults: Int { 64 }
     /// So many may be refused if others are written, but none beside them.
     private static var lonelyFaults: Int { 3 }
     /// After so long, no part that takes too long is split any more.

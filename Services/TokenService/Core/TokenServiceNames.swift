@@ -8,6 +8,7 @@ package enum LogKey {
     static let environment = "environment"
     package static let error = "error"
     package static let eventLog = "event.log"
+    package static let eventRow = "event.row"
     package static let eventSink = "event.sink"
     package static let flagged = "stale.flagged"
     package static let hold = "hold.id"

@@ -366,6 +366,7 @@ package enum TokenServiceReference {
         DocumentedLogKey(LogKey.delivery, "a delivery; the `apns-id` of its pushes"),
         DocumentedLogKey(LogKey.error, "the library's or the server's own words, without values"),
         DocumentedLogKey(LogKey.eventLog, "the log that a feed reads: `notifications` or `installations`"),
+        DocumentedLogKey(LogKey.eventRow, "the number of an event's row in its log"),
         DocumentedLogKey(LogKey.eventSink, "where its events go: `broker` or `webhooks`"),
         DocumentedLogKey(LogKey.flagged, "installations that were flagged as stale"),
         DocumentedLogKey(LogKey.hold, "a hold"),

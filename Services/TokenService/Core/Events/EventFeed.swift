@@ -125,9 +125,7 @@ package final class EventFeed: Service {
             if isTaken != false {
                 let (start, end) = (behind.position, now.log.position)
                 let limit = isTaken == nil ? 1 : Self.batch
-                let entries = try await pool.session { [name] session in
-                    try EventStore(session: session).entries(of: name.log, after: start, upTo: end, apps: [app], limit: limit)
-                }
+                let entries = try await entries(after: start, upTo: end, of: [app], limit: limit)
                 if isTaken == nil, let entry = entries.first {
                     behind.asked = (sink.ask(entry.event), entry.position)
                 } else {
@@ -152,9 +150,7 @@ package final class EventFeed: Service {
     private func storeShares(_ now: inout Reader, _ interest: EventSink.Interest) async throws {
         for (app, behind) in now.behind {
             let (start, end, limit) = (behind.position, now.log.position, interest.eventsOfShare(of: app))
-            let entries = try await pool.session { [name] session in
-                try EventStore(session: session).entries(of: name.log, after: start, upTo: end, apps: [app], limit: limit)
-            }
+            let entries = try await entries(after: start, upTo: end, of: [app], limit: limit)
             let isRest = entries.count < limit
             try await store(entries, upTo: isRest ? end : entries.last?.position ?? end, ofBehind: app, for: interest, &now)
             if isRest { now.behind[app] = nil }
@@ -179,9 +175,7 @@ package final class EventFeed: Service {
         let (position, end) = (now.log.position, min(now.log.readable, now.log.position + Self.stride))
         guard end > position else { return false }
         let apps = interest.apps.filter { now.behind[$0] == nil }
-        var entries = try await pool.session { [name] session in
-            try EventStore(session: session).entries(of: name.log, after: position, upTo: end, apps: apps, limit: Self.batch)
-        }
+        var entries = try await entries(after: position, upTo: end, of: apps, limit: Self.batch)
         var target = entries.count < Self.batch ? end : entries.last?.position ?? end
         let portion = interest.portion(of: entries.map(\.event))
         if portion.count < entries.count {
@@ -210,24 +204,41 @@ package final class EventFeed: Service {
         _ now: inout Reader
     ) async throws {
         var split = BatchSplit(entries.count)
+        var (faults, written): ([any Error], Int) = ([], 0)
         while let part = split.next() {
             let reached = part.upperBound < entries.count ? entries[part.upperBound - 1].position : target
             let events = entries[part].map(\.event)
+            let recorded = faults.isEmpty ? reached : app.flatMap { now.behind[$0]?.position } ?? now.log.position
             do {
-                try await advance(&now, ofBehind: app, to: reached) { [sink] session in try sink.store(events, for: interest, session) }
+                try await advance(&now, ofBehind: app, to: recorded) { [sink] session in try sink.store(events, for: interest, session) }
+                written += events.count
                 sink.stored(events.count)
                 metrics.publishedEvents(events.count, of: name)
             } catch {
                 guard Refusal(error) != .outage, !(error is LeaseLost) else { throw error }
                 if split.split(part) { continue }
                 // Events keep their order: an event that the database may store later stops those behind it; an event that it never stores
-                // is left out.
-                guard Refusal(error) == .values else { throw error }
-                report(error)
-                try await advance(&now, ofBehind: app, to: reached)
+                // is left out. So is one that alone meets a fault of the program, if at least as many others are stored: till then the position
+                // stays before it.
+                switch Refusal(error) {
+                case .values:
+                    leaveOut(error)
+                    if faults.isEmpty { try await advance(&now, ofBehind: app, to: reached) }
+                case .fault where faults.count < BatchSplit.maximumFaults: faults.append(error)
+                case .fault, .size, .outage: throw error
+                }
             }
         }
-        if entries.isEmpty { try await advance(&now, ofBehind: app, to: target) }
+        if let fault = faults.first, faults.count > written { throw fault }
+        for fault in faults { leaveOut(fault) }
+        if entries.isEmpty || !faults.isEmpty { try await advance(&now, ofBehind: app, to: target) }
+    }
+
+    private func entries(after position: Int64, upTo end: Int64, of apps: [App.ID], limit: Int) async throws -> [EventStore.Entry] {
+        try await pool.session { session in
+            try EventStore(session: session).entries(
+                of: self.name.log, after: position, upTo: end, apps: apps, limit: limit, onUnreadable: { self.leaveOut($1, row: $0) })
+        }
     }
 
     private func renewed(_ reader: Reader?) async throws -> Reader? {
@@ -255,6 +266,13 @@ package final class EventFeed: Service {
         }
         now = next
         now.renewed = .now
+    }
+
+    /// - Parameter row: Its number in the log, where the row itself cannot be read.
+    private func leaveOut(_ error: any Error, row: Int64? = nil) {
+        var metadata: Logger.Metadata = [LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)"]
+        if let row { metadata[LogKey.eventRow] = "\(row)" }
+        logger.failed("An event is left out: it can never be read or stored", error, metadata)
     }
 
     private func report(_ error: any Error) {

@@ -73,8 +73,40 @@ struct EventStore {
         try session.execute("SELECT id FROM apps WHERE \(log) = ANY (event_stream)").column("id")
     }
 
-    /// The events of those apps after one number and up to another, at most `limit`.
-    func entries(of log: EventLog, after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
+    /// So many rows are read at least, so that one that cannot be read is seen beside others.
+    private static let judgedTogether = 8
+
+    /// The events of those apps after one number and up to another, at most `limit`. A row that cannot be read is left out if at least as many
+    /// others can be: else the fault may concern every row.
+    /// - Parameter onUnreadable: Called with the number of each row that is left out.
+    func entries(
+        of log: EventLog, after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int,
+        onUnreadable: (Int64, any Error) -> Void = { _, _ in }
+    ) throws -> [Entry] {
+        var (found, unreadable, from): ([Entry], [(position: Int64, error: any Error)], Int64) = ([], [], position)
+        // Callers take fewer than `limit` for the end of the log.
+        while found.count < limit, unreadable.count <= found.count + BatchSplit.maximumFaults {
+            let size = max(limit - found.count, Self.judgedTogether)
+            let rows = try rows(of: log, after: from, upTo: end, apps: apps, limit: size)
+            for row in rows {
+                do { found.append(try row.entry.get()) } catch { unreadable.append((row.position, error)) }
+            }
+            guard rows.count == size, let last = rows.last else { break }
+            from = last.position
+        }
+        if let first = unreadable.first, unreadable.count > found.count { throw first.error }
+        let reached = found.count < limit ? end : found[limit - 1].position
+        for row in unreadable where row.position <= reached { onUnreadable(row.position, row.error) }
+        return Array(found.prefix(limit))
+    }
+
+    private typealias Row = (position: Int64, entry: Result<Entry, any Error>)
+
+    private static func decode(_ rows: PostgresRows, _ body: (PostgresRow) throws -> Entry) throws -> [Row] {
+        try rows.map { row in (try row["id"], Result { try body(row) }) }
+    }
+
+    private func rows(of log: EventLog, after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Row] {
         switch log {
         case .notifications: try notifications(after: position, upTo: end, apps: apps, limit: limit)
         case .installations: try installations(after: position, upTo: end, apps: apps, limit: limit)
@@ -83,7 +115,7 @@ struct EventStore {
     }
 
     /// An event of a notification that was erased or removed is left out.
-    private func notifications(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
+    private func notifications(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Row] {
         let rows = try session.execute(
             """
             SELECT e.id, e.app_id, a.slug, e.notification, e.event, e.at, n.lane, n.push_type, n.accepted_at, n.expires_at, n.total,
@@ -93,7 +125,7 @@ struct EventStore {
             WHERE e.id > \(position) AND e.id <= \(end) AND e.app_id = ANY (\(apps)) ORDER BY e.id LIMIT \(limit)
             """)
         let counts = try counts(of: rows.filter { try NotificationChange.isLast($0["event"]) }.map { try $0["notification"] })
-        return try rows.map { row in
+        return try Self.decode(rows) { row in
             let (id, event): (PushID, String) = (try row["notification"], try row["event"])
             // A notification with fan-out has no total before it.
             let isResolved = try !(row["is_fanned_out"] as Bool && ["accepted", "scheduled"].contains(event))
@@ -123,13 +155,13 @@ struct EventStore {
         return counts
     }
 
-    private func installations(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
-        try session.execute(
+    private func installations(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Row] {
+        let rows = try session.execute(
             """
             SELECT h.*, a.slug FROM installation_history h JOIN apps a ON a.id = h.app_id
             WHERE h.id > \(position) AND h.id <= \(end) AND h.app_id = ANY (\(apps)) ORDER BY h.id LIMIT \(limit)
-            """
-        ).map { row in
+            """)
+        return try Self.decode(rows) { row in
             let entry = try HistoryEntry(row)
             let position: Int64 = try row["id"]
             let id = PushEvent.id(of: .installations, row: position, at: entry.at)
@@ -137,14 +169,14 @@ struct EventStore {
         }
     }
 
-    private func deviceReceipts(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
-        try session.execute(
+    private func deviceReceipts(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Row] {
+        let rows = try session.execute(
             """
             SELECT r.*, delivery_id(r.notification, r.number, r."position") AS delivery, a.slug
             FROM device_receipts r JOIN apps a ON a.id = r.app_id
             WHERE r.id > \(position) AND r.id <= \(end) AND r.app_id = ANY (\(apps)) ORDER BY r.id LIMIT \(limit)
-            """
-        ).map { row in
+            """)
+        return try Self.decode(rows) { row in
             let receipt = try DeviceReceipt.Stored(row)
             let position: Int64 = try row["id"]
             return Entry(position: position, event: receipt.event(id: PushEvent.id(of: .deviceReceipts, row: position, at: receipt.at)))

@@ -1,4 +1,4 @@
-package import SystemIO
+import SystemIO
 
 /// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and again before each
 /// connection, because the name may have another address by then.

@@ -129,11 +129,11 @@ package final class WebhookDispatcher: Service {
     private func maintain() async {
         clients.removeExpired()
         do {
-            let found = try await pool.session { [waiting] session in
-                try WebhookQueue(session: session).search(from: waiting.marksForSearch())
+            let lag = try await waiting.search { [pool] from in
+                let found = try await pool.session { session in try WebhookQueue(session: session).search(from: from) }
+                return (found.now, found.oldest, found.lag)
             }
-            waiting.found(found.oldest, at: found.now)
-            lagSeconds.withLock { $0 = found.lag }
+            lagSeconds.withLock { $0 = lag }
             try await disableOverfull()
         } catch {
             guard !Task.isCancelled else { return }
