@@ -35,7 +35,7 @@ struct RelayStepTests {
     @Test(
         "A job that cannot be read keeps no other waiting, of its app or of another one, and is tried again",
         arguments: [
-            "UPDATE jobs SET due_at = 'infinity' WHERE notification = $1", "UPDATE notifications SET expires_at = 'infinity' WHERE id = $1",
+            "UPDATE jobs SET due_at = 'infinity' WHERE notification = $1", "UPDATE notifications SET push_type = 'wondered' WHERE id = $1",
         ])
     func unreadable(damage: String) async throws {
         // This process commits and dies: nothing in it ever publishes.
@@ -62,7 +62,7 @@ struct RelayStepTests {
                 _ = try await eventually { try await dying.count(putOff) == 1 ? true : nil }
                 // It is mended.
                 try await dying.execute("UPDATE jobs SET due_at = now(), free_from = now() WHERE notification = \(ids[1])")
-                try await dying.execute("UPDATE notifications SET expires_at = now() + interval '1 hour' WHERE id = \(ids[1])")
+                try await dying.execute("UPDATE notifications SET push_type = 'alert' WHERE id = \(ids[1])")
                 _ = try await eventually { try await dying.count(published) == 5 ? true : nil }
             }
         }
