@@ -60,7 +60,7 @@ struct AuthorisationMatrixTests {
         try await RunningService.run { running in
             let world = try await Self.world(running)
             let strangers = try await Strangers(running)
-            let before = try await Self.fingerprint(running)
+            let before = try await running.fingerprint()
             for route in APIRoute.all {
                 let name = "\(route.method.rawValue) \(route.path)"
                 let paths = world.paths(of: route)
@@ -80,7 +80,7 @@ struct AuthorisationMatrixTests {
                     try await group.waitForAll()
                 }
             }
-            let changed = try await Self.changed(running, since: before)
+            let changed = try await running.changed(since: before)
             #expect(changed.isEmpty, "a refused request changed rows of \(changed)")
         }
     }
@@ -90,7 +90,7 @@ struct AuthorisationMatrixTests {
         try await RunningService.run { running in
             let world = try await Self.world(running)
             let other = try await running.client.makeKey(app: "other", scopes: Scope.allCases.map(\.rawValue))
-            let before = try await Self.fingerprint(running)
+            let before = try await running.fingerprint()
             for route in APIRoute.all where route.isOfApp && route.path.contains("{id}") {
                 // To register an id of one's own choice is no look at another app's.
                 if route == .register { continue }
@@ -109,7 +109,7 @@ struct AuthorisationMatrixTests {
                 #expect(answers.count == 1, "\(route.method.rawValue) \(route.path) reveals what another app has: \(answers)")
                 #expect(answers.first?.first != "400", "teach this test a body for \(route.method.rawValue) \(route.path)")
             }
-            let changed = try await Self.changed(running, since: before)
+            let changed = try await running.changed(since: before)
             #expect(changed.isEmpty, "another app's key changed rows of \(changed)")
         }
     }
@@ -190,26 +190,6 @@ struct AuthorisationMatrixTests {
             notification: try #require(sent.json.text("id")), waiting: try #require(waiting.json.text("id")), key: String(key),
             hold: try #require(hold.json.text("id")),
             globalHold: try #require(globalHold.json.text("id")), webhook: try #require(webhook.json.text("id")))
-    }
-
-    /// All rows of all tables that refused requests must leave as they are: not leases, the feeds of events, the relay's marks and the last use of
-    /// a key, which change by themselves.
-    private static func fingerprint(_ running: RunningService) async throws -> [String: String] {
-        try await running.pool.session { session in
-            let rows = try session.execute(
-                """
-                SELECT c.relname::text AS name,
-                    query_to_xml(format('SELECT md5(string_agg(row, chr(10) ORDER BY row)) FROM (SELECT (to_jsonb(t) - ''last_used_at'')::text AS row FROM %I AS t) AS rows', c.relname), true, false, '')::text
-                        AS rows
-                FROM pg_class c
-                WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT IN ('leases', 'event_feeds', 'low_water')
-                """)
-            return Dictionary(uniqueKeysWithValues: try rows.map { (try $0["name"] as String, try $0["rows"] as String) })
-        }
-    }
-
-    private static func changed(_ running: RunningService, since before: [String: String]) async throws -> [String] {
-        try await fingerprint(running).filter { before[$0] != $1 }.keys.sorted()
     }
 
     private struct Strangers {

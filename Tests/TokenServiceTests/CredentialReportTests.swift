@@ -32,12 +32,11 @@ struct CredentialReportTests {
     @Test("The newest report of each dispatcher counts") func newestReport() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
-            let app = try await running.app().slug
+            let app = try await running.app()
             func reported(_ reports: CredentialReport...) async throws -> [String?] {
                 try await running.pool.transaction { session in
-                    let store = CredentialStore(session: session)
-                    for report in reports { try store.replace(by: report) }
-                    return try store.credentials(of: app).map(\.refusal)
+                    for report in reports { try CredentialReports(session: session).replace(by: report) }
+                    return try CredentialStore(session: session, app: app).credentials().map(\.refusal)
                 }
             }
             #expect(try await reported(Self.report(refusal: "InvalidProviderToken")) == ["InvalidProviderToken"])

@@ -138,8 +138,9 @@ struct FanOutPrivacyTests {
                 """)
             try await running.execute("UPDATE notifications SET total = \(batch) + 1, pending = \(batch) + 1 WHERE id = \(id)")
             try await running.execute("INSERT INTO notification_variants VALUES (\(id), 'de', '{}')")
+            let app = try await running.app()
             func step() async throws -> ReceiptRemoval.Count {
-                try await running.pool.transaction { session in try ReceiptRemoval(session: session).removeBatch(of: [id]) }
+                try await running.pool.transaction { session in try ReceiptRemoval(session: session, app: app).removeBatch(of: [id]) }
             }
             let first = try await step()
             #expect(!first.isDone && first.notifications == 0)

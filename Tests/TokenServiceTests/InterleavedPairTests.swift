@@ -95,14 +95,14 @@ struct InterleavedPairTests {
     private static func cancel(_ notification: @escaping @Sendable (World) -> PushID, _ name: String) -> Operation {
         Operation(name: name) { world, pool in
             let id = notification(world)
-            _ = try await pool.transaction { session in try CancellationStore(session: session).cancel(id, app: world.app) }
+            _ = try await pool.transaction { session in try CancellationStore(session: session, app: world.app).cancel(id) }
         }
     }
 
     /// As the relay does with what it has claimed.
     private static let putAside = Operation(name: "put aside") { world, pool in
         try await pool.transaction { session in
-            let holds = HoldStore(session: session)
+            let holds = HoldOutbox(session: session)
             let inForce = try holds.lockInForce()
             try session.execute(
                 """
@@ -279,7 +279,7 @@ struct InterleavedPairTests {
     /// Without names and moments, so that two worlds can be compared.
     private static func state(of world: World, _ pool: PostgresPool) async throws -> [String] {
         // As the relay does in the end.
-        while try await pool.transaction({ session in try CancellationStore(session: session).hasten(limit: 100) }) {}
+        while try await pool.transaction({ session in try CancellationOutbox(session: session).hasten(limit: 100) }) {}
         let app = world.app.id
         return try await pool.session { session in
             let lines: [String] = try session.execute(

@@ -23,7 +23,7 @@ struct OpenFenceTests {
                 ("of a user", { try store.openFences(of: "ada").count }),
                 ("of a change", { try RegistryStore(session: session).load([scope], locking: []).openFences.count }),
                 ("of a record", { try store.records([installation(1)]).filter { $0.fence == .pending }.count }),
-                ("of the erased", { try ErasureStore.openFences(of: app, in: session).count }),
+                ("of the erased", { try ErasureStore(session, app: app, user: "ada").openFences().count }),
             ]
             for (question, ask) in questions {
                 // Rows, not entries: an index keeps entries of published fences until no transaction can see them.

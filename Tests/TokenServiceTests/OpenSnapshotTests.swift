@@ -113,9 +113,9 @@ struct OpenSnapshotTests {
         try await RunningService.run(Self.still) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
             try await Self.insert(3 * WebhookStore.batch, due: "1 hour", running)
-            let id = try #require(PushID(world.id))
+            let (id, app) = (try #require(PushID(world.id)), try await running.app())
             try await running.pool.transaction { session in
-                let store = WebhookStore(session: session)
+                let store = WebhookStore(session: session, app: app)
                 let first = try #require(try store.hasten(id))
                 let second = try #require(try store.hasten(id, after: first))
                 let before = try session.entriesReadHere(of: "webhook_messages_due")
@@ -147,8 +147,8 @@ struct OpenSnapshotTests {
                 FROM generate_series(0, 2499) AS n
                 """)
             try await running.pool.transaction { session in
-                let store = HoldStore(session: session)
-                var (place, steps, read): (HoldStore.Place?, [Int], [Int64]) = (nil, [], [])
+                let store = HoldOutbox(session: session)
+                var (place, steps, read): (HoldOutbox.Place?, [Int], [Int64]) = (nil, [], [])
                 for _ in 1...4 {
                     let before = try session.entriesReadHere(of: "jobs_held")
                     let (count, end) = try store.release(hold, after: place, limit: 1000)

@@ -299,7 +299,7 @@ struct PartitionTests {
                 let found: [PushID] = try await running.pool.transaction { session in
                     try setClock(midnight + hours * 3_600_000, session)
                     let key = IdempotencyKey(caller: caller, key: "early", fingerprint: Digest.sha256([1]))
-                    return try session.execute(NotificationStore.selectKey(key, app: app)).column("id")
+                    return try session.execute(IdempotencyRecords(session: session, app: app).select(key)).column("id")
                 }
                 #expect(found == [known], "after \(hours) hours")
             }

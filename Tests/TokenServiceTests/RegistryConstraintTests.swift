@@ -67,9 +67,10 @@ struct RegistryConstraintTests {
             try await shop.register(installation(2), user: "grace", token: token(2))
             for user in ["ada", "grace", "grace"] { #expect(try await shop.send(#"{"user":"\#(user)"}"#).status == 202) }
             #expect(try await running.count("SELECT count(*) FROM deliveries") == 3)
+            let app = try await running.app()
             try await running.pool.transaction { session in
                 let graces: [PushID] = try session.execute("SELECT id FROM notifications WHERE target_user = 'grace'").column("id")
-                #expect(try ReceiptRemoval(session: session).removeBatch(of: graces).notifications == 2)
+                #expect(try ReceiptRemoval(session: session, app: app).removeBatch(of: graces).notifications == 2)
             }
             #expect(try await running.count("SELECT count(*) FROM deliveries") == 1)
             #expect(

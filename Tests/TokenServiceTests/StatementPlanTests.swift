@@ -53,7 +53,7 @@ struct StatementPlanTests {
     private static let indexes: [String: Set<String>] = [
         // Acceptance.
         "NotificationStore+Statements.claimKeys": ["idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)"],
-        "NotificationStore+Statements.selectKey": [
+        "IdempotencyRecords.select": [
             "idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
             "cancellations_pkey(notification)",
         ],
@@ -124,18 +124,21 @@ struct StatementPlanTests {
         "OutcomeStore.settleNotifications 2": ["notifications_pkey(id)"],
         "OutcomeStore.lockInstallations": ["installations_pkey(app_id, id)"],
         // Webhooks.
-        "WebhookStore.hasten": ["webhook_messages_due(webhook, due_at)", "webhook_messages_pkey(webhook, id)"],
-        "WebhookStore.failed": ["webhook_messages_failed(webhook, id)"],
-        "WebhookStore.redeliver": ["webhook_messages_failed(webhook)"],
+        "WebhookStore.hasten": ["webhook_messages_due(webhook, due_at)", "webhook_messages_pkey(webhook, id)", ownWebhook],
+        "WebhookStore.failed": ["webhook_messages_failed(webhook, id)", ownWebhook],
+        "WebhookStore.redeliver": ["webhook_messages_failed(webhook)", ownWebhook],
         // Status.
-        "NotificationStatus+Postgres.find": [
+        "NotificationStatus+Postgres.status": [
             "notifications_by_app(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "cancellations_pkey(notification)",
         ],
         "NotificationStatus+Postgres.firstDeliveries": [
             "installations_pkey(app_id, id)", "jobs_pkey(notification)", "jobs_pkey(notification, number)", "receipts_pkey(notification)",
-            "receipts_pkey(notification, number, position)", "tokens_pkey(id)",
+            "receipts_pkey(notification, number, position)", "tokens_pkey(id)", "notifications_by_app(app_id, id)",
+            "notifications_pkey(id)",
         ],
     ]
+
+    private static let ownWebhook = "webhooks_by_app(app_id, id)"
 
     /// On an empty registry an app's rows are none. A connection keeps its first plans for a second.
     private static let ofEmpty: Set = ["installations_by_owner(app_id)", "installations_pkey(app_id)", "quiet_hours_pkey()"]
@@ -146,7 +149,7 @@ struct StatementPlanTests {
     /// All cancellations that are unpublished or have jobs to hasten, and the newest events: each by an index that holds no others, or up to a
     /// limit.
     private static let wholeIndexes: Set = [
-        "CancellationStore.hasten", "CancellationStore.leftOver", "ErasureStore.historyEnd", "EventStore.horizon",
+        "CancellationOutbox.hasten", "CancellationOutbox.leftOver", "ErasureStore.historyEnd", "EventStore.horizon",
     ]
 
     /// - Parameter isAnalyzed: Then `scans_of` passes over small tables, and may find nothing.

@@ -4,48 +4,88 @@ package import Foundation
 package struct SourceStatement: Sendable {
     /// `File.function`; a function's second one is `File.function 2`.
     package let name: String
+    /// The type in whose declaration or extension it stands.
+    package let type: String
     /// With parameters where the sources interpolate values, as in `PostgresQuery`.
     package let sql: String
+    /// The interpolated expressions: `$1` is the first.
+    package let parameters: [String]
 
     package static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../../Services/TokenService/Core").standardizedFileURL
 
     /// Literals that begin with a command.
     package static func all() throws -> [SourceStatement] {
-        let files = (FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects ?? []).compactMap {
-            $0 as? URL
-        }
-        return try files.filter { $0.pathExtension == "swift" }.sorted { $0.path < $1.path }.flatMap { file in
+        try files().flatMap { file in
             statements(of: try String(contentsOf: file, encoding: .utf8), in: file.deletingPathExtension().lastPathComponent)
+        }
+    }
+
+    fileprivate static func files() -> [URL] {
+        (FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects ?? []).compactMap { $0 as? URL }
+            .filter { $0.pathExtension == "swift" }.sorted { $0.path < $1.path }
+    }
+
+    /// The same statement without one of its comparisons with an app, for each of them.
+    package func withoutOneComparison() -> [SourceStatement] {
+        let comparison = /(\w+\.)?app_id = (\$\d+|\w+\.app(_id)?)( AND)?/
+        return sql.matches(of: comparison).map { match in
+            var sql = sql
+            sql.replaceSubrange(match.range, with: match.output.4 == nil ? "true" : "")
+            return SourceStatement(name: name, type: type, sql: sql, parameters: parameters)
         }
     }
 
     private static func statements(of text: String, in file: String) -> [SourceStatement] {
         let literal = /"""\n(?<long>[\s\S]*?)\n *"""|"(?<short>[^"\n]*)"/
         let functions = text.matches(of: /\b(?:func|static let) (\w+)/)
+        let types = text.matches(of: SourceType.beginning)
         var counts: [String: Int] = [:]
         return text.matches(of: literal).compactMap { match in
-            let sql = numbered(String(match.output.long ?? match.output.short ?? ""))
-            guard sql.contains(/^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|MERGE INTO)\s/) else { return nil }
+            let (sql, parameters) = numbered(String(match.output.long ?? match.output.short ?? ""))
+            guard sql.contains(/^\s*(\(?SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|MERGE INTO)\s/) else { return nil }
             let name = "\(file).\(functions.last { $0.range.lowerBound < match.range.lowerBound }?.output.1 ?? "")"
             counts[name, default: 0] += 1
-            return SourceStatement(name: counts[name] == 1 ? name : "\(name) \(counts[name] ?? 0)", sql: sql)
+            let type = types.last { $0.range.lowerBound < match.range.lowerBound }?.output.1
+            return SourceStatement(
+                name: counts[name] == 1 ? name : "\(name) \(counts[name] ?? 0)", type: type.map { String($0) } ?? file, sql: sql,
+                parameters: parameters)
         }
     }
 
-    private static func numbered(_ text: String) -> String {
-        var (sql, rest, count) = ("", text[...], 0)
+    private static func numbered(_ text: String) -> (sql: String, parameters: [String]) {
+        var (sql, rest, parameters) = ("", text[...], [String]())
         while let start = rest.range(of: #"\("#) {
             sql += rest[..<start.lowerBound]
-            count += 1
-            sql += "$\(count)"
             var depth = 1
-            rest = rest[start.upperBound...].drop { character in
+            let expression = rest[start.upperBound...].prefix { character in
                 if character == "(" { depth += 1 }
                 if character == ")" { depth -= 1 }
                 return depth > 0
-            }.dropFirst()
+            }
+            parameters.append(String(expression))
+            sql += "$\(parameters.count)"
+            rest = rest[expression.endIndex...].dropFirst()
         }
-        return (sql + rest).replacing("\\\\", with: "\\")
+        return ((sql + rest).replacing("\\\\", with: "\\"), parameters)
+    }
+}
+
+/// A declaration or an extension of a type in the sources of the token service.
+package struct SourceType: Sendable {
+    package let name: String
+    package let text: String
+
+    fileprivate static var beginning: Regex<(Substring, Substring)> { /(?m)^(?:\w+ )*(?:struct|enum|class|actor|extension) (\w+)/ }
+
+    package static func all() throws -> [SourceType] {
+        try SourceStatement.files().flatMap { file in
+            let text = try String(contentsOf: file, encoding: .utf8)
+            let types = text.matches(of: beginning)
+            let ends = types.dropFirst().map(\.range.lowerBound) + [text.endIndex]
+            return zip(types, ends).map { type, end in
+                SourceType(name: String(type.output.1), text: String(text[type.range.lowerBound..<end]))
+            }
+        }
     }
 }

@@ -24,12 +24,12 @@ struct ActivityListTests {
             try await running.execute("ANALYZE activities")
             let list = ActivityList(user: user, state: .ended)
             let (found, read) = try await running.pool.session { session in
-                let store = ActivityStore(session: session)
+                let store = ActivityReading(session: session, app: app)
                 var (pages, reads): ([[String]], [Int64]) = ([], [])
                 var next: ActivityList.Place?
                 repeat {
                     let before = try session.rowsRead(of: "activities")
-                    let page = try store.page(of: list, app: app, after: next, limit: 100)
+                    let page = try store.page(of: list, after: next, limit: 100)
                     reads.append(try session.rowsRead(of: "activities") - before)
                     pages.append(page.records.map(\.activity.key.id))
                     next = page.next

@@ -65,7 +65,7 @@ struct EventShareTests {
             // Twice: nothing comes twice.
             for _ in 1...2 { #expect(try await webhooks.queue(events)) }
             #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 150 * 20)
-            #expect(try await Self.largestTransaction(running) <= WebhookStore.insertedAtOnce)
+            #expect(try await Self.largestTransaction(running) <= WebhookQueue.insertedAtOnce)
         }
     }
 
@@ -82,7 +82,7 @@ struct EventShareTests {
             PushEvent(id: .random(), topic: EventTopic.ping, app: App.ID(app), slug: slug, subject: "installations/1", time: 0)
         }
         let turns = (0..<200).map { event($0 % apps + 1) }
-        #expect(interest.portion(of: turns).count == WebhookStore.insertedAtOnce / 20)
+        #expect(interest.portion(of: turns).count == WebhookQueue.insertedAtOnce / 20)
         #expect(interest.portion(of: turns).late.isEmpty)
         let one = interest.portion(of: (0..<30).map { _ in event(1) } + [event(2)])
         #expect(one.count == 31)

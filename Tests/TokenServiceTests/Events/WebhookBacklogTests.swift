@@ -101,8 +101,8 @@ struct WebhookBacklogTests {
             try await Self.insert(100, .pending, due: "-1 hour", running)
             try await Self.insert(2 * WebhookStore.batch + 5, .pending, running)
             try await running.execute("UPDATE webhooks SET disabled_reason = 'backlog_full', disabled_at = now()")
-            let id = try #require(PushID(world.id))
-            let first = try await running.pool.session { session in try WebhookStore(session: session).hasten(id) }
+            let (id, app) = (try #require(PushID(world.id)), try await running.app())
+            let first = try await running.pool.session { session in try WebhookStore(session: session, app: app).hasten(id) }
             #expect(first != nil)
             #expect(try await running.count("SELECT count(*) FROM webhook_messages WHERE due_at > now()") == WebhookStore.batch + 5)
             #expect(try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#).status == 200)
@@ -132,9 +132,8 @@ struct WebhookBacklogTests {
             try await Self.insert(WebhookStore.batch + 5, .delivered, running)
             let (id, app) = (try #require(PushID(world.id)), try await running.app())
             let last = try await running.pool.session { session in
-                let store = WebhookStore(session: session)
-                #expect(try session.transaction { _ in try store.beginDeletion(id, app: app, by: .service) })
-                return try store.deleteMessages(of: id, after: .lowest)
+                try session.transaction { session in try WebhookStore(session: session, app: app).beginDeletion(id, by: .service) }
+                return try WebhookQueue(session: session).deleteMessages(of: id, after: .lowest)
             }
             #expect(last != nil)
             #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 5)
@@ -177,7 +176,7 @@ struct WebhookBacklogTests {
             try await Self.insert(2 * WebhookStore.scannedPerPage, .delivered, running)
             try await running.execute("ANALYZE webhook_messages")
             try await running.pool.session { session in
-                let store = WebhookStore(session: session)
+                let store = WebhookStore(session: session, app: app)
                 var before = try session.rowsRead(of: "webhook_messages")
                 let failed = try store.messages(of: id, state: .failed, before: nil, limit: 10)
                 #expect(failed.messages.count == 3 && failed.next == nil)
@@ -194,7 +193,7 @@ struct WebhookBacklogTests {
                 #expect(pages == [0, 0, 1])
 
                 before = try session.rowsRead(of: "webhook_messages")
-                #expect(try store.redeliver(nil, of: id, limit: 10, app: app, by: .service) == 3)
+                #expect(try store.redeliver(nil, of: id, limit: 10, by: .service) == 3)
                 #expect(try session.rowsRead(of: "webhook_messages") - before <= 20)
             }
             #expect(try await world.messages("?state=failed").isEmpty)

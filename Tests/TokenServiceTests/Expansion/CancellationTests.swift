@@ -168,7 +168,7 @@ struct CancellationTests {
                 try await running.execute("INSERT INTO cancellations (notification, at, reason) VALUES (\(id), now(), 'cancelled')")
             }
             func step() async throws -> Bool {
-                try await running.pool.transaction { try CancellationStore(session: $0).hasten(limit: 4) }
+                try await running.pool.transaction { try CancellationOutbox(session: $0).hasten(limit: 4) }
             }
             #expect(try await step())
             #expect(try await running.count("SELECT count(*) FROM jobs WHERE number > 0 AND free_from <= now()") == 6)
@@ -186,7 +186,7 @@ struct CancellationTests {
             let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
             async let cancelled = running.pool.transaction { session in
                 let jobs = try Lane.allCases.flatMap { try JobStore(session: session).claimFree(10, of: $0, leaseSeconds: 30) }
-                let store = HoldStore(session: session)
+                let store = HoldOutbox(session: session)
                 #expect(try store.putAside(jobs: jobs, under: try store.lockInForce()).count == 1)
                 let answer = Task { try await shop.delete("/v1/apps/shop/notifications/\(id)") }
                 // The cancellation waits for this transaction.

@@ -145,7 +145,8 @@ struct LargeReceiptsTests {
                 "INSERT INTO notification_events (app_id, notification, event, at) VALUES (\(app.id), \(id), 'completed', now())")
             try await running.service.pool.session { session in
                 var before = try Self.read(session)
-                let status = try #require(try session.transaction { session in try NotificationStatus.find(id, app: app, in: session) })
+                let status = try #require(
+                    try session.transaction { session in try NotificationReading(session: session, app: app).status(of: id) })
                 #expect(status.counts["accepted"] == 99_500 && status.deliveries.count == NotificationStatus.maximumDeliveries)
                 #expect(status.deliveries.count { $0.outcome == nil } == Self.batch)
                 #expect(try Self.read(session) - before < 20_000)

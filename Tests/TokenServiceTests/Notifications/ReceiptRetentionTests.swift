@@ -24,8 +24,9 @@ struct ReceiptRetentionTests {
                 UPDATE notifications SET total = \(Int32(count)), state = 'completed',
                     outcomes = ARRAY[ROW('accepted', 200, NULL, \(Int32(count)))::outcome_count]
                 """)
+            let app = try await running.app()
             func step() async throws -> ReceiptRemoval.Count {
-                try await running.pool.transaction { session in try ReceiptRemoval(session: session).removeBatch(of: [id]) }
+                try await running.pool.transaction { session in try ReceiptRemoval(session: session, app: app).removeBatch(of: [id]) }
             }
             let first = try await step()
             #expect(first.deliveries == ReceiptRemoval.batch && first.notifications == 0 && !first.isDone)

@@ -24,7 +24,7 @@ struct ActivitiesController: Sendable {
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
         let page = try await pool.transaction(isolation: .repeatableRead) { session in
-            try ActivityStore(session: session).page(of: list, app: app, after: position, limit: limit)
+            try ActivityReading(session: session, app: app).page(of: list, after: position, limit: limit)
         }
         return JSONAnswer.response(
             .ok, ActivityRecord.page,
@@ -32,8 +32,8 @@ struct ActivitiesController: Sendable {
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
-        let key = LiveActivity.Key(app: try call.app().id, owner: try call.activityOwner(), id: try call.activity())
-        let record = try await pool.session { session in try ActivityStore(session: session).record(key) }
+        let (app, owner, id) = (try call.app(), try call.activityOwner(), try call.activity())
+        let record = try await pool.session { session in try ActivityReading(session: session, app: app).record(of: owner, id) }
         guard let record else { throw APIError.notFound }
         return JSONAnswer.response(.ok, ActivityRecord.response, record)
     }
@@ -43,7 +43,7 @@ struct ActivitiesController: Sendable {
         var report = try await call.body().object { ActivityReport(&$0, installation: installation, activity: activity, app: app) }
         report.expectedOwner = call.owner(expected: report.expectedOwner)
         if let name = report.channel {
-            let channel = try await pool.session { session in try ChannelStore.find(name, of: app.id, in: session) }
+            let channel = try await pool.session { session in try ChannelReading(session: session, app: app).channel(name) }
             guard channel?.state == .open else {
                 throw APIError.invalid([
                     JSONProblem(pointer: "/channel", code: "unknown_channel", detail: "the app has no open channel of this name")

@@ -19,13 +19,11 @@ struct AppsController: Sendable {
         switch try await apps.create(slug: slug, properties, by: call.actor) {
         case .created(let app): return try await answer(.created, app)
         case .existed(let app): return try await answer(.ok, app)
-        case .differs:
-            throw APIError(.conflict, "app_differs", "The app exists", "an app of this slug exists with other properties")
         }
     }
 
     private func answer(_ status: HTTPResponse.Status, _ app: App) async throws -> Response {
-        let warnings = app.warnings(among: try await apps.credentials(of: app.slug))
+        let warnings = app.warnings(among: try await apps.credentials(of: app))
         return JSONAnswer.response(status, App.made, (app, warnings))
     }
 
@@ -42,15 +40,7 @@ struct AppsController: Sendable {
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
         let change = try await call.body().object { $0.appChange() }
-        guard let slug = call.parameters.get("slug").flatMap({ AppSlug($0) }),
-            let result = try await apps.change(slug, change, by: call.actor)
-        else { throw APIError.notFound }
-        switch result {
-        case .changed(let app): return try await answer(.ok, app)
-        case .environmentInUse(let environment):
-            throw APIError(
-                .conflict, "environment_in_use", "The environment is in use",
-                "active tokens or broadcast channels are in \(environment.rawValue); nothing was changed")
-        }
+        guard let slug = call.parameters.get("slug").flatMap({ AppSlug($0) }) else { throw APIError.notFound }
+        return try await answer(.ok, try await apps.change(slug, change, by: call.actor))
     }
 }

@@ -30,11 +30,10 @@ struct BulkController: Sendable {
         }
         self.pool = pool
         self.streams = streams
-        let store = ExportStore(pool: pool)
         self.registration = BulkRegistration(register: register, errors: errors)
         importing = InstallationImport(errors: errors, register: register)
         exporting = InstallationExport(errors: errors) { app, cursor, limit in
-            try await store.page(of: app, after: cursor, limit: limit)
+            try await pool.session { session in try ExportStore(session: session, app: app).page(after: cursor, limit: limit) }
         }
     }
 

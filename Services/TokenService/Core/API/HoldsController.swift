@@ -37,7 +37,7 @@ struct HoldsController: Sendable {
             return id
         }
         let page = try await pool.session { session in
-            try HoldStore(session: session).page(app: app, state: state, after: after, limit: limit)
+            try HoldStore(session: session, app: app).page(state: state, after: after, limit: limit)
         }
         return JSONAnswer.response(
             .ok, Hold.page,
@@ -46,13 +46,12 @@ struct HoldsController: Sendable {
 
     private func read(_ call: APICall, app: App?) async throws -> Response {
         let id = try call.id("id")
-        let hold = try await pool.session { session in try HoldStore(session: session).find(id, app: app) }
+        let hold = try await pool.session { session in try HoldStore(session: session, app: app).find(id) }
         guard let hold else { throw APIError.notFound }
         return JSONAnswer.response(.ok, Hold.response, hold)
     }
 
     private func lift(_ call: APICall, app: App?) async throws -> Response {
-        guard let hold = try await holds.lift(try call.id("id"), app: app, by: call.caller.keyID) else { throw APIError.notFound }
-        return JSONAnswer.response(.ok, Hold.response, hold)
+        JSONAnswer.response(.ok, Hold.response, try await holds.lift(try call.id("id"), app: app, by: call.caller.keyID))
     }
 }

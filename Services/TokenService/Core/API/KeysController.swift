@@ -47,7 +47,7 @@ struct KeysController: Sendable {
         let id = try call.text("id", maximumBytes: 64)
         // Also if it is not known whether the change happened.
         defer { authenticator.forget(id) }
-        guard try await keys.revoke(id, by: call.actor) else { throw APIError.notFound }
+        try await keys.revoke(id, by: call.actor)
         return JSONAnswer.noContent
     }
 
@@ -56,18 +56,8 @@ struct KeysController: Sendable {
         let rotation = try await call.body().object(allowsEmpty: true) { KeyRotation(&$0) }
         let text = APIKeyText.generate()
         defer { authenticator.forget(id) }
-        guard let result = try await keys.rotate(id, to: text, rotation, by: call.actor) else { throw APIError.notFound }
-        switch result {
-        case .rotated(let new, let old):
-            return JSONAnswer.response(.created, APIKey.rotated, (new, text, old))
-        case .over(let state):
-            throw APIError(
-                .conflict, "key_not_live", "The key is over", "a key that is \(state.rawValue) cannot be rotated: make a new one")
-        case .alreadyRotated(let successor):
-            throw APIError(
-                .conflict, "key_already_rotated", "The key was rotated before",
-                "\(successor) replaces it and is live: rotate that one, or revoke it first")
-        }
+        let rotated = try await keys.rotate(id, to: text, rotation, by: call.actor)
+        return JSONAnswer.response(.created, APIKey.rotated, (rotated.new, text, rotated.old))
     }
 }
 

@@ -79,7 +79,7 @@ struct NotificationsController: Sendable {
     }
 
     private func expectOpen(_ channel: String, of app: App) async throws {
-        let found = try await pool.session { session in try ChannelStore.find(channel, of: app.id, in: session) }
+        let found = try await pool.session { session in try ChannelReading(session: session, app: app).channel(channel) }
         guard let found else { throw APIError.notFound }
         guard found.state == .open else { throw APIError.channelNotOpen(found.state) }
     }
@@ -88,8 +88,8 @@ struct NotificationsController: Sendable {
     /// the key has lost a scope. Nil if no request was accepted with the key.
     func earlier(_ keys: [IdempotencyKey], app: App) async throws -> [Result<NotificationIntake.Acceptance, any Error>?] {
         let insertions = try await pool.session { session in
-            let store = NotificationStore(session: session)
-            return try keys.map { key in try store.earlier(key, app: app) }
+            let records = IdempotencyRecords(session: session, app: app)
+            return try keys.map { key in try records.earlier(key) }
         }
         return insertions.map { insertion -> Result<NotificationIntake.Acceptance, any Error>? in
             switch insertion {
@@ -134,15 +134,14 @@ struct NotificationsController: Sendable {
 
     @Sendable private func cancel(_ call: APICall) async throws -> Response {
         let app = try call.app()
-        guard let cancelled = try await cancellation.cancel(try call.id("id"), app: app) else { throw APIError.notFound }
-        return JSONAnswer.response(.ok, Cancelled.response, cancelled)
+        return JSONAnswer.response(.ok, Cancelled.response, try await cancellation.cancel(try call.id("id"), app: app))
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let id = try call.id("id")
         let status = try await pool.transaction(isolation: .repeatableRead) { session in
-            try NotificationStatus.find(id, app: app, in: session)
+            try NotificationReading(session: session, app: app).status(of: id)
         }
         guard let status else { throw APIError.notFound }
         return JSONAnswer.response(.ok, NotificationStatus.response, status)

@@ -31,7 +31,7 @@ struct WebhooksController: Sendable {
         let secret = WebhookSecret.generate()
         do {
             let webhook = try await pool.transaction { session in
-                try WebhookStore(session: session).create(new, secret: secret, app: app, by: call.actor)
+                try WebhookStore(session: session, app: app).create(new, secret: secret, by: call.actor)
             }
             events.subscriptions.forget()
             return JSONAnswer.response(.created, Webhook.response, (webhook, secret))
@@ -50,13 +50,15 @@ struct WebhooksController: Sendable {
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
         let app = try call.app()
-        let all = try await pool.session { session in try WebhookStore(session: session).all(of: app) }
+        let all = try await pool.session { session in try WebhookStore(session: session, app: app).all() }
         return JSONAnswer.response(.ok, Webhook.list, all)
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
-        return try Self.answer(try await pool.session { session in try WebhookStore(session: session).find(id, app: app) })
+        let webhook = try await pool.session { session in try WebhookStore(session: session, app: app).find(id) }
+        guard let webhook else { throw APIError.notFound }
+        return Self.answer(webhook)
     }
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
@@ -64,27 +66,24 @@ struct WebhooksController: Sendable {
         let change = try await call.body().object { $0.webhookChange(allowsHTTP: settings.isInsecure) }
         if let url = change.url { try await check(url, of: app) }
         let changed = try await pool.transaction { session in
-            try WebhookStore(session: session).change(id, change, app: app, by: call.actor)
+            try WebhookStore(session: session, app: app).change(id, change, by: call.actor)
         }
         events.subscriptions.forget()
-        if changed?.isEnabledAgain == true {
+        if changed.isEnabledAgain {
             // If this process dies here, the rest is due when its next attempt is.
             var last: Int64? = 0
             while let moment = last {
-                last = try await pool.session { session in try WebhookStore(session: session).hasten(id, after: moment) }
+                last = try await pool.session { session in try WebhookStore(session: session, app: app).hasten(id, after: moment) }
             }
         }
         events.wakeUp.signal()
-        return try Self.answer(changed?.webhook)
+        return Self.answer(changed.webhook)
     }
 
     @Sendable private func delete(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
-        let begun = try await pool.transaction { session in
-            try WebhookStore(session: session).beginDeletion(id, app: app, by: call.actor)
-        }
-        guard begun else {
-            throw APIError.notFound
+        try await pool.transaction { session in
+            try WebhookStore(session: session, app: app).beginDeletion(id, by: call.actor)
         }
         events.subscriptions.forget()
         // If this process dies here, a dispatcher of webhooks removes the rest.
@@ -101,9 +100,9 @@ struct WebhooksController: Sendable {
         }
         let secret = WebhookSecret.generate()
         let webhook = try await pool.transaction { session in
-            try WebhookStore(session: session).rotate(id, to: secret, overlapSeconds: overlap, app: app, by: call.actor)
+            try WebhookStore(session: session, app: app).rotate(id, to: secret, overlapSeconds: overlap, by: call.actor)
         }
-        return try Self.answer(webhook, secret: secret)
+        return Self.answer(webhook, secret: secret)
     }
 
     /// The ping takes the way of every event, so that its result holds for them too.
@@ -111,20 +110,15 @@ struct WebhooksController: Sendable {
         let (app, id) = (try call.app(), try call.id("id"))
         let now = UnixTime.milliseconds()
         let event = PushEvent.ping(id: .timeOrdered(milliseconds: now), webhook: id, app: app.id, slug: app.slug, at: now)
-        let found = try await pool.transaction { session in
-            try WebhookStore(session: session).ping(id, with: event, app: app, by: call.actor)
-        }
-        guard let found else { throw APIError.notFound }
-        guard found.disabledReason == nil else {
-            throw APIError(.conflict, "webhook_disabled", "The webhook is disabled", "enable it first; nothing was sent")
+        try await pool.transaction { session in
+            try WebhookStore(session: session, app: app).ping(id, with: event, by: call.actor)
         }
         events.wakeUp.signal()
         return JSONAnswer.response(.accepted, Webhook.ping, event.id)
     }
 
-    private static func answer(_ webhook: Webhook?, secret: WebhookSecret? = nil) throws -> Response {
-        guard let webhook else { throw APIError.notFound }
-        return JSONAnswer.response(.ok, Webhook.response, (webhook, secret))
+    private static func answer(_ webhook: Webhook, secret: WebhookSecret? = nil) -> Response {
+        JSONAnswer.response(.ok, Webhook.response, (webhook, secret))
     }
 
     // MARK: Messages
@@ -139,8 +133,8 @@ struct WebhooksController: Sendable {
             return id
         }
         let found = try await pool.session { session in
-            let store = WebhookStore(session: session)
-            return try store.find(id, app: app) == nil ? nil : try store.messages(of: id, state: state, before: before, limit: limit)
+            let store = WebhookStore(session: session, app: app)
+            return try store.find(id) == nil ? nil : try store.messages(of: id, state: state, before: before, limit: limit)
         }
         guard let found else { throw APIError.notFound }
         return JSONAnswer.response(
@@ -152,9 +146,8 @@ struct WebhooksController: Sendable {
         let (app, id) = (try call.app(), try call.id("id"))
         let ids = try await call.body().object { $0.redelivery(maximumCount: Self.maximumRedelivered) }
         let redelivered = try await pool.transaction { session in
-            try WebhookStore(session: session).redeliver(ids, of: id, limit: Self.maximumRedelivered, app: app, by: call.actor)
+            try WebhookStore(session: session, app: app).redeliver(ids, of: id, limit: Self.maximumRedelivered, by: call.actor)
         }
-        guard let redelivered else { throw APIError.notFound }
         events.wakeUp.signal()
         return JSONAnswer.response(.ok, Webhook.redelivered, redelivered)
     }

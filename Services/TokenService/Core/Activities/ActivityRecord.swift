@@ -1,4 +1,4 @@
-import Postgres
+package import Postgres
 import PushModel
 
 /// A Live Activity as the API shows it. Times are UNIX milliseconds.
@@ -58,12 +58,21 @@ package struct ActivityList: Sendable {
     private func identity(_ app: App) -> [String?] { ["activities", "\(app.id)", user, state?.rawValue] }
 }
 
-extension ActivityStore {
-    func record(_ key: LiveActivity.Key) throws -> ActivityRecord? {
+/// An app's Live Activities as callers see them.
+package struct ActivityReading {
+    let session: PostgresSession
+    let app: App
+
+    package init(session: PostgresSession, app: App) {
+        self.session = session
+        self.app = app
+    }
+
+    func record(of owner: LiveActivity.Owner, _ id: String) throws -> ActivityRecord? {
         try session.execute(
             """
             SELECT * FROM activity_records
-            WHERE app_id = \(key.app) AND owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND id = \(key.id)
+            WHERE app_id = \(app.id) AND owned_by = activity_owner(\(owner.user), \(owner.installation)) AND id = \(id)
             """
         ).first.map { row in try ActivityRecord(row) }
     }
@@ -72,19 +81,19 @@ extension ActivityStore {
     /// number as a literal, as in ``InstallationStore``. With a state they are two, so the transaction must be of isolation
     /// `.repeatableRead`.
     /// - Parameter place: Nil: from the beginning.
-    func page(of list: ActivityList, app: App, after place: ActivityList.Place?, limit: Int) throws -> ActivityList.Page {
+    func page(of list: ActivityList, after place: ActivityList.Place?, limit: Int) throws -> ActivityList.Page {
         let place = place ?? ActivityList.Place(owner: "", id: "")
-        let found = try session.execute(Self.scan(list, app: app, after: place, limit: limit + 1)).map { row in try ActivityRecord(row) }
+        let found = try session.execute(scan(list, after: place, limit: limit + 1)).map { row in try ActivityRecord(row) }
         let shown = Array(found.prefix(limit))
         if found.count > limit { return ActivityList.Page(records: shown, next: shown.last?.place) }
         guard list.state != nil else { return ActivityList.Page(records: shown, next: nil) }
-        let end = try session.execute(Self.scanEnd(list, app: app, after: place)).first.map { row in
+        let end = try session.execute(scanEnd(list, after: place)).first.map { row in
             ActivityList.Place(owner: try row["owned_by"], id: try row["id"])
         }
         return ActivityList.Page(records: shown, next: end)
     }
 
-    private static func scan(_ list: ActivityList, app: App, after place: ActivityList.Place, limit: Int) -> PostgresQuery {
+    private func scan(_ list: ActivityList, after place: ActivityList.Place, limit: Int) -> PostgresQuery {
         let state = list.state?.rawValue
         if let user = list.user {
             return """
@@ -104,8 +113,8 @@ extension ActivityStore {
             """
     }
 
-    /// The last one that ``scan(_:app:after:limit:)`` looked at; no row if it came to the end.
-    private static func scanEnd(_ list: ActivityList, app: App, after place: ActivityList.Place) -> PostgresQuery {
+    /// The last one that ``scan(_:after:limit:)`` looked at; no row if it came to the end.
+    private func scanEnd(_ list: ActivityList, after place: ActivityList.Place) -> PostgresQuery {
         if let user = list.user {
             return """
                 SELECT owned_by, id FROM activities
@@ -120,7 +129,7 @@ extension ActivityStore {
 
     /// All that belong to a user.
     /// - Returns: how many there were.
-    func remove(of user: String, app: App) throws -> Int {
+    func remove(of user: String) throws -> Int {
         try session.execute("DELETE FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)").affected
     }
 }

@@ -2,6 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The SQL of Live Activities. Their rows are locked before those of jobs and notifications, in ascending order of their keys.
+/// A batch may have activities of several apps: each key has its app. ``ActivityReading`` is what a caller sees.
 package struct ActivityStore {
     let session: PostgresSession
 

@@ -9,7 +9,7 @@ extension NotificationRequest {
     /// - Throws: ``APIError`` 409 if there is none, or more than one.
     func namingActivity(of app: App, in session: PostgresSession) throws -> NotificationRequest {
         guard case .user(let user) = target, case .type(let type) = activity?.subject else { return self }
-        let ids = try ActivityStore(session: session).running(of: user, type: type, app: app)
+        let ids = try ActivityReading(session: session, app: app).running(of: user, type: type)
         guard ids.count == 1 else { throw APIError.activityNotSingle(ids) }
         var request = self
         request.purpose = .activity(id: ids[0])
@@ -18,9 +18,9 @@ extension NotificationRequest {
     }
 }
 
-extension ActivityStore {
+extension ActivityReading {
     /// The first few ids, in order.
-    fileprivate func running(of user: String, type: String, app: App) throws -> [String] {
+    fileprivate func running(of user: String, type: String) throws -> [String] {
         try session.execute(
             """
             SELECT id FROM activity_records

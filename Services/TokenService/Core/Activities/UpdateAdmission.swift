@@ -119,7 +119,7 @@ struct UpdateAdmission {
     /// To run in the same transaction, once the notifications are written.
     var writes: [PostgresQuery] {
         let rows = changed.sorted().compactMap { targets[$0] }
-        return CancellationStore.supersede(superseded) + UpdateTargetStore.save(rows)
+        return CancellationOutbox.supersede(superseded) + UpdateTargetStore.save(rows)
             + ActivityStore.settleStarts(starts)
             + NotificationStore.forgetKeys(of: refused)
     }

@@ -1,3 +1,4 @@
+import HTTPTypes
 package import Postgres
 package import PushModel
 
@@ -38,15 +39,14 @@ package final class AppStore: Sendable {
         case created(App)
         /// The very same app was there already.
         case existed(App)
-        /// An app of that slug is there with other properties.
-        case differs
     }
 
     /// The dispatchers' last reports of the app's credentials.
-    package func credentials(of app: AppSlug) async throws -> [AppCredential] {
-        try await pool.session { session in try CredentialStore(session: session).credentials(of: app) }
+    package func credentials(of app: App) async throws -> [AppCredential] {
+        try await pool.session { session in try CredentialStore(session: session, app: app).credentials() }
     }
 
+    /// - Throws: ``APIError`` 409 if an app of that slug is there with other properties.
     package func create(slug: AppSlug, _ properties: AppProperties, by actor: AuditActor) async throws -> Creation {
         try await pool.transaction { session in
             let made = try session.execute(
@@ -63,30 +63,31 @@ package final class AppStore: Sendable {
                 try AuditStore(session: session).record(.appCreated, by: actor, app: slug, object: slug.text)
                 return .created(app)
             }
-            return app.properties.isSame(as: properties) ? .existed(app) : .differs
+            guard app.properties.isSame(as: properties) else {
+                throw APIError(.conflict, "app_differs", "The app exists", "an app of this slug exists with other properties")
+            }
+            return .existed(app)
         }
-    }
-
-    package enum Change: Equatable, Sendable {
-        case changed(App)
-        /// Nothing was changed: active tokens or channels live in an environment that was to go.
-        case environmentInUse(APNsEnvironment)
     }
 
     /// Changes an app, for this process at once and for others within ``memory``. Until then the other processes, and requests that are
     /// under way, may still register a token for a removed environment. A change that leaves everything as it was writes nothing.
-    /// - Returns: nil where there is no such app.
-    package func change(_ slug: AppSlug, _ change: AppChange, by actor: AuditActor) async throws -> Change? {
+    /// - Throws: ``APIError`` 404 where there is no such app, 409 if active tokens or channels live in an environment that was to go.
+    package func change(_ slug: AppSlug, _ change: AppChange, by actor: AuditActor) async throws -> App {
         defer { known.forget(slug) }
-        return try await pool.transaction { session -> Change? in
+        return try await pool.transaction { session in
             // One change at a time.
             let locked = try session.execute("SELECT * FROM apps WHERE slug = \(slug) FOR NO KEY UPDATE")
-            guard let app = try locked.first.map({ row in try App(row) }) else { return nil }
+            guard let app = try locked.first.map({ row in try App(row) }) else { throw APIError.notFound }
             var properties = app.properties
             change.apply(to: &properties)
-            guard properties != app.properties else { return .changed(app) }
+            guard properties != app.properties else { return app }
             for environment in app.environments where !properties.environments.contains(environment) {
-                if try Self.isInUse(environment, app, session) { return .environmentInUse(environment) }
+                guard try !Self.isInUse(environment, app, session) else {
+                    throw APIError(
+                        .conflict, "environment_in_use", "The environment is in use",
+                        "active tokens or broadcast channels are in \(environment.rawValue); nothing was changed")
+                }
             }
             try session.execute(
                 """
@@ -96,9 +97,9 @@ package final class AppStore: Sendable {
                     activity_window_seconds = \(properties.activityWindowSeconds)::bigint, updated_at = now()
                 WHERE slug = \(slug)
                 """)
-            try WebhookStore(session: session).noteInterest(of: app.id)
+            try WebhookStore(session: session, app: app).noteInterest()
             try AuditStore(session: session).record(.appChanged, by: actor, app: slug, object: slug.text)
-            return .changed(try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only()))
+            return try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
         }
     }
 

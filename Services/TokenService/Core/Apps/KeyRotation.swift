@@ -13,12 +13,9 @@ package struct KeyRotation: Equatable, Sendable {
         self.expiresAt = expiresAt
     }
 
-    package enum Result: Equatable, Sendable {
-        /// Both, as they are now.
-        case rotated(new: APIKey, old: APIKey)
-        /// The key is over: nothing to hand over.
-        case over(APIKey.State)
-        /// A key that replaces it is live: more than two live keys are never needed, and are soon forgotten.
-        case alreadyRotated(successor: String)
+    /// Both, as they are now.
+    package struct Result: Equatable, Sendable {
+        package var new: APIKey
+        package var old: APIKey
     }
 }

@@ -1,8 +1,10 @@
+import HTTPTypes
 import OpenSSL
 package import Postgres
 package import PushModel
 
 /// The `api_keys` table. Secrets go in as digests and never come out.
+/// It works for every app: keys are the operator's.
 package struct KeyStore: Sendable {
     let pool: PostgresPool
 
@@ -54,17 +56,27 @@ package struct KeyStore: Sendable {
     }
 
     /// Makes a key that may do what another one may, and bounds the life of that one.
-    /// - Returns: nil where there is no such key.
+    /// - Throws: ``APIError`` 404 where there is no such key, 409 where it is over, or where a key that replaces it is live: more than two live
+    ///   keys are never needed, and are soon forgotten.
     package func rotate(
         _ id: String, to key: APIKeyText, _ rotation: KeyRotation, by actor: AuditActor
-    ) async throws -> KeyRotation.Result? {
+    ) async throws -> KeyRotation.Result {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
             // One rotation of a key at a time.
-            guard try session.execute("SELECT FROM api_keys WHERE id = \(id) FOR NO KEY UPDATE").affected == 1 else { return nil }
+            guard try session.execute("SELECT FROM api_keys WHERE id = \(id) FOR NO KEY UPDATE").affected == 1 else {
+                throw APIError.notFound
+            }
             let old = try Self.key(id, in: session)
-            guard old.state == .live || old.state == .expiring else { return .over(old.state) }
-            if let successor = try Self.liveSuccessor(of: id, in: session) { return .alreadyRotated(successor: successor) }
+            guard old.state == .live || old.state == .expiring else {
+                throw APIError(
+                    .conflict, "key_not_live", "The key is over", "a key that is \(old.state.rawValue) cannot be rotated: make a new one")
+            }
+            if let successor = try Self.liveSuccessor(of: id, in: session) {
+                throw APIError(
+                    .conflict, "key_already_rotated", "The key was rotated before",
+                    "\(successor) replaces it and is live: rotate that one, or revoke it first")
+            }
             try session.execute(
                 """
                 INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second, rotated_from, created_by)
@@ -78,7 +90,7 @@ package struct KeyStore: Sendable {
                 WHERE id = \(id)
                 """)
             try AuditStore(session: session).record(.keyRotated, by: actor, app: old.app, object: id)
-            return .rotated(new: try Self.key(key.id, in: session), old: try Self.key(id, in: session))
+            return KeyRotation.Result(new: try Self.key(key.id, in: session), old: try Self.key(id, in: session))
         }
     }
 
@@ -94,15 +106,17 @@ package struct KeyStore: Sendable {
         ).first?["id"]
     }
 
-    /// - Returns: false where there is no such key. Revoking twice keeps the first time.
-    package func revoke(_ id: String, by actor: AuditActor) async throws -> Bool {
+    /// Revoking twice keeps the first time.
+    /// - Throws: ``APIError`` 404 where there is no such key.
+    package func revoke(_ id: String, by actor: AuditActor) async throws {
         try await pool.transaction { session in
-            guard try session.execute("SELECT FROM api_keys WHERE id = \(id) FOR NO KEY UPDATE").affected == 1 else { return false }
+            guard try session.execute("SELECT FROM api_keys WHERE id = \(id) FOR NO KEY UPDATE").affected == 1 else {
+                throw APIError.notFound
+            }
             let key = try Self.key(id, in: session)
-            guard key.revokedAt == nil else { return true }
+            guard key.revokedAt == nil else { return }
             try session.execute("UPDATE api_keys SET revoked_at = now(), revoked_by = \(actor.keyID) WHERE id = \(id)")
             try AuditStore(session: session).record(.keyRevoked, by: actor, app: key.app, object: id)
-            return true
         }
     }
 

@@ -2,6 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The table `audit`, within one transaction.
+/// It works for every app: the trail is the operator's.
 package struct AuditStore {
     /// Entries that one statement reads.
     private static let batch = 1000

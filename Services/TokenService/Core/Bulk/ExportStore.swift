@@ -1,31 +1,33 @@
-package import Postgres
-package import PushModel
+import Postgres
+import PushModel
 
-/// Reads the registry in order of installation, page by page, each page in a statement of its own.
-package struct ExportStore: Sendable {
-    private let pool: PostgresPool
+/// Reads an app's registry in order of installation, page by page, each page in a statement of its own.
+struct ExportStore {
+    let session: PostgresSession
+    let app: App
 
-    package init(pool: PostgresPool) { self.pool = pool }
+    init(session: PostgresSession, app: App) {
+        self.session = session
+        self.app = app
+    }
 
     /// Those that are registered, with an owner or without. Fewer than `limit`: there are no more.
-    package func page(of app: App, after cursor: PushID?, limit: Int) async throws -> [ExportedInstallation] {
-        try await pool.session { session in
-            try session.execute(
-                """
-                SELECT i.*, t.* FROM (
-                    SELECT * FROM installations
-                    WHERE app_id = \(app.id) AND id > \(cursor ?? .lowest) AND deregistered_at IS NULL ORDER BY id LIMIT \(limit)
-                ) AS i
-                CROSS JOIN LATERAL (
-                    SELECT coalesce(array_agg(token ORDER BY purpose, environment), '{}') AS tokens,
-                        coalesce(array_agg(environment ORDER BY purpose, environment), '{}') AS environments,
-                        coalesce(array_agg(purpose ORDER BY purpose, environment), '{}') AS purposes
-                    FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
-                ) AS t
-                ORDER BY i.id
-                """
-            ).map { row in try ExportedInstallation(row) }
-        }
+    func page(after cursor: PushID?, limit: Int) throws -> [ExportedInstallation] {
+        try session.execute(
+            """
+            SELECT i.*, t.* FROM (
+                SELECT * FROM installations
+                WHERE app_id = \(app.id) AND id > \(cursor ?? .lowest) AND deregistered_at IS NULL ORDER BY id LIMIT \(limit)
+            ) AS i
+            CROSS JOIN LATERAL (
+                SELECT coalesce(array_agg(token ORDER BY purpose, environment), '{}') AS tokens,
+                    coalesce(array_agg(environment ORDER BY purpose, environment), '{}') AS environments,
+                    coalesce(array_agg(purpose ORDER BY purpose, environment), '{}') AS purposes
+                FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
+            ) AS t
+            ORDER BY i.id
+            """
+        ).map { row in try ExportedInstallation(row) }
     }
 }
 

@@ -31,14 +31,14 @@ struct ChannelLineStore {
             UPDATE channels c SET newest = e.newest, newest_timestamp = e.newest_timestamp, is_end = e.is_end, is_waiting = e.is_waiting,
                 sending = e.sending, is_sending_end = e.is_sending_end, is_retrying = e.is_retrying, free_at = e.free_at,
                 ended_at = e.ended_at, stale_at = e.stale_at, dismissed_at = e.dismissed_at
-            FROM unnest(\(rows.map(\.channel))::bigint[], \(rows.map(\.line.newest))::uuid[],
+            FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.channel))::bigint[], \(rows.map(\.line.newest))::uuid[],
                     \(rows.map(\.line.newestTimestamp))::bigint[], \(rows.map(\.isEnd))::bool[], \(rows.map(\.line.isWaiting))::bool[],
                     \(rows.map(\.line.sending))::uuid[], \(rows.map(\.isSendingEnd))::bool[], \(rows.map(\.line.isRetrying))::bool[],
                     \(milliseconds: rows.map(\.line.freeAt))::timestamptz[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[])
-                AS e (id, newest, newest_timestamp, is_end, is_waiting, sending, is_sending_end, is_retrying, free_at, ended_at, stale_at,
-                    dismissed_at)
-            WHERE c.id = e.id
+                AS e (app_id, id, newest, newest_timestamp, is_end, is_waiting, sending, is_sending_end, is_retrying, free_at, ended_at,
+                    stale_at, dismissed_at)
+            WHERE c.app_id = e.app_id AND c.id = e.id
             """
         ]
     }

@@ -11,8 +11,13 @@ struct ChannelReading {
         var environment: APNsEnvironment?
     }
 
+    /// In any environment.
+    func channel(_ name: String) throws -> BroadcastChannel? {
+        try session.execute("SELECT * FROM channels WHERE app_id = \(app.id) AND name = \(name)").first.map { try BroadcastChannel($0) }
+    }
+
     func find(_ name: String) throws -> ShownChannel? {
-        guard let channel = try ChannelStore.find(name, of: app.id, in: session) else { return nil }
+        guard let channel = try self.channel(name) else { return nil }
         let store = ChannelStore(session: session, app: app.id, environment: channel.environment)
         return ShownChannel(channel: channel, followers: try store.followers(of: channel))
     }
@@ -39,7 +44,7 @@ extension ChannelStore {
         try session.execute(
             """
             SELECT count(*) AS count FROM channels c JOIN activities a ON a.channel = c.id
-            WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
+            WHERE c.app_id = \(app) AND c.id = \(channel.id) AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
             """
         ).only()["count"]
     }
@@ -50,7 +55,7 @@ extension ChannelStore {
             """
             SELECT is_waiting OR EXISTS (
                 SELECT FROM notifications n WHERE n.id = c.sending AND n.completed_at IS NULL AND n.expires_at > now()) AS is_busy
-            FROM channels c WHERE id = \(channel.id)
+            FROM channels c WHERE c.app_id = \(app) AND c.id = \(channel.id)
             """
         ).only()["is_busy"]
     }

@@ -34,7 +34,8 @@ package struct ChannelRegistry: Sendable {
     func open(_ name: String, _ request: ChannelRequest, of app: App) async throws -> (channel: BroadcastChannel, isNew: Bool) {
         let (first, isNew) = try await pool.transaction { session in
             let (store, scope) = try ChannelStore.lockOrMake(app.id, request.environment, in: session)
-            let begun = try store.begin(name, request, now: ChannelStore.now(in: session))
+            let known = try ChannelReading(session: session, app: app).channel(name)
+            let begun = try store.begin(name, request, known, now: ChannelStore.now(in: session))
             if begun.isNew { try store.wake(scope) }
             return begun
         }
@@ -55,7 +56,7 @@ package struct ChannelRegistry: Sendable {
     /// - Throws: ``APIError``, `PostgresError`; then nothing was changed.
     func remove(_ name: String, of app: App, force: Bool) async throws -> BroadcastChannel? {
         try await remove(of: app) { session in
-            let environment = try ChannelStore.find(name, of: app.id, in: session)?.environment
+            let environment = try ChannelReading(session: session, app: app).channel(name)?.environment
             guard let environment, let (store, scope) = try ChannelStore.lock(app.id, environment, in: session),
                 let channel = try store.lock(name)
             else { return nil }
@@ -111,14 +112,14 @@ package struct ChannelRegistry: Sendable {
 }
 
 extension ChannelStore {
+    /// - Parameter known: The app's channel of the name, in any environment.
     /// - Returns: the channel, and whether Apple is to be asked for it now.
     /// - Throws: ``APIError`` 409.
-    fileprivate func begin(_ name: String, _ request: ChannelRequest, now: Int64) throws -> (channel: BroadcastChannel, isNew: Bool) {
-        if let channel = try Self.find(name, of: app, in: session) {
-            if channel.state == .failed {
-                try apply(.unwanted, to: channel, now: now)
-                return try begin(name, request, now: now)
-            }
+    fileprivate func begin(
+        _ name: String, _ request: ChannelRequest, _ known: BroadcastChannel?, now: Int64
+    ) throws -> (channel: BroadcastChannel, isNew: Bool) {
+        if let channel = known {
+            if channel.state == .failed { return try begin(name, request, apply(.unwanted, to: channel, now: now), now: now) }
             guard channel.isSame(as: request) else { throw APIError.channelDiffers }
             switch channel.state {
             case .deleting: throw APIError.channelDeleting

@@ -37,15 +37,6 @@ package struct ChannelStore {
         return found
     }
 
-    /// A broadcast was answered `ChannelNotRegistered`. Idempotent; a channel that is not open stays as it is.
-    package static func noteAbsence(of id: BroadcastChannel.ID, now: Int64, in session: PostgresSession) throws {
-        guard let row = try session.execute("SELECT app_id, environment FROM channels WHERE id = \(id)").first,
-            let (store, _) = try lock(row["app_id"], row["environment"], in: session), let channel = try store.find(id),
-            channel.state == .open
-        else { return }
-        try store.apply(.absent, to: channel, now: now)
-    }
-
     func save(_ scope: ChannelScope) throws {
         try session.execute(
             """
@@ -58,11 +49,6 @@ package struct ChannelStore {
     }
 
     // MARK: Rows
-
-    /// In any environment of the app.
-    static func find(_ name: String, of app: App.ID, in session: PostgresSession) throws -> BroadcastChannel? {
-        try session.execute("SELECT * FROM channels WHERE app_id = \(app) AND name = \(name)").first.map { try BroadcastChannel($0) }
-    }
 
     func find(_ id: BroadcastChannel.ID) throws -> BroadcastChannel? {
         try session.execute("SELECT * FROM channels WHERE id = \(id) AND app_id = \(app) AND environment = \(environment)").first.map {
@@ -152,7 +138,7 @@ package struct ChannelStore {
     func apply(_ event: BroadcastChannel.Event, to channel: BroadcastChannel, now: Int64) throws -> BroadcastChannel? {
         var changed = channel
         guard changed.apply(event, now: now) else {
-            try session.execute("DELETE FROM channels WHERE id = \(channel.id)")
+            try session.execute("DELETE FROM channels WHERE app_id = \(app) AND id = \(channel.id)")
             return nil
         }
         guard changed != channel else { return channel }
@@ -161,8 +147,20 @@ package struct ChannelStore {
             UPDATE channels SET name = \(changed.name), apple_id = \(changed.appleID), storage = \(changed.storage),
                 state = \(changed.state), creation = \(changed.creation), reason = \(changed.reason),
                 due_at = \(milliseconds: changed.dueAt), changed_at = \(milliseconds: changed.changedAt)
-            WHERE id = \(channel.id)
+            WHERE app_id = \(app) AND id = \(channel.id)
             """)
         return changed
+    }
+}
+
+/// What broadcasts reveal about channels of every app: their outcomes name a channel by its id, no request does.
+package enum ChannelAbsence {
+    /// A broadcast was answered `ChannelNotRegistered`. Idempotent; a channel that is not open stays as it is.
+    package static func note(of id: BroadcastChannel.ID, now: Int64, in session: PostgresSession) throws {
+        guard let row = try session.execute("SELECT app_id, environment FROM channels WHERE id = \(id)").first,
+            let (store, _) = try ChannelStore.lock(row["app_id"], row["environment"], in: session), let channel = try store.find(id),
+            channel.state == .open
+        else { return }
+        try store.apply(.absent, to: channel, now: now)
     }
 }

@@ -1,8 +1,34 @@
 package import Postgres
 package import PushModel
 
-/// The last report of each dispatcher about its credentials.
+/// An app's credentials, as the dispatchers last reported them.
 package struct CredentialStore {
+    private let session: PostgresSession
+    private let app: App
+
+    package init(session: PostgresSession, app: App) {
+        self.session = session
+        self.app = app
+    }
+
+    /// By environment. A dispatcher reports every minute; after five minutes without a report it is gone. While
+    /// at least one dispatcher still sends with a credential, it has no refusal here, although APNs refuses it to another dispatcher.
+    package func credentials() throws -> [AppCredential] {
+        try session.execute(
+            """
+            SELECT environment, kind, credential, CASE WHEN count(*) = count(refusal) THEN max(refusal) END AS refusal
+            FROM credential_reports WHERE app = \(app.slug) AND reported_at > now() - interval '5 minutes'
+            GROUP BY environment, kind, credential ORDER BY environment, credential
+            """
+        ).map { row in
+            AppCredential(
+                environment: try row["environment"], kind: try row["kind"], id: try row["credential"], refusal: try row["refusal"])
+        }
+    }
+}
+
+/// The last report of each dispatcher, about the credentials of every app: the consumer of reports writes it, no request does.
+package struct CredentialReports {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
@@ -19,21 +45,6 @@ package struct CredentialStore {
             ON CONFLICT DO NOTHING
             """,
         ])
-    }
-
-    /// The credentials of an app, by environment. A dispatcher reports every minute; after five minutes without a report it is gone. While
-    /// at least one dispatcher still sends with a credential, it has no refusal here, although APNs refuses it to another dispatcher.
-    package func credentials(of app: AppSlug) throws -> [AppCredential] {
-        try session.execute(
-            """
-            SELECT environment, kind, credential, CASE WHEN count(*) = count(refusal) THEN max(refusal) END AS refusal
-            FROM credential_reports WHERE app = \(app) AND reported_at > now() - interval '5 minutes'
-            GROUP BY environment, kind, credential ORDER BY environment, credential
-            """
-        ).map { row in
-            AppCredential(
-                environment: try row["environment"], kind: try row["kind"], id: try row["credential"], refusal: try row["refusal"])
-        }
     }
 }
 

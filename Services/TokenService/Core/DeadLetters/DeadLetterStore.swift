@@ -2,6 +2,7 @@ import Postgres
 import PushModel
 
 /// One transaction of a replay: it reads under locks, and writes the result of ``ReplayDecision``.
+/// It works for every app: the letters are the operator's, and what hangs on a delivery is compared with its notification's app.
 struct DeadLetterStore {
     struct Resolved: Sendable {
         var dispositions: [PushID: DeadLetterReplay.Disposition] = [:]

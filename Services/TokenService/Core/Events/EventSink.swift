@@ -40,7 +40,7 @@ package enum EventSink: Sendable {
             var (total, ofApp, late): (Int, [App.ID: Int], [App.ID: Int]) = (0, [:], [:])
             for (index, event) in events.enumerated() where late[event.app] == nil {
                 let messages = webhooks(for: event).count
-                guard total == 0 || total + messages <= WebhookStore.insertedAtOnce else { return (index, late) }
+                guard total == 0 || total + messages <= WebhookQueue.insertedAtOnce else { return (index, late) }
                 let before = ofApp[event.app] ?? 0
                 if before > 0, before + messages > Self.share {
                     late[event.app] = index
@@ -57,7 +57,7 @@ package enum EventSink: Sendable {
         switch self {
         case .broker: return Interest(apps: try EventStore(session: session).streamingApps(log))
         case .webhooks:
-            let webhooks = try WebhookStore(session: session).subscriptions().filter { $0.wants(anyOf: EventTopic.of(log)) }
+            let webhooks = try WebhookQueue(session: session).subscriptions().filter { $0.wants(anyOf: EventTopic.of(log)) }
             return Interest(apps: Array(Set(webhooks.map(\.app))).sorted(), webhooks: webhooks)
         }
     }
@@ -122,7 +122,7 @@ package enum EventSink: Sendable {
             let body = webhooks.isEmpty ? [] : event.encoded()
             return webhooks.map { WebhookMessage.New(webhook: $0.id, id: event.id, topic: event.topic, body: body) }
         }
-        try WebhookStore(session: session).insert(messages)
+        try WebhookQueue(session: session).insert(messages)
     }
 
     func stored(_ number: Int) {

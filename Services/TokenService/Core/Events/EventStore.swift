@@ -27,6 +27,7 @@ struct LogProgress: Sendable {
 }
 
 /// The tables that feeds read events from, and the position of each feed.
+/// It works for every app, and takes no id from a request.
 struct EventStore {
     let session: PostgresSession
 

@@ -2,6 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The SQL of fan-out: the devices of the target, page by page, and their jobs.
+/// It works for every app, and takes no id from a request.
 package struct AudienceStore {
     /// Installations of an app that one page reads by default, meant or not, so that a page stays short even if few are meant.
     package static let installationsOfPage = 10_000

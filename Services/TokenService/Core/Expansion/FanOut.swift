@@ -68,7 +68,7 @@ package struct FanOut: Sendable {
             switch target.turn(of: notification, window: audience.activityWindow, now: UnixTime.milliseconds()) {
             case .send: return true
             case .wait(let moment): try session.execute(UpdateTargetStore.putBack(notification, until: moment))
-            case .outdated: _ = try session.pipeline(CancellationStore.supersede([notification]))
+            case .outdated: _ = try session.pipeline(CancellationOutbox.supersede([notification]))
             }
             return false
         }

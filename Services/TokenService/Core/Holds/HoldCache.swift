@@ -24,7 +24,7 @@ package final class HoldCache: Sendable {
 
     private let contents = Mutex(Contents())
     /// Where the releases of lifted holds are.
-    private let places = Mutex<[PushID: HoldStore.Place]>([:])
+    private let places = Mutex<[PushID: HoldOutbox.Place]>([:])
 
     package init() {}
 
@@ -42,10 +42,10 @@ package final class HoldCache: Sendable {
         }
     }
 
-    func place(of hold: PushID) -> HoldStore.Place? { places.withLock { $0[hold] } }
+    func place(of hold: PushID) -> HoldOutbox.Place? { places.withLock { $0[hold] } }
 
     /// - Parameter place: nil: the release begins anew.
-    func released(_ hold: PushID, to place: HoldStore.Place?) { places.withLock { $0[hold] = place } }
+    func released(_ hold: PushID, to place: HoldOutbox.Place?) { places.withLock { $0[hold] = place } }
 
     var added: Int { contents.withLock { $0.added } }
 

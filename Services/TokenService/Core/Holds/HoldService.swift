@@ -35,7 +35,7 @@ package struct HoldService: Sendable {
     package func set(_ request: HoldRequest, app: App?, by key: String) async throws -> Hold {
         let id = PushID.timeOrdered(milliseconds: UnixTime.milliseconds())
         var hold = try await pool.transaction { session in
-            try HoldStore(session: session).insert(request, app: app, by: key, id: id)
+            try HoldStore(session: session, app: app).insert(request, by: key, id: id)
         }
         cache.add(hold)
         await publish(&hold)
@@ -44,11 +44,11 @@ package struct HoldService: Sendable {
     }
 
     /// - Parameter app: nil for any hold; with an app, only its holds.
-    /// - Returns: nil if there is none; one that was over already, as it is.
-    /// - Throws: `PostgresError`; then nothing was lifted.
-    package func lift(_ id: PushID, app: App?, by key: String) async throws -> Hold? {
-        let lifted = try await pool.transaction { session in try HoldStore(session: session).lift(id, app: app, by: key) }
-        guard var hold = lifted, hold.state == .lifted, hold.publishedAt == nil else { return lifted }
+    /// - Returns: the hold; one that was over already, as it is.
+    /// - Throws: ``APIError`` 404 if there is none, `PostgresError`; then nothing was lifted.
+    package func lift(_ id: PushID, app: App?, by key: String) async throws -> Hold {
+        var hold = try await pool.transaction { session in try HoldStore(session: session, app: app).lift(id, by: key) }
+        guard hold.state == .lifted, hold.publishedAt == nil else { return hold }
         await publish(&hold)
         logger.notice("A hold was lifted", metadata: Self.metadata(hold, key: key))
         // The relay releases the jobs and fan-outs that wait because of the hold.
@@ -60,15 +60,15 @@ package struct HoldService: Sendable {
 
     /// Brings ``cache`` up to date.
     /// - Returns: holds that may have to be published or released.
-    func refresh() async throws -> HoldStore.Unfinished {
+    func refresh() async throws -> HoldOutbox.Unfinished {
         let added = cache.added
-        let read = try await pool.session { session in try HoldStore(session: session).unfinished() }
+        let read = try await pool.session { session in try HoldOutbox(session: session).unfinished() }
         cache.replace(with: read.holds, readAfter: added)
         return read
     }
 
     /// Publishes the holds that are due, and releases the jobs and fan-outs that wait because of lifted ones.
-    func publishAndRelease(_ read: HoldStore.Unfinished) async throws {
+    func publishAndRelease(_ read: HoldOutbox.Unfinished) async throws {
         let due = read.holds.filter { $0.isDue(now: read.now) }
         if !due.isEmpty, await publish(due).count == due.count {
             logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
@@ -76,7 +76,7 @@ package struct HoldService: Sendable {
         for hold in read.holds where hold.state == .lifted {
             let place = cache.place(of: hold.id)
             let (count, end) = try await pool.transaction { session in
-                try HoldStore(session: session).release(hold.id, after: place, limit: Self.releaseBatch)
+                try HoldOutbox(session: session).release(hold.id, after: place, limit: Self.releaseBatch)
             }
             cache.released(hold.id, to: end)
             // More rows may wait; the relay publishes the released ones first.
@@ -100,7 +100,7 @@ package struct HoldService: Sendable {
             })
         let published = zip(holds, confirmed).filter(\.1).map(\.0)
         do {
-            try await pool.session { session in try HoldStore(session: session).markPublished(published) }
+            try await pool.session { session in try HoldOutbox(session: session).markPublished(published) }
         } catch {
             // The hold is set or lifted all the same; the relay publishes it once more.
             logger.failed("It could not be recorded that holds were published", error)

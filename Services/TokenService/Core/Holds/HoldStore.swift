@@ -1,19 +1,25 @@
 package import Postgres
 package import PushModel
 
-/// The table of holds, within one transaction; `HoldStore+Outbox.swift` has the jobs and fan-outs that wait because of them.
+/// The holds that a caller may see and lift, within one transaction: those of one app, or with an operator's key of every app.
+/// ``HoldOutbox`` has the jobs and fan-outs that wait because of them.
 package struct HoldStore {
     /// Holds of one app that may be in force at once: every dispatcher remembers those of all apps.
     package static let maximumPerApp = 100
     /// Holds over every app that may be in force at once. No app's own holds use them up.
     package static let maximumOverApps = 1000
 
-    let session: PostgresSession
+    private let session: PostgresSession
+    private let app: App?
 
-    package init(session: PostgresSession) { self.session = session }
+    /// - Parameter app: nil for the operator's routes, which act on every app's holds and on those over every app.
+    package init(session: PostgresSession, app: App?) {
+        self.session = session
+        self.app = app
+    }
 
     /// - Throws: ``TooManyHolds``, ``UnknownNotification``.
-    package func insert(_ request: HoldRequest, app: App?, by key: String, id: PushID) throws -> Hold {
+    package func insert(_ request: HoldRequest, by key: String, id: PushID) throws -> Hold {
         if let notification = request.scope.notification {
             let found = try session.execute("SELECT FROM notifications WHERE id = \(notification) AND app_id = \(app?.id)")
             guard found.affected == 1 else { throw UnknownNotification() }
@@ -35,31 +41,34 @@ package struct HoldStore {
                 coalesce(\(milliseconds: request.endsAt)::timestamptz, 'infinity'))
             """)
         try AuditStore(session: session).record(.holdSet, by: .key(key), app: app?.slug, object: id.description)
-        return try Hold(session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").only())
+        return try Hold(
+            session.execute("SELECT * FROM holds_with_state WHERE id = \(id) AND app_id IS NOT DISTINCT FROM \(app?.id)").only())
     }
 
-    /// - Parameter app: nil for any hold; with an app, its holds and those over every app.
-    package func find(_ id: PushID, app: App?) throws -> Hold? {
-        let hold = try session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").first.map { row in try Hold(row) }
-        guard let hold, app == nil || hold.appID == nil || hold.appID == app?.id else { return nil }
-        return hold
+    /// With an app, its holds and those over every app.
+    package func find(_ id: PushID) throws -> Hold? {
+        try session.execute(
+            """
+            SELECT * FROM holds_with_state
+            WHERE id = \(id) AND (\(app?.id)::bigint IS NULL OR app_id IS NULL OR app_id = \(app?.id))
+            """
+        ).first.map { row in try Hold(row) }
     }
 
     /// Ends a hold that is in force; leaves one that is over as it is. Waits for transactions that put rows aside because of the hold, so
-    /// that the release finds them.
-    /// - Parameter app: nil for any hold; with an app, only its holds.
-    /// - Returns: nil where there is none.
-    package func lift(_ id: PushID, app: App?, by key: String) throws -> Hold? {
-        guard let hold = try find(id, app: app), app == nil || hold.appID != nil else { return nil }
+    /// that the release finds them. An app lifts its own holds alone.
+    /// - Throws: ``APIError`` 404 where there is none.
+    package func lift(_ id: PushID, by key: String) throws -> Hold {
+        guard let hold = try find(id), app == nil || hold.appID != nil else { throw APIError.notFound }
         let lifted = try session.execute(
             """
             UPDATE holds SET lifted_at = now(), lifted_by = \(key), published_at = NULL
-            WHERE id = \(id) AND lifted_at IS NULL AND ends_at > now()
+            WHERE id = \(id) AND (\(app?.id)::bigint IS NULL OR app_id = \(app?.id)) AND lifted_at IS NULL AND ends_at > now()
             """)
         if lifted.affected == 1 {
             try AuditStore(session: session).record(.holdLifted, by: .key(key), app: hold.scope.app, object: id.description)
         }
-        return try find(id, app: app)
+        return try find(id) ?? hold
     }
 
     package struct Page: Sendable {
@@ -68,9 +77,8 @@ package struct HoldStore {
         package var last: PushID?
     }
 
-    /// The newest first.
-    /// - Parameter app: nil for every hold; with an app, its holds and those over every app.
-    package func page(app: App?, state: Hold.State?, after: PushID?, limit: Int) throws -> Page {
+    /// The newest first: with an app, its holds and those over every app.
+    package func page(state: Hold.State?, after: PushID?, limit: Int) throws -> Page {
         var holds = try session.execute(
             """
             SELECT * FROM holds_with_state
@@ -83,43 +91,11 @@ package struct HoldStore {
         holds.removeLast()
         return Page(holds: holds, last: holds.last?.id)
     }
-
-    struct Unfinished: Sendable {
-        var holds: [Hold]
-        /// PostgreSQL's clock, in UNIX milliseconds; 0 without a hold.
-        var now: Int64
-    }
-
-    /// Every hold in force, and every lifted one that is not published or not released.
-    func unfinished() throws -> Unfinished {
-        let rows = try session.execute(
-            """
-            SELECT *, now() AS now FROM holds_with_state WHERE id IN (
-                SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now()
-                UNION ALL
-                SELECT id FROM holds WHERE lifted_at IS NOT NULL AND (published_at IS NULL OR released_at IS NULL)
-            ) ORDER BY id
-            """)
-        return Unfinished(holds: try rows.map { row in try Hold(row) }, now: try rows.first?.milliseconds("now") ?? 0)
-    }
-
-    /// Records that the control stream has the holds as they were read; not if a hold was lifted since.
-    package func markPublished(_ holds: [Hold]) throws {
-        try session.execute(
-            """
-            WITH locked AS (
-                SELECT h.id FROM holds h JOIN unnest(\(holds.map(\.id))::uuid[], \(holds.map { $0.lifting != nil })::boolean[]) AS p (id, is_lifted)
-                    ON h.id = p.id AND (h.lifted_at IS NOT NULL) = p.is_lifted
-                ORDER BY h.id FOR NO KEY UPDATE OF h
-            )
-            UPDATE holds h SET published_at = now() FROM locked WHERE h.id = locked.id
-            """)
-    }
 }
 
 extension Hold {
     /// - Parameter row: Of the view `holds_with_state`.
-    fileprivate init(_ row: PostgresRow) throws {
+    init(_ row: PostgresRow) throws {
         guard let scope = HoldScope(app: try row["app"], lane: try row["lane"], notification: try row["notification"]) else {
             throw CorruptRow(table: "holds")
         }

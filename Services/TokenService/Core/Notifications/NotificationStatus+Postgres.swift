@@ -1,10 +1,10 @@
-package import Postgres
+import Postgres
 package import PushModel
 
-extension NotificationStatus {
+extension NotificationReading {
     /// Several statements: the transaction must be of isolation `.repeatableRead`.
     /// - Returns: nil where the app has no such notification.
-    package static func find(_ id: PushID, app: App, in session: PostgresSession) throws -> NotificationStatus? {
+    package func status(of id: PushID) throws -> NotificationStatus? {
         let found = try session.execute("SELECT * FROM notification_records WHERE app_id = \(app.id) AND id = \(id)")
         guard let row = found.first else { return nil }
         let (receipts, total, pending): (NotificationRequest.Receipts, Int, Int) = (
@@ -18,7 +18,8 @@ extension NotificationStatus {
             outcomes(of: id), firstDeliveries(of: id, isWithMembers: receipts == .all && pending > 0),
         ])
         let reasons = try answers[0].map { row in
-            Reason(outcome: try row["class"], status: try row["status"], reason: try row["reason"], count: try row["count"])
+            NotificationStatus.Reason(
+                outcome: try row["class"], status: try row["status"], reason: try row["reason"], count: try row["count"])
         }
         var counts = ["pending": pending]
         for reason in reasons { counts[reason.outcome, default: 0] += reason.count }
@@ -29,41 +30,41 @@ extension NotificationStatus {
             cancelReason: try row["cancel_reason"], counts: counts, reasons: reasons, pending: pending,
             deviceReceipts: try row["device_receipts"]
                 ? [.shown: row["shown"], .opened: row["opened"], .dismissed: row["dismissed"]] : nil,
-            deliveries: try answers[1].map { row in try Delivery(row, token: row["token"]) })
+            deliveries: try answers[1].map { row in try NotificationStatus.Delivery(row, token: row["token"]) })
     }
 
-    private static func outcomes(of notification: PushID) -> PostgresQuery {
+    private func outcomes(of notification: PushID) -> PostgresQuery {
         """
         SELECT o.class, o.status, o.reason, o.count FROM notifications n CROSS JOIN LATERAL unnest(n.outcomes) AS o
-        WHERE n.id = \(notification) ORDER BY o.count DESC, o.class, o.status, o.reason
+        WHERE n.app_id = \(app.id) AND n.id = \(notification) ORDER BY o.count DESC, o.class, o.status, o.reason
         """
     }
 
     /// Of the first receipts and jobs: a notification may have millions.
     /// - Parameter isWithMembers: Also those that are under way without a receipt.
-    private static func firstDeliveries(of notification: PushID, isWithMembers: Bool) -> PostgresQuery {
+    private func firstDeliveries(of notification: PushID, isWithMembers: Bool) -> PostgresQuery {
         """
         SELECT d.*, t.token
         FROM (
             (
-                SELECT number, "position" FROM receipts WHERE notification = \(notification)
-                ORDER BY number, "position" LIMIT \(maximumDeliveries)
+                SELECT number, "position" FROM receipts WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
+                ORDER BY number, "position" LIMIT \(NotificationStatus.maximumDeliveries)
             ) UNION (
                 SELECT open.number, m."position"
                 FROM (
-                    SELECT number, j AS job FROM jobs j WHERE notification = \(notification) AND \(isWithMembers)
-                    ORDER BY number LIMIT \(maximumDeliveries)
+                    SELECT number, j AS job FROM jobs j WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND \(isWithMembers)
+                    ORDER BY number LIMIT \(NotificationStatus.maximumDeliveries)
                 ) AS open CROSS JOIN LATERAL members_of(open.job) AS m
                 WHERE bit_count((open.job).settled) < octet_length((open.job).members) / 8 AND NOT m.is_settled
-                ORDER BY open.number, m."position" LIMIT \(maximumDeliveries)
+                ORDER BY open.number, m."position" LIMIT \(NotificationStatus.maximumDeliveries)
             )
         ) AS place
         CROSS JOIN LATERAL (
             SELECT * FROM deliveries
-            WHERE notification = \(notification) AND number = place.number AND "position" = place."position" LIMIT 1
+            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND number = place.number AND "position" = place."position" LIMIT 1
         ) AS d
         LEFT JOIN tokens t ON t.id = d.token_id
-        ORDER BY d.class NULLS FIRST, d.number, d."position" LIMIT \(maximumDeliveries)
+        ORDER BY d.class NULLS FIRST, d.number, d."position" LIMIT \(NotificationStatus.maximumDeliveries)
         """
     }
 }

@@ -46,18 +46,6 @@ extension NotificationStore {
         notifications.isEmpty ? [] : ["DELETE FROM idempotency_records WHERE notification = ANY (\(notifications.sorted()))"]
     }
 
-    /// The earlier use of a key. A key that was first used in the first minutes of a day has two records, of the same notification.
-    static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
-        """
-        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
-            (coalesce(n.not_before, n.local_text::timestamp AT TIME ZONE 'Etc/GMT-14') > n.accepted_at) IS TRUE AS is_scheduled, r.warnings
-        FROM idempotency_records r JOIN notification_records n ON n.id = r.notification
-        WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
-            AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours'
-        ORDER BY r.day DESC LIMIT 1
-        """
-    }
-
     /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes a user with
     /// more tokens or more installations, with a token or without, than ``maximumResolved``, so that an acceptance stays short: it reads no
     /// more. Fan-out also takes a user with quiet hours, so that no delivery has to wait in an acceptance.
@@ -182,7 +170,7 @@ extension NotificationStore {
             FROM moment
             """
         ]
-        if let supersession = supersession(of: item) { queries.append(CancellationStore.supersede(supersession, with: id)) }
+        if let supersession = supersession(of: item) { queries.append(CancellationOutbox.supersede(supersession, with: id)) }
         let variants = request.content.variants
         if !variants.isEmpty {
             queries.append(

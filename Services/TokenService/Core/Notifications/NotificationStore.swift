@@ -1,7 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// The SQL that accepts notifications: a list, because requests that come together share one commit.
+/// The SQL that accepts notifications: a list, because requests that come together share one commit. They may be of several apps: each item
+/// carries its own, and every look at an app's rows compares them with that of the item.
 package struct NotificationStore {
     /// Deliveries that an acceptance makes itself. Fan-out makes those of a user with more devices.
     package static let maximumResolved = 500
@@ -49,6 +50,7 @@ package struct NotificationStore {
         case leftToFanOut
         /// The same request was accepted before.
         case replay(NotificationReceipt)
+        /// The key was used for another request. Nothing was written.
         case mismatch
         /// Another transaction is using the idempotency key. Nothing was written.
         case keyInProgress
@@ -79,7 +81,8 @@ package struct NotificationStore {
         queries += updates.writes
         let replays: [Insertion?] = try items.map { item in
             guard !isFresh(item), let idempotency = item.idempotency else { return nil }
-            return claims[item.notification.id] == false ? .keyInProgress : try claimedEarlier(idempotency, app: item.app)
+            return claims[item.notification.id] == false
+                ? .keyInProgress : try IdempotencyRecords(session: session, app: item.app).claimedEarlier(idempotency)
         }
         let answers = try session.commit(with: queries)
         onSuperseded(updates.superseded.count)
@@ -129,32 +132,6 @@ package struct NotificationStore {
         static func < (left: KeyOfApp, right: KeyOfApp) -> Bool {
             (left.app, left.caller, left.key) < (right.app, right.caller, right.key)
         }
-    }
-
-    /// The result of the key's use today or yesterday, UTC: ``Insertion/replay(_:)``, ``Insertion/mismatch``, or nil.
-    package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Insertion? {
-        try session.execute(Self.selectKey(idempotency, app: app)).first.map { row in try Self.insertion(row, of: idempotency, app: app) }
-    }
-
-    /// The use of the key by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the record,
-    /// and both are removed together.
-    private func claimedEarlier(_ idempotency: IdempotencyKey, app: App) throws -> Insertion {
-        try Self.insertion(session.execute(Self.selectKey(idempotency, app: app)).only(), of: idempotency, app: app)
-    }
-
-    private static func insertion(_ row: PostgresRow, of idempotency: IdempotencyKey, app: App) throws -> Insertion {
-        let fingerprint: [UInt8] = try row["fingerprint"]
-        return fingerprint == idempotency.fingerprint ? .replay(try receipt(row, app: app)) : .mismatch
-    }
-
-    /// - Parameter row: Of ``selectKey(_:app:)``.
-    private static func receipt(_ row: PostgresRow, app: App) throws -> NotificationReceipt {
-        let (total, isFannedOut): (Int32, Bool) = (try row["total"], try row["is_fanned_out"])
-        return NotificationReceipt(
-            id: try row["id"], app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
-            deliveries: isFannedOut ? nil : Int(total), isScheduled: try row["is_scheduled"],
-            acceptedAt: try row.milliseconds("accepted_at"),
-            expiresAt: try row.milliseconds("expires_at"), warnings: try NotificationWarning.restored(row["warnings"]))
     }
 
     /// - Parameter row: With the columns token, environment, installation, owner_epoch and may_try (the other environment).

@@ -72,7 +72,7 @@ package struct OutcomeApplication: Sendable {
         // the scope shows the absence.
         for channel in effect.absentChannels {
             try await pool.transaction { session in
-                try ChannelStore.noteAbsence(of: channel, now: ChannelStore.now(in: session), in: session)
+                try ChannelAbsence.note(of: channel, now: ChannelStore.now(in: session), in: session)
             }
         }
         var last = effect.quarantined

@@ -121,7 +121,7 @@ package final class OutcomeConsumer: Service {
             return await deadLetter(message, reason: "undecodable_credential_report", error: error)
         }
         do {
-            try await application.pool.transaction { session in try CredentialStore(session: session).replace(by: report) }
+            try await application.pool.transaction { session in try CredentialReports(session: session).replace(by: report) }
         } catch {
             logger.failed("What a dispatcher says of its credentials could not be written down", error)
         }

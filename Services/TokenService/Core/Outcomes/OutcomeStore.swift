@@ -2,6 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The SQL that outcomes need, within one transaction.
+/// It works for every app: an outcome names its deliveries itself, and no request does.
 package struct OutcomeStore {
     let session: PostgresSession
 

@@ -59,9 +59,9 @@ package struct Erasure: Sendable {
         try await pool.transaction { session in _ = try session.execute(ErasureBarrier.wait(for: app)) }
         // Not before the fences: without quiet hours, a push that waits for their end would be due.
         result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
-        result.activities = try await pool.session { session in try ActivityStore(session: session).remove(of: user, app: app) }
+        result.activities = try await pool.session { session in try ActivityReading(session: session, app: app).remove(of: user) }
         try await removeNotifications(user: user, app: app, into: &result)
-        try await leaveLists(into: &result) { session, cursor in
+        try await leaveLists(app: app, into: &result) { session, cursor in
             try ErasureStore(session, app: app, user: user).leaveUserLists(after: cursor)
         }
         while true {
@@ -82,7 +82,7 @@ package struct Erasure: Sendable {
         if !isKnown, !result.isEmpty {
             try await pool.session { session in try Self.record(user: user, app: app, by: actor, in: session) }
         }
-        if result.fence == .none { result.fence = try await fenceOfEarlierCalls(app) }
+        if result.fence == .none { result.fence = try await fenceOfEarlierCalls(user: user, app: app) }
         return result
     }
 
@@ -136,14 +136,14 @@ package struct Erasure: Sendable {
                 try ErasureStore(session, app: app, user: user).notificationsToUser(after: from)
             }
             guard let last = page.last else { return }
-            try await remove(page, into: &result)
+            try await remove(page, app: app, into: &result)
             cursor = last
         }
     }
 
     /// Page by page; a list that names no other user is removed as a whole.
     private func leaveLists(
-        into result: inout Result,
+        app: App, into result: inout Result,
         _ leave: @escaping @Sendable (PostgresSession, PushID) throws -> ErasureStore.Listing
     ) async throws {
         var cursor = PushID.lowest
@@ -151,7 +151,7 @@ package struct Erasure: Sendable {
             let from = cursor
             let page = try await pool.transaction { session in try leave(session, from) }
             result.listEntries += page.entries
-            if !page.only.isEmpty { try await remove(page.only, into: &result) }
+            if !page.only.isEmpty { try await remove(page.only, app: app, into: &result) }
             guard let last = page.last else { return }
             cursor = last
         }
@@ -160,7 +160,7 @@ package struct Erasure: Sendable {
     private func removeRemains(
         of ended: [ErasureStore.Ended], user: String, app: App, into result: inout Result
     ) async throws {
-        try await leaveLists(into: &result) { session, cursor in
+        try await leaveLists(app: app, into: &result) { session, cursor in
             try ErasureStore(session, app: app, user: user).leaveInstallationLists(ended, after: cursor)
         }
         while true {
@@ -168,7 +168,7 @@ package struct Erasure: Sendable {
                 try ErasureStore(session, app: app, user: user).notifications(to: ended)
             }
             guard !page.isEmpty else { break }
-            try await remove(page, into: &result)
+            try await remove(page, app: app, into: &result)
         }
         while true {
             let removed = try await pool.transaction { session in
@@ -184,18 +184,18 @@ package struct Erasure: Sendable {
         try await pool.session { session in try ErasureStore(session, app: app, user: user).finish(ended) }
     }
 
-    private func remove(_ notifications: [PushID], into result: inout Result) async throws {
+    private func remove(_ notifications: [PushID], app: App, into result: inout Result) async throws {
         repeat {
             result.receipts += try await pool.transaction { session in
-                try ReceiptRemoval(session: session).removeBatch(of: notifications)
+                try ReceiptRemoval(session: session, app: app).removeBatch(of: notifications)
             }
         } while !result.receipts.isDone
     }
 
     /// A call that finds nothing may be the repetition of one whose fences the broker did not confirm.
-    private func fenceOfEarlierCalls(_ app: App) async throws -> FenceState {
+    private func fenceOfEarlierCalls(user: String, app: App) async throws -> FenceState {
         let from = fences.oldestWaiting
-        let open = try await pool.session { session in try ErasureStore.openFences(of: app, from: from, in: session) }
+        let open = try await pool.session { session in try ErasureStore(session, app: app, user: user).openFences(from: from) }
         return await fences.publish(open)
     }
 }

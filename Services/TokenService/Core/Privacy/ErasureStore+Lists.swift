@@ -48,19 +48,20 @@ extension ErasureStore {
         guard let last = notifications.last else { return Listing() }
         let lock = RowLock(
             """
-            SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id AND n.app_id = \(app.id)
             ORDER BY n.id FOR NO KEY UPDATE OF n
             """)
         let left = try session.execute(
             """
             WITH own AS (SELECT * FROM unnest(\(notifications)::uuid[], \(places.map(Int.init))::bigint[]) AS e (notification, place)), page AS (
                 SELECT DISTINCT own.notification, NOT EXISTS (
-                    SELECT FROM targets t WHERE t.notification = own.notification
+                    SELECT FROM targets t WHERE t.app_id = \(app.id) AND t.notification = own.notification
                         AND NOT EXISTS (SELECT FROM own o WHERE o.notification = t.notification AND o.place = t.place)) AS is_only
                 FROM own
             ), left_out AS (
                 DELETE FROM targets t USING own, page
-                WHERE t.notification = own.notification AND t.place = own.place AND page.notification = own.notification AND NOT page.is_only
+                WHERE t.app_id = \(app.id) AND t.notification = own.notification AND t.place = own.place
+                    AND page.notification = own.notification AND NOT page.is_only
                 RETURNING t.place
             )
             SELECT l.entries, page.notification FROM (SELECT count(*) AS entries FROM left_out) AS l LEFT JOIN page ON page.is_only

@@ -46,7 +46,7 @@ extension ErasureStore {
             LIMIT \(ReceiptRemoval.batch)
             """
         ).map { row in try ReceiptRemoval.Key(row) }
-        return try ReceiptRemoval(session: session).remove(found)
+        return try ReceiptRemoval(session: session, app: app).remove(found)
     }
 
     /// What these installations reported while the user had them.

@@ -149,9 +149,9 @@ struct ErasureStore {
             """)
     }
 
-    /// Fences of erased installations that the broker has not confirmed, as far as recorded.
+    /// Fences of the app's erased installations that the broker has not confirmed, as far as recorded.
     /// - Parameter from: No open fence is older: UNIX milliseconds; see ``LowWater``.
-    static func openFences(of app: App, from: Int64 = 0, in session: PostgresSession) throws -> [Fence] {
+    func openFences(from: Int64 = 0) throws -> [Fence] {
         try session.execute(
             """
             SELECT f.id, \(app.slug.text) AS app, f.installation, f.epochs_below, f.created_at

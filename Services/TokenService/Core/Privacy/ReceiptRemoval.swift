@@ -1,15 +1,19 @@
 package import Postgres
 package import PushModel
 
-/// Removes jobs and receipts within one transaction, and keeps the counts correct: a notification that waited only for removed deliveries is
+/// Removes jobs and receipts of one app within one transaction, and keeps the counts correct: a notification that waited only for removed deliveries is
 /// complete, unless its fan-out is still under way. Counts of deliveries that have ended name no user, and stay as they are.
 package struct ReceiptRemoval {
     /// Jobs, and receipts, that one transaction removes: well within a statement's time limit.
     package static let batch = 2000
 
     private let session: PostgresSession
+    private let app: App
 
-    package init(session: PostgresSession) { self.session = session }
+    package init(session: PostgresSession, app: App) {
+        self.session = session
+        self.app = app
+    }
 
     package struct Count: Equatable, Sendable {
         package var notifications = 0
@@ -44,7 +48,7 @@ package struct ReceiptRemoval {
         let jobs = try session.execute(
             """
             SELECT j.notification, j.number FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN jobs j ON j.notification = e.id
-            LIMIT \(Self.batch)
+            WHERE j.app_id = \(app.id) LIMIT \(Self.batch)
             """)
         try gone.add(session.execute(removal(ofJobs: jobs.column("notification"), jobs.column("number"))))
         guard jobs.count < Self.batch else {
@@ -54,7 +58,8 @@ package struct ReceiptRemoval {
         let receipts = try session.execute(
             """
             SELECT r.notification, r.number, r."position"
-            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN receipts r ON r.notification = e.id LIMIT \(Self.batch)
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id JOIN receipts r ON r.notification = n.id
+            WHERE n.app_id = \(app.id) LIMIT \(Self.batch)
             """
         ).map { row in try Key(row) }
         try gone.add(session.execute(removal(of: receipts)))
@@ -65,20 +70,33 @@ package struct ReceiptRemoval {
         // Rows that go with their notification need not be discounted from it. Fan-out changes the notification before it makes jobs, and
         // an outcome locks its job before it writes a receipt or a counter, so the later statements find all their rows.
         let removed = try session.pipeline([
-            "DELETE FROM notifications n USING unnest(\(notifications)::uuid[]) AS e (id) WHERE n.id = e.id",
-            "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.notification = e.id",
-            "DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) WHERE r.notification = e.id",
-            "DELETE FROM device_receipts d USING unnest(\(notifications)::uuid[]) AS e (id) WHERE d.notification = e.id",
-            "DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) WHERE v.notification = e.id",
-            "DELETE FROM fan_outs f USING unnest(\(notifications)::uuid[]) AS e (id) WHERE f.notification = e.id",
-            "DELETE FROM targets t USING unnest(\(notifications)::uuid[]) AS e (id) WHERE t.notification = e.id",
-            "DELETE FROM cancellations c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
-            "DELETE FROM idempotency_records WHERE notification = ANY (\(notifications))",
+            """
+            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id WHERE n.app_id = \(app.id)
+            ORDER BY n.id FOR UPDATE OF n
+            """,
+            "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.app_id = \(app.id) AND j.notification = e.id",
+            """
+            DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            WHERE n.app_id = \(app.id) AND r.notification = n.id
+            """,
+            "DELETE FROM device_receipts d USING unnest(\(notifications)::uuid[]) AS e (id) WHERE d.app_id = \(app.id) AND d.notification = e.id",
+            """
+            DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            WHERE n.app_id = \(app.id) AND v.notification = n.id
+            """,
+            "DELETE FROM fan_outs f USING unnest(\(notifications)::uuid[]) AS e (id) WHERE f.app_id = \(app.id) AND f.notification = e.id",
+            "DELETE FROM targets t USING unnest(\(notifications)::uuid[]) AS e (id) WHERE t.app_id = \(app.id) AND t.notification = e.id",
+            """
+            DELETE FROM cancellations c USING unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            WHERE n.app_id = \(app.id) AND c.notification = n.id
+            """,
+            "DELETE FROM idempotency_records WHERE app_id = \(app.id) AND notification = ANY (\(notifications))",
+            "DELETE FROM notifications n USING unnest(\(notifications)::uuid[]) AS e (id) WHERE n.app_id = \(app.id) AND n.id = e.id",
         ]).map(\.affected)
-        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[8], isDone: true)
+        return Count(notifications: removed[9], deliveries: gone.deliveries, idempotencyRecords: removed[8], isDone: true)
     }
 
-    /// Removes receipts of any notification.
+    /// Removes receipts of any of the app's notifications.
     /// - Returns: how many were there.
     package func remove(_ receipts: [Key]) throws -> Int {
         guard !receipts.isEmpty else { return 0 }
@@ -115,7 +133,7 @@ package struct ReceiptRemoval {
         WITH locked AS (
             SELECT j.notification, j.number
             FROM unnest(\(notifications)::uuid[], \(numbers)::bigint[]) AS e (notification, number)
-            JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+            JOIN jobs j ON j.notification = e.notification AND j.number = e.number WHERE j.app_id = \(app.id)
             ORDER BY j.notification, j.number FOR UPDATE OF j
         ), gone AS (
             DELETE FROM jobs j USING locked l WHERE j.notification = l.notification AND j.number = l.number
@@ -133,7 +151,8 @@ package struct ReceiptRemoval {
             SELECT r.notification, r.number, r."position"
             FROM unnest(\(receipts.map(\.notification))::uuid[], \(receipts.map(\.place.job))::bigint[],
                 \(receipts.map(\.place.position))::bigint[]) AS e (notification, number, "position")
-            JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r."position" = e."position"
+            JOIN notifications n ON n.id = e.notification AND n.app_id = \(app.id)
+            JOIN receipts r ON r.notification = n.id AND r.number = e.number AND r."position" = e."position"
             ORDER BY r.notification, r.number, r."position" FOR UPDATE OF r
         ), gone AS (
             DELETE FROM receipts r USING locked l
@@ -151,7 +170,8 @@ package struct ReceiptRemoval {
         guard !notifications.isEmpty else { return }
         let lock = RowLock(
             """
-            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR UPDATE OF n
+            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id WHERE n.app_id = \(app.id)
+            ORDER BY n.id FOR UPDATE OF n
             """)
         try session.execute(
             """
@@ -161,7 +181,7 @@ package struct ReceiptRemoval {
             FROM (
                 SELECT e.*, m.pending = e.waiting AND m.state NOT IN ('accepted', 'scheduled', 'expanding') AS is_last
                 FROM unnest(\(notifications)::uuid[], \(notifications.map { gone.waiting[$0] ?? 0 })::bigint[]) AS e (id, waiting)
-                JOIN notifications m ON m.id = e.id
+                JOIN notifications m ON m.id = e.id WHERE m.app_id = \(app.id)
             ) AS e WHERE n.id = e.id
             """, under: lock)
     }

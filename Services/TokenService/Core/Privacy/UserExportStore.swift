@@ -94,7 +94,7 @@ struct UserExportStore {
     }
 
     func activities() throws -> [ActivityRecord] {
-        try ActivityStore(session: session).page(of: ActivityList(user: user), app: app, after: nil, limit: 1000).records
+        try ActivityReading(session: session, app: app).page(of: ActivityList(user: user), after: nil, limit: 1000).records
     }
 
     func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }
@@ -134,7 +134,7 @@ struct UserExportStore {
     private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
         """
         SELECT d.* FROM deliveries d
-        WHERE d.notification = \(notification) AND d.number >= \(place.job)
+        WHERE d.notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND d.number >= \(place.job)
             AND (d.number, d."position") > (\(place.job), \(place.position)) AND (
                 d.has_receipt OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))
         ORDER BY d.number, d."position" LIMIT \(Self.pageSize)
@@ -152,7 +152,7 @@ struct UserExportStore {
             UNION ALL
             SELECT installation, epochs_from, epochs_below FROM ended_stays WHERE app_id = \(app.id) AND owner = \(user)
         ) AS s
-        JOIN reported_receipts r ON r.installation = s.installation AND r.notification = \(notification)
+        JOIN reported_receipts r ON r.installation = s.installation AND r.notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
             AND r.owner_epoch >= greatest(s.epochs_from, 1) AND r.owner_epoch < s.epochs_below
         WHERE (r.number, r."position") > (\(place.job), \(place.position)) ORDER BY r.number, r."position" LIMIT \(Self.pageSize)
         """

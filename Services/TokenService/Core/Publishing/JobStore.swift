@@ -3,6 +3,7 @@ package import PushModel
 
 /// The SQL of jobs on their way to the broker: a process claims jobs that are due or that another process left, finds their devices anew,
 /// and records the result of publishing. An acceptance or a fan-out writes jobs with a lease of its own, so that it publishes them first.
+/// It works for every app, and takes no id from a request.
 package struct JobStore {
     let session: PostgresSession
 

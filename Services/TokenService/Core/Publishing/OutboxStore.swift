@@ -3,6 +3,7 @@ package import PushModel
 
 /// The SQL of what waits: which apps have work in which lanes and how much, and fan-outs and fences themselves. Rows are locked in ascending
 /// order of their keys, as everywhere, or passed over if they are locked.
+/// It works for every app, and takes no id from a request.
 package struct OutboxStore {
     let session: PostgresSession
 

@@ -135,7 +135,7 @@ package final class Relay: Service {
         var waiting: [OutboxStore.Waiting] = []
         await step(.waiting) { waiting = try await lookForWork() }
         await step(.backlog) { try await measureBacklog(of: waiting.map(\.key)) }
-        var held: HoldStore.Unfinished?
+        var held: HoldOutbox.Unfinished?
         await step(.holds) { held = try await holds.refresh() }
         guard publisher.state == .ready else { return }
         await step(.fences) { try await publishFences() }
@@ -226,7 +226,7 @@ package final class Relay: Service {
                 let claimed = try JobStore(session: session).claim(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
                 // Read after the claim: by now the cache has every hold that was set before these became due.
                 guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
-                let store = HoldStore(session: session)
+                let store = HoldOutbox(session: session)
                 let held = try store.putAside(jobs: claimed, under: try store.lockInForce())
                 return (claimed.filter { !held.contains($0) }, held.count)
             }
@@ -255,7 +255,7 @@ package final class Relay: Service {
         let (free, held) = try await pool.transaction { session in
             let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
             guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
-            let store = HoldStore(session: session)
+            let store = HoldOutbox(session: session)
             let held = try store.putAside(fanOuts: claimed.map(\.notification), under: try store.lockInForce())
             return (claimed.filter { !held.contains($0.notification) }, held.count)
         }

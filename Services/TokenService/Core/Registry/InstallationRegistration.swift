@@ -242,7 +242,7 @@ extension InstallationRegistration {
 }
 
 extension RegistryStore {
-    /// One answer per request, in their order.
+    /// One answer per request, in their order. A request that is refused has not changed the batch, so the others are committed without it.
     func commit(
         _ requests: [RegistryRequest], isShared: Bool = false
     ) throws -> [Result<InstallationRegistration.Committed, any Error>] {

@@ -1,11 +1,73 @@
 package import Postgres
 package import PushModel
 
-/// The messages of webhooks, within one transaction: the dispatcher's side.
+/// The messages of every app's webhooks, within one transaction: what the feeds of events queue and the dispatcher sends. ``WebhookStore``
+/// is the side of the webhooks' owners.
 package struct WebhookQueue {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
+
+    /// Messages that one transaction queues, of all webhooks.
+    package static let insertedAtOnce = 2000
+
+    // MARK: Events
+
+    /// Every enabled webhook.
+    package func subscriptions() throws -> [Webhook.Subscription] {
+        try session.execute("SELECT id, app_id, app, events FROM current_webhooks WHERE disabled_reason IS NULL").map { row in
+            Webhook.Subscription(
+                id: try row["id"], app: try row["app_id"], slug: try row["app"], events: try WebhookFilter.filters(row["events"]))
+        }
+    }
+
+    /// Queues messages that are not queued yet, none for a webhook that is disabled or gone. The statement locks the webhooks before it
+    /// inserts, in the same order as their deletion, so that the two cannot deadlock.
+    package func insert(_ messages: [WebhookMessage.New]) throws {
+        guard !messages.isEmpty else { return }
+        let webhooks = messages.map(\.webhook)
+        try session.execute(
+            """
+            WITH enabled AS (
+                SELECT id FROM webhooks WHERE id = ANY (\(webhooks)) AND disabled_reason IS NULL ORDER BY id FOR KEY SHARE
+            )
+            INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
+            SELECT m.webhook, m.id, m.topic, m.body, now(), now()
+            FROM unnest(\(webhooks)::uuid[], \(messages.map(\.id))::uuid[], \(messages.map(\.topic))::text[], \(messages.map(\.body))::bytea[])
+                AS m (webhook, id, topic, body)
+            JOIN enabled ON enabled.id = m.webhook
+            ON CONFLICT DO NOTHING
+            """)
+    }
+
+    // MARK: Removed webhooks
+
+    /// Those deleted more than a minute ago: their requests were cut off.
+    func unfinishedDeletions() throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT id FROM webhooks WHERE disabled_reason = 'deleted' AND disabled_at < now() - interval '1 minute'
+            ORDER BY disabled_at LIMIT 100
+            """
+        ).column("id")
+    }
+
+    /// The second step of a removal, until it returns nil: removes the next messages, of which there may be millions.
+    /// - Returns: the last one. The housekeeping may have removed them meanwhile.
+    package func deleteMessages(of id: PushID, after last: PushID) throws -> PushID? {
+        let found: [PushID] = try session.execute(
+            "SELECT id FROM webhook_messages WHERE webhook = \(id) AND id > \(last) ORDER BY id LIMIT \(WebhookStore.batch)"
+        ).column("id")
+        try session.execute("DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (\(found))")
+        return found.last
+    }
+
+    /// The last step.
+    func delete(_ id: PushID) throws {
+        try session.execute("DELETE FROM webhooks WHERE id = \(id) AND disabled_reason = 'deleted'")
+    }
+
+    // MARK: Deliveries
 
     /// Takes messages that are due: of each webhook `perWebhook` less those under way, of a failing webhook a single one, of each app
     /// `perApp` less those under way. The apps with the fewest under way come first, and of these the webhooks with the fewest.

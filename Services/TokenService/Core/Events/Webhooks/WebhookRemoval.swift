@@ -1,22 +1,22 @@
 import Postgres
 import PushModel
 
-/// Removes webhooks whose removal has begun (``WebhookStore/beginDeletion(_:app:by:)``). A webhook may have millions of messages.
+/// Removes webhooks whose removal has begun (``WebhookStore/beginDeletion(_:by:)``). A webhook may have millions of messages.
 struct WebhookRemoval: Sendable {
     let pool: PostgresPool
 
     func finish(_ id: PushID) async throws {
         var last: PushID? = .lowest
         while let from = last {
-            last = try await pool.session { session in try WebhookStore(session: session).deleteMessages(of: id, after: from) }
+            last = try await pool.session { session in try WebhookQueue(session: session).deleteMessages(of: id, after: from) }
         }
         // Another process may have removed it meanwhile.
-        try await pool.session { session in try WebhookStore(session: session).delete(id) }
+        try await pool.session { session in try WebhookQueue(session: session).delete(id) }
     }
 
     /// Goes on with those whose request was cut off.
     func finishOthers() async throws {
-        let begun = try await pool.session { session in try WebhookStore(session: session).unfinishedDeletions() }
+        let begun = try await pool.session { session in try WebhookQueue(session: session).unfinishedDeletions() }
         for id in begun { try await finish(id) }
     }
 }

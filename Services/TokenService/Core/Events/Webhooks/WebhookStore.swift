@@ -1,16 +1,19 @@
+import HTTPTypes
 package import Postgres
 package import PushModel
 
-/// The tables of webhooks, within one transaction: the side of their owners and of the events.
+/// The webhooks of one app and their messages, within one transaction. ``WebhookQueue`` has the events and the deliveries.
 package struct WebhookStore {
-    let session: PostgresSession
+    private let session: PostgresSession
+    private let app: App
 
-    package init(session: PostgresSession) { self.session = session }
+    package init(session: PostgresSession, app: App) {
+        self.session = session
+        self.app = app
+    }
 
     /// Messages that one statement changes or removes.
     package static let batch = 1000
-    /// Messages that one transaction queues, of all webhooks.
-    package static let insertedAtOnce = 2000
     /// Messages that a page of one state reads, at most. The statements have the number as a literal, as in ``InstallationStore``.
     package static let scannedPerPage = 5000
 
@@ -20,8 +23,8 @@ package struct WebhookStore {
     // MARK: Webhooks
 
     /// - Throws: ``TooMany``
-    package func create(_ new: Webhook.New, secret: WebhookSecret, app: App, by actor: AuditActor) throws -> Webhook {
-        try lock(app)
+    package func create(_ new: Webhook.New, secret: WebhookSecret, by actor: AuditActor) throws -> Webhook {
+        try lock()
         let count: Int = try session.execute("SELECT count(*) AS count FROM current_webhooks WHERE app_id = \(app.id)").only()["count"]
         guard count < Webhook.maximumPerApp else { throw TooMany() }
         let id = PushID.timeOrdered(milliseconds: UnixTime.milliseconds())
@@ -30,17 +33,22 @@ package struct WebhookStore {
             INSERT INTO webhooks (id, app_id, url, events, description, secret)
             VALUES (\(id), \(app.id), \(new.url.text), \(new.events.map(\.text)), \(new.description), \(secret.bytes))
             """)
-        try noteInterest(of: app.id)
-        try record(.webhookCreated, id, app, actor)
-        return try Webhook(session.execute("SELECT * FROM current_webhooks WHERE id = \(id)").only())
+        try noteInterest()
+        try record(.webhookCreated, id, actor)
+        return try Webhook(session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) AND id = \(id)").only())
     }
 
-    package func all(of app: App) throws -> [Webhook] {
+    package func all() throws -> [Webhook] {
         try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) ORDER BY id").map { row in try Webhook(row) }
     }
 
-    package func find(_ id: PushID, app: App) throws -> Webhook? {
+    package func find(_ id: PushID) throws -> Webhook? {
         try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) AND id = \(id)").first.map { row in try Webhook(row) }
+    }
+
+    private func known(_ id: PushID) throws -> Webhook {
+        guard let webhook = try find(id) else { throw APIError.notFound }
+        return webhook
     }
 
     package struct Changed: Sendable {
@@ -52,12 +60,12 @@ package struct WebhookStore {
     /// A webhook that is enabled again forgets why it was disabled, and has a day to send what waits: until then, twice as many may wait. To
     /// have every waiting message due at once, call ``hasten(_:after:)`` until it returns nil.
     /// A change that leaves everything as it was writes nothing, in the audit trail neither.
-    /// - Returns: nil where the app has no such webhook.
-    package func change(_ id: PushID, _ change: Webhook.Change, app: App, by actor: AuditActor) throws -> Changed? {
-        try lock(app)
+    /// - Throws: ``APIError`` 404 where the app has no such webhook.
+    package func change(_ id: PushID, _ change: Webhook.Change, by actor: AuditActor) throws -> Changed {
+        try lock()
         // The dispatcher may disable it at this moment.
         try session.execute("SELECT FROM webhooks WHERE app_id = \(app.id) AND id = \(id) FOR NO KEY UPDATE")
-        guard let before = try find(id, app: app) else { return nil }
+        let before = try known(id)
         var webhook = before
         let isEnabledAgain = change.isEnabled == true && webhook.disabledReason != nil
         if let url = change.url { webhook.url = url }
@@ -75,11 +83,11 @@ package struct WebhookStore {
                 disabled_at = CASE WHEN \(webhook.disabledReason)::text IS NOT NULL THEN coalesce(disabled_at, now()) END,
                 failing_since = \(milliseconds: webhook.failingSince),
                 limited_from = CASE WHEN \(isEnabledAgain) THEN now() + interval '1 day' ELSE limited_from END
-            WHERE id = \(id)
+            WHERE app_id = \(app.id) AND id = \(id)
             """)
-        try noteInterest(of: app.id)
-        try record(.webhookChanged, id, app, actor)
-        return try find(id, app: app).map { webhook in Changed(webhook: webhook, isEnabledAgain: isEnabledAgain) }
+        try noteInterest()
+        try record(.webhookChanged, id, actor)
+        return Changed(webhook: try known(id), isEnabledAgain: isEnabledAgain)
     }
 
     /// Makes the next messages that wait for another attempt due at once.
@@ -91,10 +99,10 @@ package struct WebhookStore {
             """
             WITH found AS (
                 SELECT id, due_at FROM webhook_messages
-                WHERE webhook = \(id) AND state = 'pending' AND due_at > now() AND due_at >= \(milliseconds: last)
+                WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'pending' AND due_at > now() AND due_at >= \(milliseconds: last)
                 ORDER BY due_at LIMIT \(Self.batch) FOR NO KEY UPDATE SKIP LOCKED
             ), hastened AS (
-                UPDATE webhook_messages SET due_at = now() WHERE webhook = \(id) AND id = ANY (ARRAY(SELECT id FROM found))
+                UPDATE webhook_messages SET due_at = now() WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id = ANY (ARRAY(SELECT id FROM found))
             )
             SELECT count(*) AS count, max(due_at) AS last FROM found
             """
@@ -105,9 +113,9 @@ package struct WebhookStore {
 
     /// The first step of a removal, and its entry in the audit trail: from then on the app has no such webhook, and no message comes any
     /// more. A repetition changes nothing. ``WebhookRemoval`` does the rest.
-    /// - Returns: whether there is one, or one that is still being removed.
-    package func beginDeletion(_ id: PushID, app: App, by actor: AuditActor) throws -> Bool {
-        try lock(app)
+    /// - Throws: ``APIError`` 404 where the app has no such webhook, and none that is still being removed.
+    package func beginDeletion(_ id: PushID, by actor: AuditActor) throws {
+        try lock()
         let deleted = try session.execute(
             """
             UPDATE webhooks SET disabled_reason = 'deleted', disabled_at = now()
@@ -115,98 +123,46 @@ package struct WebhookStore {
             """
         ).affected
         guard deleted == 1 else {
-            return try session.execute("SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").first != nil
+            let known = try session.execute("SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").first
+            guard known != nil else { throw APIError.notFound }
+            return
         }
-        try noteInterest(of: app.id)
-        try record(.webhookDeleted, id, app, actor)
-        return true
-    }
-
-    /// Those deleted more than a minute ago: their requests were cut off.
-    func unfinishedDeletions() throws -> [PushID] {
-        try session.execute(
-            """
-            SELECT id FROM webhooks WHERE disabled_reason = 'deleted' AND disabled_at < now() - interval '1 minute'
-            ORDER BY disabled_at LIMIT 100
-            """
-        ).column("id")
-    }
-
-    /// The second step, until it returns nil: removes the next messages, of which there may be millions.
-    /// - Returns: the last one. The housekeeping may have removed them meanwhile.
-    package func deleteMessages(of id: PushID, after last: PushID) throws -> PushID? {
-        let found: [PushID] = try session.execute(
-            "SELECT id FROM webhook_messages WHERE webhook = \(id) AND id > \(last) ORDER BY id LIMIT \(Self.batch)"
-        ).column("id")
-        try session.execute("DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (\(found))")
-        return found.last
-    }
-
-    /// The last step.
-    func delete(_ id: PushID) throws {
-        try session.execute("DELETE FROM webhooks WHERE id = \(id) AND disabled_reason = 'deleted'")
+        try noteInterest()
+        try record(.webhookDeleted, id, actor)
     }
 
     /// The present secret becomes the previous one; messages are signed with both until the overlap ends.
-    package func rotate(
-        _ id: PushID, to secret: WebhookSecret, overlapSeconds: Int64, app: App, by actor: AuditActor
-    ) throws -> Webhook? {
+    /// - Throws: ``APIError`` 404 where the app has no such webhook.
+    package func rotate(_ id: PushID, to secret: WebhookSecret, overlapSeconds: Int64, by actor: AuditActor) throws -> Webhook {
         let rotated = try session.execute(
             """
             UPDATE webhooks SET previous_secret = secret, previous_until = now() + \(overlapSeconds) * interval '1 second',
                 secret = \(secret.bytes)
             WHERE app_id = \(app.id) AND id = \(id) AND disabled_reason IS DISTINCT FROM 'deleted'
             """)
-        if rotated.affected == 1 { try record(.webhookRotated, id, app, actor) }
-        return try find(id, app: app)
+        guard rotated.affected == 1 else { throw APIError.notFound }
+        try record(.webhookRotated, id, actor)
+        return try known(id)
     }
 
-    private func record(_ action: AuditAction, _ id: PushID, _ app: App, _ actor: AuditActor, count: Int? = nil) throws {
+    private func record(_ action: AuditAction, _ id: PushID, _ actor: AuditActor, count: Int? = nil) throws {
         try AuditStore(session: session).record(action, by: actor, app: app.slug, object: id.description, count: count)
     }
 
     /// One change at a time, so that the number of webhooks and `reports_notifications` are right.
-    private func lock(_ app: App) throws { try session.execute("SELECT FROM apps WHERE id = \(app.id) FOR NO KEY UPDATE") }
+    private func lock() throws { try session.execute("SELECT FROM apps WHERE id = \(app.id) FOR NO KEY UPDATE") }
 
     /// Records whether the app's event stream or a webhook of it wants events of notifications. The app's row is locked.
-    package func noteInterest(of app: App.ID) throws {
-        let streamed: [String] = try session.execute("SELECT event_stream FROM apps WHERE id = \(app)").only()["event_stream"]
-        let filters = try session.execute("SELECT events FROM webhooks WHERE app_id = \(app) AND disabled_reason IS NULL").flatMap { row in
+    package func noteInterest() throws {
+        let streamed: [String] = try session.execute("SELECT event_stream FROM apps WHERE id = \(app.id)").only()["event_stream"]
+        let filters = try session.execute("SELECT events FROM webhooks WHERE app_id = \(app.id) AND disabled_reason IS NULL").flatMap {
+            row in
             try WebhookFilter.filters(row["events"])
         }
         let isWanted =
             streamed.contains(EventLog.notifications.rawValue) || filters.contains { EventTopic.notifications.contains(where: $0.admits) }
         try session.execute(
-            "UPDATE apps SET reports_notifications = \(isWanted) WHERE id = \(app) AND reports_notifications <> \(isWanted)")
-    }
-
-    // MARK: Events
-
-    /// Every enabled webhook.
-    package func subscriptions() throws -> [Webhook.Subscription] {
-        try session.execute("SELECT id, app_id, app, events FROM current_webhooks WHERE disabled_reason IS NULL").map { row in
-            Webhook.Subscription(
-                id: try row["id"], app: try row["app_id"], slug: try row["app"], events: try WebhookFilter.filters(row["events"]))
-        }
-    }
-
-    /// Queues messages that are not queued yet, none for a webhook that is disabled or gone. The statement locks the webhooks before it
-    /// inserts, in the same order as their deletion, so that the two cannot deadlock.
-    package func insert(_ messages: [WebhookMessage.New]) throws {
-        guard !messages.isEmpty else { return }
-        let webhooks = messages.map(\.webhook)
-        try session.execute(
-            """
-            WITH enabled AS (
-                SELECT id FROM webhooks WHERE id = ANY (\(webhooks)) AND disabled_reason IS NULL ORDER BY id FOR KEY SHARE
-            )
-            INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
-            SELECT m.webhook, m.id, m.topic, m.body, now(), now()
-            FROM unnest(\(webhooks)::uuid[], \(messages.map(\.id))::uuid[], \(messages.map(\.topic))::text[], \(messages.map(\.body))::bytea[])
-                AS m (webhook, id, topic, body)
-            JOIN enabled ON enabled.id = m.webhook
-            ON CONFLICT DO NOTHING
-            """)
+            "UPDATE apps SET reports_notifications = \(isWanted) WHERE id = \(app.id) AND reports_notifications <> \(isWanted)")
     }
 
     // MARK: Messages
@@ -222,7 +178,7 @@ package struct WebhookStore {
         if found.count > limit { return (Array(found.prefix(limit)), found[limit - 1].id) }
         guard state == .pending || state == .delivered else { return (found, nil) }
         let last = try session.execute(
-            "SELECT id FROM webhook_messages WHERE webhook = \(id) AND id < \(end) ORDER BY id DESC OFFSET 4999 LIMIT 1"
+            "SELECT id FROM webhook_messages WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id < \(end) ORDER BY id DESC OFFSET 4999 LIMIT 1"
         ).first
         return (found, try last?["id"])
     }
@@ -231,7 +187,7 @@ package struct WebhookStore {
         try session.execute(
             """
             SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
-            WHERE webhook = \(id) AND state = 'failed' AND id < \(end) ORDER BY id DESC LIMIT \(limit)
+            WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'failed' AND id < \(end) ORDER BY id DESC LIMIT \(limit)
             """)
     }
 
@@ -240,37 +196,41 @@ package struct WebhookStore {
             """
             SELECT * FROM (
                 SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
-                WHERE webhook = \(id) AND id < \(end) ORDER BY id DESC LIMIT 5000
+                WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id < \(end) ORDER BY id DESC LIMIT 5000
             ) AS scanned
             WHERE \(state)::text IS NULL OR state = \(state) ORDER BY id DESC LIMIT \(limit)
             """)
     }
 
     /// Queues a ping.
-    /// - Returns: nil where the app has no such webhook. One that is disabled gets none.
-    func ping(_ id: PushID, with event: PushEvent, app: App, by actor: AuditActor) throws -> Webhook? {
-        guard let webhook = try find(id, app: app) else { return nil }
-        guard webhook.disabledReason == nil else { return webhook }
-        try insert([WebhookMessage.New(webhook: id, id: event.id, topic: event.topic, body: event.encoded())])
-        try record(.webhookPinged, id, app, actor)
-        return webhook
+    /// - Throws: ``APIError`` 404 where the app has no such webhook, 409 where it is disabled.
+    func ping(_ id: PushID, with event: PushEvent, by actor: AuditActor) throws {
+        guard try known(id).disabledReason == nil else {
+            throw APIError(.conflict, "webhook_disabled", "The webhook is disabled", "enable it first; nothing was sent")
+        }
+        try WebhookQueue(session: session).insert([WebhookMessage.New(webhook: id, id: event.id, topic: event.topic, body: event.encoded())]
+        )
+        try record(.webhookPinged, id, actor)
     }
 
     /// Sends the named messages again from the first attempt on, or without names those that were given up, at most `limit`.
-    /// - Returns: how many; nil where the app has no such webhook.
-    func redeliver(_ ids: [PushID]?, of id: PushID, limit: Int, app: App, by actor: AuditActor) throws -> Int? {
-        guard try find(id, app: app) != nil else { return nil }
+    /// - Returns: how many.
+    /// - Throws: ``APIError`` 404 where the app has no such webhook.
+    func redeliver(_ ids: [PushID]?, of id: PushID, limit: Int, by actor: AuditActor) throws -> Int {
+        _ = try known(id)
         let ids: [PushID] =
             try ids
-            ?? session.execute("SELECT id FROM webhook_messages WHERE webhook = \(id) AND state = 'failed' ORDER BY id LIMIT \(limit)")
+            ?? session.execute(
+                "SELECT id FROM webhook_messages WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'failed' ORDER BY id LIMIT \(limit)"
+            )
             .column("id")
         let redelivered = try session.execute(
             """
             UPDATE webhook_messages SET state = 'pending', attempts = 0, due_at = now(), settled_at = NULL
-            WHERE webhook = \(id) AND id = ANY (\(ids))
+            WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id = ANY (\(ids))
             """
         ).affected
-        if redelivered > 0 { try record(.webhookRedelivered, id, app, actor, count: redelivered) }
+        if redelivered > 0 { try record(.webhookRedelivered, id, actor, count: redelivered) }
         return redelivered
     }
 }
@@ -289,7 +249,7 @@ extension Webhook {
 }
 
 extension WebhookFilter {
-    fileprivate static func filters(_ texts: [String]) -> [WebhookFilter] { texts.compactMap { WebhookFilter($0) } }
+    static func filters(_ texts: [String]) -> [WebhookFilter] { texts.compactMap { WebhookFilter($0) } }
 }
 
 extension WebhookMessage {

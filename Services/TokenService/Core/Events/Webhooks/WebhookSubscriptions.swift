@@ -28,9 +28,9 @@ package final class WebhookSubscriptions: Sendable {
         guard !subscriptions.isEmpty else { return false }
         let messages = events.flatMap { event in Self.messages(event, subscriptions) }
         guard !messages.isEmpty else { return false }
-        for start in stride(from: 0, to: messages.count, by: WebhookStore.insertedAtOnce) {
-            let part = Array(messages[start..<min(start + WebhookStore.insertedAtOnce, messages.count)])
-            try await pool.transaction { session in try WebhookStore(session: session).insert(part) }
+        for start in stride(from: 0, to: messages.count, by: WebhookQueue.insertedAtOnce) {
+            let part = Array(messages[start..<min(start + WebhookQueue.insertedAtOnce, messages.count)])
+            try await pool.transaction { session in try WebhookQueue(session: session).insert(part) }
         }
         wakeUp.signal()
         return true
@@ -49,7 +49,7 @@ package final class WebhookSubscriptions: Sendable {
     private func subscriptions() async throws -> [Webhook.Subscription] {
         let now = ContinuousClock.now
         if let known = known.withLock({ $0 }), now - known.asked < Self.memory { return known.subscriptions }
-        let found = try await pool.session { session in try WebhookStore(session: session).subscriptions() }
+        let found = try await pool.session { session in try WebhookQueue(session: session).subscriptions() }
         known.withLock { $0 = (now, found) }
         return found
     }

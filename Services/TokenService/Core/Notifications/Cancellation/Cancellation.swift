@@ -19,15 +19,13 @@ package struct Cancellation: Sendable {
         self.relay = relay
     }
 
-    /// - Returns: nil where the app has no such notification.
-    /// - Throws: `PostgresError`; then nothing was stopped.
-    package func cancel(_ id: PushID, app: App) async throws -> Cancelled? {
-        let stopped = try await pool.transaction { session in try CancellationStore(session: session).cancel(id, app: app) }
-        guard let stopped else { return nil }
+    /// - Throws: ``APIError`` 404 where the app has no such notification, `PostgresError`; then nothing was stopped.
+    package func cancel(_ id: PushID, app: App) async throws -> Cancelled {
+        let stopped = try await pool.transaction { session in try CancellationStore(session: session, app: app).cancel(id) }
         // The relay gives unpublished jobs their outcome.
         relay.signal()
         guard let cancelledAt = stopped.cancelledAt else { return Cancelled(stopped: stopped, fence: .none) }
-        var unpublished = stopped.isPublished ? [] : [CancellationStore.Unpublished(id: id, app: app.slug, cancelledAt: cancelledAt)]
+        var unpublished = stopped.isPublished ? [] : [CancellationOutbox.Unpublished(id: id, app: app.slug, cancelledAt: cancelledAt)]
         if let copy = stopped.copy { unpublished.append(copy) }
         guard !unpublished.isEmpty else { return Cancelled(stopped: stopped, fence: .effective) }
         let published = try await publish(unpublished)
@@ -45,10 +43,10 @@ package struct Cancellation: Sendable {
         }
     }
 
-    private func leftOver() async throws -> [CancellationStore.Unpublished] {
+    private func leftOver() async throws -> [CancellationOutbox.Unpublished] {
         try await marks.unpublished.search { from in
             let (now, found) = try await pool.session { session in
-                try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver, from: from.lowest)
+                try CancellationOutbox(session: session).leftOver(limit: Self.maximumLeftOver, from: from.lowest)
             }
             let oldest: [AnyApp: Int64] = found.first.map { [.any: $0.cancelledAt] } ?? [:]
             return (now, oldest, found)
@@ -58,20 +56,20 @@ package struct Cancellation: Sendable {
     /// Jobs that are due later or held get their outcome.
     package func hastenJobs() async throws {
         let oldest = try await marks.unhastened.searchOldest { from in
-            try await pool.session { session in try CancellationStore(session: session).oldestUnhastened(from: from) }
+            try await pool.session { session in try CancellationOutbox(session: session).oldestUnhastened(from: from) }
         }
         guard let oldest else { return }
         let areLeft = try await pool.transaction { session in
-            try CancellationStore(session: session).hasten(limit: Self.hastenedAtOnce, from: oldest)
+            try CancellationOutbox(session: session).hasten(limit: Self.hastenedAtOnce, from: oldest)
         }
         if areLeft { relay.signal() }
     }
 
-    private func publish(_ cancelled: [CancellationStore.Unpublished]) async throws -> Bool {
+    private func publish(_ cancelled: [CancellationOutbox.Unpublished]) async throws -> Bool {
         let confirmed = await control.publish(
             cancelled.map { ControlMessage.cancel(app: $0.app, notification: $0.id, at: $0.cancelledAt) })
         let ids = zip(cancelled, confirmed).filter(\.1).map(\.0.id)
-        try await pool.session { session in try CancellationStore(session: session).markPublished(ids) }
+        try await pool.session { session in try CancellationOutbox(session: session).markPublished(ids) }
         return ids.count == cancelled.count
     }
 }

@@ -51,7 +51,7 @@ extension ExplanationStore {
             coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id LIMIT 1) AS i
-        LEFT JOIN fan_outs f ON f.notification = \(notification)
+        LEFT JOIN fan_outs f ON f.app_id = \(app.id) AND f.notification = \(notification)
         LEFT JOIN time_zones z ON z.name = i.time_zone
         LEFT JOIN LATERAL (
             SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place LIMIT 1
@@ -73,7 +73,8 @@ extension ExplanationStore {
         SELECT r.*, t.token, j.due_at, j.published_at
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM reported_receipts WHERE installation = wanted.id AND notification = \(notification) ORDER BY updated_at
+            SELECT * FROM reported_receipts WHERE installation = wanted.id AND notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
+            ORDER BY updated_at
         ) AS r
         LEFT JOIN tokens t ON t.id = r.token_id LEFT JOIN jobs j ON j.notification = r.notification AND j.number = r.number
         ORDER BY r.number, r."position"
@@ -102,17 +103,17 @@ extension ExplanationStore {
     /// The members of jobs that have these tokens and no receipt.
     func members(with tokens: [Int64], of notification: PushID) -> PostgresQuery {
         """
-        SELECT delivery_id(\(notification), p.number, p."position") AS id, p.token_id, p.is_settled, p.due_at, p.published_at,
+        SELECT delivery_id(n.id, p.number, p."position") AS id, p.token_id, p.is_settled, p.due_at, p.published_at,
             t.token, t.environment
-        FROM places_of(\(tokens), \(notification)) AS p JOIN tokens t ON t.id = p.token_id
-        WHERE NOT EXISTS (
-            SELECT FROM receipts r WHERE r.notification = \(notification) AND r.number = p.number AND r."position" = p."position")
+        FROM notifications n CROSS JOIN LATERAL places_of(\(tokens), n.id) AS p JOIN tokens t ON t.id = p.token_id
+        WHERE n.app_id = \(app.id) AND n.id = \(notification) AND NOT EXISTS (
+            SELECT FROM receipts r WHERE r.notification = n.id AND r.number = p.number AND r."position" = p."position")
         ORDER BY p.number, p."position"
         """
     }
 
     /// A row if the notification has more jobs than the explanation reads.
     func jobHorizon(of notification: PushID) -> PostgresQuery {
-        "SELECT number FROM jobs WHERE notification = \(notification) ORDER BY number OFFSET 20000 LIMIT 1"
+        "SELECT number FROM jobs WHERE app_id = \(app.id) AND notification = \(notification) ORDER BY number OFFSET 20000 LIMIT 1"
     }
 }

@@ -40,7 +40,7 @@ package struct ExplanationStore {
             installations: ids.map { ExplanationFacts.Installation(id: $0, times: times[$0] ?? [:]) })
         facts.isCutShort = times.count > ids.count
         facts.holds = try first[3].map { row in try ExplanationFacts.Hold(row) }
-        facts.credentials = try CredentialStore(session: session).credentials(of: app.slug)
+        facts.credentials = try CredentialStore(session: session, app: app).credentials()
         if !ids.isEmpty { try load(ids, into: &facts) }
         return facts
     }

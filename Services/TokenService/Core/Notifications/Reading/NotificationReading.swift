@@ -8,7 +8,7 @@ package struct NotificationReading {
     /// Notifications that each way of finding a user's reads: more than any page shows.
     package static let perSource = PageQuery.maximum
 
-    private let session: PostgresSession
+    let session: PostgresSession
     let app: App
 
     package init(session: PostgresSession, app: App) {

@@ -41,7 +41,7 @@ package struct AudienceCount {
     private func query(for request: NotificationRequest) throws -> PostgresQuery {
         if case .activity(let id) = request.activity?.subject, request.activity?.event != .start,
             let owner = LiveActivity.Owner(user: request.target.user, orInstallation: request.target.installation),
-            try ActivityStore(session: session).record(LiveActivity.Key(app: app.id, owner: owner, id: id)) == nil
+            try ActivityReading(session: session, app: app).record(of: owner, id) == nil
         {
             return users([], for: request)
         }

@@ -3,6 +3,8 @@ package import PushModel
 
 /// Reads the rows for changes of the registry under locks, and writes the results of ``RegistryBatch``, within one transaction. That is two
 /// round trips for any number of changes; a third one if an epoch ends.
+///
+/// A batch may have changes of several apps. Each carries its app, and rows are found by app and id together.
 package struct RegistryStore {
     let session: PostgresSession
 

@@ -58,7 +58,7 @@ extension InstallationStore {
         SELECT h.installation, n.environment, n.purpose, h.at, 'moved', h.other_installation
         FROM named n CROSS JOIN LATERAL (
             SELECT * FROM installation_history
-            WHERE token_id = n.id AND event = 'token_moved_away' AND app_id = \(app.id) ORDER BY at DESC LIMIT 100
+            WHERE token_id = n.id AND event = 'token_moved_away' ORDER BY at DESC LIMIT 100
         ) AS h
         ORDER BY until DESC LIMIT 100
         """

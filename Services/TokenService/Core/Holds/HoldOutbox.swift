@@ -1,8 +1,46 @@
-import Postgres
+package import Postgres
 package import PushModel
 
+/// The SQL by which holds take effect: for the relay, which works for every app at once. It takes no id from a request's path or body.
+///
 /// A held job or fan-out stays where it is when it is due, and waits for the end of its hold.
-extension HoldStore {
+package struct HoldOutbox {
+    private let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    struct Unfinished: Sendable {
+        var holds: [Hold]
+        /// PostgreSQL's clock, in UNIX milliseconds; 0 without a hold.
+        var now: Int64
+    }
+
+    /// Every hold in force, and every lifted one that is not published or not released.
+    func unfinished() throws -> Unfinished {
+        let rows = try session.execute(
+            """
+            SELECT *, now() AS now FROM holds_with_state WHERE id IN (
+                SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now()
+                UNION ALL
+                SELECT id FROM holds WHERE lifted_at IS NOT NULL AND (published_at IS NULL OR released_at IS NULL)
+            ) ORDER BY id
+            """)
+        return Unfinished(holds: try rows.map { row in try Hold(row) }, now: try rows.first?.milliseconds("now") ?? 0)
+    }
+
+    /// Records that the control stream has the holds as they were read; not if a hold was lifted since.
+    package func markPublished(_ holds: [Hold]) throws {
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT h.id FROM holds h JOIN unnest(\(holds.map(\.id))::uuid[], \(holds.map { $0.lifting != nil })::boolean[]) AS p (id, is_lifted)
+                    ON h.id = p.id AND (h.lifted_at IS NOT NULL) = p.is_lifted
+                ORDER BY h.id FOR NO KEY UPDATE OF h
+            )
+            UPDATE holds h SET published_at = now() FROM locked WHERE h.id = locked.id
+            """)
+    }
+
     /// Keeps the holds that are in force from being lifted before the transaction ends.
     /// - Returns: those, for ``putAside(fanOuts:under:)`` and ``putAside(jobs:under:)`` in the same transaction. One that is set meanwhile
     ///   concerns the next claim.

@@ -1,0 +1,130 @@
+package import Postgres
+package import PushModel
+
+/// The SQL of stopped notifications behind the answer to a caller. It works for every app at once: the relay's rounds, and the transactions
+/// in which a newer notification takes the place of an older one. It takes no id from a request's path or body.
+package struct CancellationOutbox {
+    private let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    package struct Unpublished: Equatable, Sendable {
+        package var id: PushID
+        package var app: AppSlug
+        package var cancelledAt: Int64
+    }
+
+    /// Cancellations that the control stream does not have: older than any caller waits, or made by a newer notification.
+    /// - Parameter from: UNIX milliseconds; see ``LowWater``.
+    /// - Returns: the oldest ones, and the moment of ``LowWater/clock`` before the search.
+    package func leftOver(limit: Int, from: Int64 = 0) throws -> (now: Int64, found: [Unpublished]) {
+        let answers = try session.pipeline([
+            LowWater<AnyApp>.clock,
+            """
+            SELECT c.notification, c.at, a.slug
+            FROM (
+                SELECT * FROM cancellations
+                WHERE published_at IS NULL AND at >= \(milliseconds: from) AND (reason = 'superseded' OR at < now() - interval '2 seconds')
+                ORDER BY at LIMIT \(limit)
+            ) AS c JOIN notifications n ON n.id = c.notification JOIN apps a ON a.id = n.app_id ORDER BY c.at
+            """,
+        ])
+        let found = try answers[1].map { row in
+            Unpublished(id: try row["notification"], app: try row["slug"], cancelledAt: try row.milliseconds("at"))
+        }
+        return (try answers[0].only().milliseconds("now"), found)
+    }
+
+    package func markPublished(_ ids: [PushID]) throws {
+        guard !ids.isEmpty else { return }
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT c.notification FROM unnest(\(ids)::uuid[]) AS e (id) JOIN cancellations c ON c.notification = e.id
+                ORDER BY c.notification FOR NO KEY UPDATE OF c
+            )
+            UPDATE cancellations c SET published_at = now() FROM locked l WHERE c.notification = l.notification
+            """)
+    }
+
+    /// - Parameter from: UNIX milliseconds; see ``LowWater``.
+    /// - Returns: the moment of the oldest cancellation with jobs to hasten, and the moment of ``LowWater/clock`` before the search.
+    package func oldestUnhastened(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
+        let answers = try session.pipeline([
+            LowWater<AnyApp>.clock,
+            "SELECT at FROM cancellations WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 1",
+        ])
+        return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("at"))
+    }
+
+    /// Jobs of some stopped notifications that are due later or held become due, to get their outcome: of each, among its next `limit` jobs.
+    /// No fan-out and no hold adds another one.
+    /// - Returns: whether notifications are left.
+    package func hasten(limit: Int, from: Int64 = 0) throws -> Bool {
+        let rows = try session.execute(
+            """
+            WITH open AS (
+                SELECT notification, hastened_through FROM cancellations
+                WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 11 FOR NO KEY UPDATE SKIP LOCKED
+            ), next AS MATERIALIZED (
+                SELECT o.notification, j.number, j.is_late FROM (SELECT * FROM open LIMIT 10) AS o CROSS JOIN LATERAL (
+                    SELECT number, published_at IS NULL AND (due_at > now() OR held_by IS NOT NULL) AS is_late FROM jobs
+                    WHERE notification = o.notification AND number > o.hastened_through ORDER BY number LIMIT \(limit)
+                ) AS j
+            ), hastened AS (
+                UPDATE jobs j SET free_from = now() FROM next n
+                WHERE n.is_late AND j.notification = n.notification AND j.number = n.number AND j.published_at IS NULL
+            ), counted AS (
+                SELECT o.notification, count(n.number) AS jobs, max(n.number) AS through
+                FROM (SELECT * FROM open LIMIT 10) AS o LEFT JOIN next n ON n.notification = o.notification GROUP BY o.notification
+            ), moved AS (
+                UPDATE cancellations c SET hastened_at = CASE WHEN n.jobs < \(limit) THEN now() END,
+                    hastened_through = coalesce(n.through, c.hastened_through)
+                FROM counted n WHERE c.notification = n.notification
+            )
+            SELECT (SELECT count(*) > 10 FROM open) OR EXISTS (SELECT FROM counted WHERE jobs = \(limit)) AS are_left
+            """)
+        return try rows.only()["are_left"]
+    }
+
+    /// In the transaction of the newer notification, so that the older ones end with the commit that accepts it.
+    static func supersede(_ older: NotificationStore.Supersession, with newer: PushID) -> PostgresQuery {
+        """
+        WITH older AS (
+            SELECT id FROM notifications
+            WHERE app_id = \(older.app) AND supersede_key = \(older.key) AND coalesce(target_user, target_installation::text) = \(older.target)
+                AND completed_at IS NULL AND id <> \(newer) AND state <> 'cancelled'
+            ORDER BY id FOR NO KEY UPDATE
+        ), stopped AS (
+            UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
+            FROM older WHERE n.id = older.id RETURNING n.id
+        ), no_more_jobs AS (
+            UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
+            WHERE f.notification = s.id AND f.free_from IS NOT NULL
+        )
+        INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'superseded' FROM stopped
+        """
+    }
+
+    /// Ends these notifications for a newer one, as far as they have not ended. No job of theirs waits for a moment, and the control stream
+    /// need not hear of one without a job.
+    static func supersede(_ notifications: [PushID]) -> [PostgresQuery] {
+        guard !notifications.isEmpty else { return [] }
+        return [
+            """
+            WITH older AS (
+                SELECT n.id FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+                WHERE n.completed_at IS NULL AND n.state <> 'cancelled' ORDER BY n.id FOR NO KEY UPDATE OF n
+            ), stopped AS (
+                UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
+                FROM older WHERE n.id = older.id RETURNING n.id, n.jobs
+            ), no_more_jobs AS (
+                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
+                WHERE f.notification = s.id AND f.free_from IS NOT NULL
+            )
+            INSERT INTO cancellations (notification, at, reason, published_at)
+            SELECT id, now(), 'superseded', CASE WHEN jobs = 0 THEN now() END FROM stopped
+            """
+        ]
+    }
+}

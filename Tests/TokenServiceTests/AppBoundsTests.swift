@@ -1,0 +1,131 @@
+import Postgres
+import StatementSources
+import TestDatabase
+import Testing
+import TokenService
+
+/// No key touches another app, by the form of the sources: a store of an app is made with its app, and each of its statements compares the
+/// rows that it reads or changes with that app. Types that work for every app at once are listed, each with the reason.
+@Suite("Each statement keeps to its app", .timeLimit(.minutes(5)))
+struct AppBoundsTests {
+    /// The types that work for every app at once. Their statements may begin with rows of any app; what hangs on these rows is compared with
+    /// them.
+    private static let forEveryApp = [
+        "AudienceStore": "fan-out: it makes the jobs of a notification that the relay has claimed",
+        "AuditStore": "the operator's trail over every app",
+        "BroadcastMember": "the relay: the channels are members of claimed jobs, or are named by app and name",
+        "CancellationOutbox": "the relay, and newer notifications that take the place of older ones",
+        "ChannelAbsence": "outcomes of broadcasts, which name the channel themselves",
+        "ChannelWatch": "metrics",
+        "CredentialReports": "a dispatcher's report is about every app that it serves",
+        "DeadLetterStore": "the operator's dead letters: the broker's queue has those of every app",
+        "DueScope": "the worker of channels",
+        "EventStore": "the feeds of events",
+        "HoldOutbox": "the relay",
+        "JobStore": "the relay",
+        "JobTemplate": "the relay and the operator's replay of dead letters",
+        "KeyStore": "the operator's keys, which may be of any app or of none",
+        "OutboxStore": "the relay",
+        "OutcomeStore": "outcomes, which name their deliveries themselves",
+        "Retention": "the housekeeping",
+        "Sweep": "the housekeeping",
+        "WebhookQueue": "the feeds of events and the deliveries to webhooks",
+    ]
+
+    /// Statements of batches of several apps, and their tokens and notifications that the same transaction has read and locked: an earlier
+    /// statement has compared these with the app.
+    private static let ofLockedRows = [
+        "ActivityReports.lock": "the newest states of activities that are locked",
+        "ActivityStore.save": "a notification is only looked at: whether it has deliveries without an outcome",
+        "ActivityStore.settleStarts": "notifications that the batch has accepted",
+        "ActivityStore.copy": "the newest states of activities that are locked",
+        "DeviceReceiptStore.add 2": "the log of every app's receipts, which are counted",
+        "DeviceReceiptStore.add 3": "their notifications",
+        "DeviceReceiptStore.add 4": "the same",
+        "NotificationStore+Statements.forgetKeys": "notifications of the batch, whose ids are new",
+        "RegistryStore.load": "tokens that a statement has found by app",
+        "RegistryStore.rivals": "the same",
+        "RegistryStore+Writes.lockEnding": "tokens of the loaded batch",
+        "RegistryStore+Writes.insertMoves 2": "the same",
+        "RegistryStore+Writes.new": "the same",
+        "RegistryStore+Writes.vacate": "the same",
+        "UpdateTargetStore.lockForTurns": "what activities and channels are sending, whose rows are locked",
+        "UpdateTargetStore.putBack": "a notification that fan-out has claimed",
+        "UpdateTargetStore.release": "the newest states of activities and channels that are locked",
+    ]
+
+    /// Statements of an app's types whose rows another part of the statement, or the next one, compares with the app.
+    private static let comparedElsewhere = [
+        "AudienceCount.tagged": "the index on tags is of all apps; the next part compares what it found",
+        "AudienceCount.namesTagsOfApps 2": "the same",
+        "ErasureStore.historyEnd": "a number of the log, and no row",
+        "ErasureStore+Remains.removeReceipts": "receipts are found by installation; the join with their notifications compares them",
+        "InstallationHistory.page 6": "receipts are found by installation; only those of the app's tokens are shown",
+        "InstallationStore+Pages.taggedPage": "the index on tags is of all apps; the next statement compares what it found",
+        "NotificationReading+Statements.reached": "ids alone; the next statement compares the notifications",
+    ]
+
+    /// How many comparisons of a statement may go without being missed: they join two lists of one batch, whose
+    /// entries all name their apps.
+    private static let notMissed = ["ActivityEnd.insert 2": 2, "ActivityStore.settleStarts 2": 1]
+
+    @Test("A statement of an app's type compares every row with the app; each exception is listed, and is still needed")
+    func areBound() async throws {
+        let bounds = try await Self.bounds()
+        let statements = try SourceStatement.all()
+        var (types, exceptions): (Set<String>, Set<String>) = ([], [])
+        for statement in statements {
+            let unbound = bounds.unbound(in: statement, worksForAllApps: false)
+            if unbound.isEmpty { continue }
+            if Self.forEveryApp[statement.type] != nil { types.insert(statement.type) } else { exceptions.insert(statement.name) }
+            if Self.comparedElsewhere[statement.name] != nil { continue }
+            let mayBegin = Self.forEveryApp[statement.type] != nil || Self.ofLockedRows[statement.name] != nil
+            let found = mayBegin ? bounds.unbound(in: statement, worksForAllApps: true) : unbound
+            #expect(found.isEmpty, "\(statement.type): \(statement.name) touches rows of any app in \(found)")
+        }
+        #expect(types.symmetricDifference(Self.forEveryApp.keys).isEmpty)
+        #expect(exceptions.symmetricDifference(Self.ofLockedRows.keys).symmetricDifference(Self.comparedElsewhere.keys).isEmpty)
+    }
+
+    @Test("Without any one of its comparisons with the app, a statement is found") func areFound() async throws {
+        let bounds = try await Self.bounds()
+        var (count, notMissed): (Int, [String: Int]) = (0, [:])
+        for statement in try SourceStatement.all() where Self.forEveryApp[statement.type] == nil {
+            guard bounds.unbound(in: statement, worksForAllApps: false).isEmpty else { continue }
+            for changed in statement.withoutOneComparison() {
+                count += 1
+                if bounds.unbound(in: changed, worksForAllApps: false).isEmpty { notMissed[statement.name, default: 0] += 1 }
+            }
+        }
+        #expect(count > 150)
+        #expect(notMissed == Self.notMissed)
+    }
+
+    @Test("A type with a session that works for one app has it from the beginning, and takes no other") func areMadeWithTheirApp() throws {
+        let sources = try SourceType.all()
+        func types(with property: some RegexComponent) -> Set<String> { Set(sources.filter { $0.text.contains(property) }.map(\.name)) }
+        let withSession = types(with: /(?m)^    (private )?let session: PostgresSession$/)
+        let ofApp = withSession.intersection(types(with: /(?m)^    (private )?let app: App(\.ID)?\??$/))
+        #expect(ofApp.count > 20)
+        #expect(ofApp.isDisjoint(with: Self.forEveryApp.keys))
+        // The registry takes batches, whose entries carry their apps, and single changes as batches of one.
+        for source in sources where withSession.subtracting(["RegistryStore"]).contains(source.name) {
+            for function in source.text.matches(of: /(?m)^    (?:package |private |fileprivate )?func (\w+)\(([^)]*)\)/) {
+                #expect(!function.output.2.contains(/: App(\.ID)?\??(,|$)/), "\(source.name).\(function.output.1) takes an app")
+            }
+        }
+    }
+
+    private static func bounds() async throws -> AppBounds {
+        try await withTestDatabase { pool, _ in
+            try await Schema.migrator().migrate(pool)
+            let columns = try await pool.session { session in
+                try session.execute(
+                    "SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'public'"
+                )
+                .map { row -> (String, String) in (try row["table_name"], try row["column_name"]) }
+            }
+            return AppBounds(columns: Dictionary(grouping: columns, by: \.0).mapValues { Set($0.map(\.1)) })
+        }
+    }
+}
