@@ -147,7 +147,8 @@ struct DeviceReceiptTests {
                 // The transactions of a moment ago have to end.
                 while reader.map({ $0.log.position < $0.log.last }) ?? true {
                     let next = try await counter.step(reader)
-                    reader = try #require(next)
+                    let known: DeviceReceiptCounter.Reader = try #require(next)
+                    reader = known
                 }
             }
             try await add(counter)

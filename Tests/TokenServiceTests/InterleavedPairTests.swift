@@ -261,7 +261,8 @@ struct InterleavedPairTests {
                 """)
         }
         try await report(1, token: 11, "the phone reports").run(world, pool)
-        for (index, id) in (doesOneWait ? [world.update, world.waiting] : [world.update]).enumerated() {
+        let updates = doesOneWait ? [world.update, world.waiting] : [world.update]
+        for (index, id) in updates.enumerated() {
             let content = #"{"event":"update","content_state":{"eta":\#(index + 1)},"timestamp":"2099-01-01T00:00:0\#(index + 1)Z"}"#
             try await insert(#"{"to":{"user":"ada","activity":"ride"},"content":\#(content)}"#, id: id, app, pool)
         }

@@ -90,7 +90,7 @@ struct StatementPlanTests {
         "AudienceStore+Statements.sizes": [
             "installations_by_owner(app_id, owner)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
-        "AudienceStore+Statements.installationsOfUser": [
+        "AudienceStore+Statements.nextInstallations": [
             "installations_by_owner(app_id, owner, id)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
         "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],

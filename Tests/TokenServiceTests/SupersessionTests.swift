@@ -67,7 +67,7 @@ struct SupersessionTests {
             let shop = try await Self.crowded(running, count: others)
             try await shop.register(installation(1), user: nil, token: token(1))
             try await running.execute(
-                "UPDATE installations SET lines_count_until = now() + interval '90 minutes' WHERE id = \(installation(1))")
+                "UPDATE installations SET lines_count_until = now() + interval '80 minutes' WHERE id = \(installation(1))")
             let answer = try await shop.register(installation(1), user: "ada", token: token(1))
             #expect(answer.status == 429 && answer.code == "too_many_changes", "\(answer.json)")
             #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'") == others)

@@ -106,7 +106,12 @@ struct SweepTests {
                     let scans: Int64 = try session.execute(
                         "SELECT pg_stat_get_xact_numscans(\(index)::text::regclass) AS scans"
                     ).only()["scans"]
-                    #expect(scans == 2, "\(sweep.kind) does not go by its index")
+                    // The planner may look at an end of an index that is not partial.
+                    #expect(scans == 2 || scans == 3, "\(sweep.kind) does not go by its index")
+                    let start = try session.entriesReadHere(of: index)
+                    _ = try Retention(session: session).sweep(sweep)
+                    let whole = try session.entriesReadHere(of: index) - start
+                    #expect(whole >= 5000, "\(sweep.kind): \(whole) entries read from the beginning")
                     return [first, second]
                 }
                 #expect(steps.map(\.removed) == [5000, 1] && steps.map(\.isDone) == [false, true], "\(sweep.kind)")

@@ -60,7 +60,8 @@ package struct TokenService: Sendable {
         metrics.gauge(.brakesEngaged) { Double(brakes.count) }
 
         let events = EventStream(
-            configuration, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics, logger: logger)
+            configuration, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics, logger: logger
+        )
         let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
         let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
         let received = BatchQueue<ReceivedMessage>()

@@ -226,8 +226,8 @@ extension ActivityLineTests {
             try await running.jobs { signal in
                 try await Self.send(Self.start("ride"), by: shop)
                 _ = try await signal.next()
-                try await shop.register(installation(1), user: "eve", token: token(1))
                 #expect(try await shop.put(tablet, #"{"token":"\#(token(5))"}"#).status == 200)
+                try await shop.register(installation(1), user: "eve", token: token(1))
                 #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(6))"}"#).status == 200)
                 let end = try PushJob(decoding: try await signal.next().body)
                 #expect(end.deliveries.map(\.token.hex) == [token(6)] && end.deliveries.map(\.ownerEpoch) == [2])

@@ -24,7 +24,8 @@ struct WebhookClientTests {
             )
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { _ = await attempt.post(slow) }
-                #expect(try await receiver.received.next().path == "/slow")
+                let first = try await receiver.received.next()
+                #expect(first.path == "/slow")
                 #expect(await attempt.post(quick) == .init(.delivered, status: 204))
                 group.cancelAll()
             }

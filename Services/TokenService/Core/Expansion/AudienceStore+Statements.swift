@@ -143,7 +143,7 @@ extension AudienceStore {
     }
 
     /// The user at the checkpoint has many installations: the next ones, in order, and the first of the page behind them.
-    static func installationsOfUser(of audience: Audience, count: Int) -> PostgresQuery {
+    static func nextInstallations(of audience: Audience, count: Int) -> PostgresQuery {
         """
         SELECT i.id FROM (
             SELECT owner FROM addressees

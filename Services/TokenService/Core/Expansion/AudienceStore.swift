@@ -161,7 +161,7 @@ package struct AudienceStore {
             return Part(
                 found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: Int(end.position - start))
         }
-        var ids: [PushID] = try session.execute(Self.installationsOfUser(of: audience, count: installations)).column("id")
+        var ids: [PushID] = try session.execute(Self.nextInstallations(of: audience, count: installations)).column("id")
         end.installation = ids.count > installations ? ids.removeLast() : nil
         end.position = end.installation == nil ? start + 1 : start
         let rows = try session.execute(Self.pageOfList(audience, through: start + 1, installations: ids))

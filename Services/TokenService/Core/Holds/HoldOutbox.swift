@@ -138,8 +138,7 @@ package struct HoldOutbox {
             """
             WITH locked AS (
                 SELECT notification, number FROM jobs
-                WHERE held_by = \(hold) AND published_at IS NULL
-                    AND (notification, number) > (\(end.job.notification), \(end.job.number)::bigint)
+                WHERE held_by = \(hold) AND (notification, number) > (\(end.job.notification), \(end.job.number)::bigint)
                 ORDER BY notification, number LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
             )
             UPDATE jobs j SET held_by = NULL, free_from = now() FROM locked l
@@ -163,7 +162,7 @@ package struct HoldOutbox {
                 UPDATE holds SET released_at = now()
                 WHERE id = \(hold) AND lifted_at IS NOT NULL AND released_at IS NULL
                     AND NOT EXISTS (SELECT FROM fan_outs WHERE held_by = \(hold) AND free_from IS NOT NULL)
-                    AND NOT EXISTS (SELECT FROM jobs WHERE held_by = \(hold) AND published_at IS NULL)
+                    AND NOT EXISTS (SELECT FROM jobs WHERE held_by = \(hold))
                 """)
         }
         return (count, nil)

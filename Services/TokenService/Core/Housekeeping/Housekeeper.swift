@@ -183,7 +183,9 @@ extension Housekeeper {
         }
         let days = settings.retiredTokenDays
         try await attempts.make {
-            try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1, from: $2) }
+            try await remove(.tokens, Retention.tokenBatch) {
+                try Retention(session: $0).removeTokens(olderThan: days, limit: $1, from: $2)
+            }
         }
         try attempts.end()
     }

@@ -62,12 +62,13 @@ package struct Retention {
             SELECT FROM installations WHERE (app_id, id) IN (SELECT * FROM unnest(\(apps)::bigint[], \(installations)::uuid[]))
             ORDER BY app_id, id FOR NO KEY UPDATE
             """)
-        // Repeats the conditions: a registration may have activated a token before the locks were granted.
+        // Repeats the conditions: a registration may have activated a token before the locks were granted. IS TRUE: by the ids alone, not by the
+        // index on retired tokens.
         let removed = try session.execute(
             """
             WITH locked AS (
                 SELECT id FROM tokens
-                WHERE id = ANY (\(ids)) AND retired_at < now() - \(days) * interval '1 day' AND quarantined_at IS NULL
+                WHERE id = ANY (\(ids)) AND (retired_at < now() - \(days) * interval '1 day' AND quarantined_at IS NULL) IS TRUE
                 ORDER BY id FOR UPDATE
             )
             DELETE FROM tokens t USING locked WHERE t.id = locked.id

@@ -85,7 +85,8 @@ package struct Sweep: Sendable {
         """
         WITH found AS (
             SELECT id, quarantined_at FROM tokens
-            WHERE quarantined_at >= \(milliseconds: from) AND quarantined_at < now() - \(QuarantineStore.retentionDays) * interval '1 day'
+            WHERE (quarantined_at IS NULL) IS FALSE AND quarantined_at >= \(milliseconds: from)
+                AND quarantined_at < now() - \(QuarantineStore.retentionDays) * interval '1 day'
             ORDER BY quarantined_at, id LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
         ), cleared AS (
             UPDATE tokens SET quarantined_at = NULL WHERE id = ANY (ARRAY(SELECT id FROM found))

@@ -160,8 +160,10 @@ CREATE UNIQUE INDEX tokens_one_active ON tokens (app_id, ordinal, purpose, envir
 CREATE INDEX tokens_by_installation ON tokens (app_id, installation);
 -- Every batch with a rejection reads what the brake may still put into quarantine, not past all that is there.
 CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected' AND quarantined_at IS NULL;
-CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
-CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE quarantined_at IS NOT NULL;
+-- Each says it in a form of its own, so that the list of one app goes by the first, the sweep of all apps by the second, and a statement that
+-- knows installations by neither.
+CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE (quarantined_at IS NOT NULL) IS TRUE;
+CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE (quarantined_at IS NULL) IS FALSE;
 -- Update tokens of Live Activities: each is over twelve hours later.
 CREATE INDEX tokens_of_activities ON tokens (registered_at) WHERE state = 'active' AND purpose LIKE 'activity:%';
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
@@ -206,8 +208,9 @@ END;
 CREATE VIEW installation_records AS
 SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at, i.locale, i.time_zone, i.app_version,
     i.os_version, i.device_model, i.permission, i.tags,
-    CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN EXISTS (
-        SELECT FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL
+    CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN (
+        -- Not EXISTS, for which PostgreSQL may read all open fences once.
+        SELECT true FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL LIMIT 1
     ) THEN 'pending' ELSE 'effective' END AS fence,
     NULL::bigint AS token_id, NULL::bytea AS token, NULL::text AS environment, NULL::text AS purpose, NULL::text AS state,
     NULL::timestamptz AS token_registered_at, NULL::timestamptz AS retired_at, NULL::text AS retired_reason

@@ -62,7 +62,7 @@ extension OutcomeStore {
             JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
             WHERE r.class IS NULL AND r.is_replayed
                 AND (e.attempt > r.attempts OR e.attempt = r.attempts AND r.last_reason IS DISTINCT FROM 'replayed')
-            ORDER BY r.notification, r.number, r.position FOR NO KEY UPDATE OF r
+            ORDER BY e.notification, e.number, e.position FOR NO KEY UPDATE OF r
             """)
         return try rows.map { row in
             let index: Int = try row["index"]
@@ -87,7 +87,8 @@ extension OutcomeStore {
         return tokens
     }
 
-    /// Those that have a receipt, of an attempt before the last. Locks it, so that no erasure removes it meanwhile.
+    /// Those that have a receipt, of an attempt before the last. Locks it, so that no erasure removes it meanwhile. Ordered by the names: in
+    /// the order of the index, PostgreSQL would read every period.
     private func openReceipts(of ends: [End]) throws -> Set<PushID> {
         guard !ends.isEmpty else { return [] }
         let places = ends.map { DeliveryNames.place(of: $0.entry.delivery.id) }
@@ -98,7 +99,7 @@ extension OutcomeStore {
                     \(places.map(\.position))::bigint[])
                 AS e (index, notification, number, position)
             JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
-            ORDER BY r.notification, r.number, r.position FOR NO KEY UPDATE OF r
+            ORDER BY e.notification, e.number, e.position FOR NO KEY UPDATE OF r
             """
         ).column("index")
         return Set(indices.map { ends[$0].entry.delivery.id })

@@ -154,11 +154,13 @@ struct ErasureStore {
     func openFences(from: Int64 = 0) throws -> [Fence] {
         try session.execute(
             """
+            WITH open AS MATERIALIZED (
+                SELECT * FROM fences
+                WHERE (published_at IS NULL) IS TRUE AND free_from >= \(milliseconds: from) AND app_id = \(app.id) ORDER BY free_from
+            )
             SELECT f.id, \(app.slug.text) AS app, f.installation, f.epochs_below, f.created_at
-            FROM fences f JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
-            WHERE (f.published_at IS NULL) IS TRUE AND f.free_from >= \(milliseconds: from) AND f.app_id = \(app.id)
-                AND i.signed_out_reason = 'erased'
-            ORDER BY f.free_from LIMIT 500
+            FROM open f JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
+            WHERE i.signed_out_reason = 'erased' ORDER BY f.free_from LIMIT 500
             """
         ).map { row in try Fence(row) }
     }
