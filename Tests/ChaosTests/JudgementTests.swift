@@ -282,6 +282,30 @@ struct JudgementTests {
         }
     }
 
+    @Test("A job that a hold put off when its dispatcher died exists twice until it is back") func putOffByHold() throws {
+        func write(_ story: inout Story, heldFrom moment: Int64?) {
+            if let moment {
+                story.ask(.hold, at: moment) { $0.hold = Story.notification(50) }
+                story.ask(.lift, at: moment + 1000) { $0.hold = Story.notification(50) }
+            }
+            story.fault(.kill, "dispatcher-1", from: 2000, to: 2000, recovered: 3000)
+            story.send(10, to: "ada", at: 1900)
+            story.push(10, 1, at: 9100)
+            story.push(10, 1, at: 9300)
+            story.report(10, [(1, .accepted)])
+        }
+        try expect(.duplicated) {
+            write(&$0, heldFrom: nil)
+        } unlike: {
+            write(&$0, heldFrom: 1500)
+        }
+        try expect(.duplicated) {
+            write(&$0, heldFrom: 5000)
+        } unlike: {
+            write(&$0, heldFrom: 1500)
+        }
+    }
+
     @Test("A kill explains no more duplicates than were in flight") func killBound() throws {
         func write(_ story: inout Story, _ number: Int64) {
             story.fault(.kill, "dispatcher-1", from: 8000, to: 8000, recovered: 9000)

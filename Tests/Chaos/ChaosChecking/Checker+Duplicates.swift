@@ -49,7 +49,8 @@ extension Checker {
                 }
                 return
             }
-            if fault.excuses.contains(.kill), isInFlight(earlier, fault, until: fault.recovered + run.recovery) { kills.append(fault.id) }
+            let back = fault.recovered + run.recovery + (mayBeHeld(delivery, during: fault) ? StopBook.wayBack : 0)
+            if fault.excuses.contains(.kill), isInFlight(earlier, fault, until: back) { kills.append(fault.id) }
             if fault.excuses.contains(.publisher), isBeingPublished(delivery, fault, first: earlier[0]) { isPublisher = true }
             if fault.excuses.contains(.retries), isBeingRetried(delivery, fault, attempts, until: attempt.time) { isPublisher = true }
         }
@@ -77,6 +78,12 @@ extension Checker {
     /// when they come back.
     private func isInFlight(_ attempts: [Int64], _ fault: FaultTimeline.Fault, until end: Int64) -> Bool {
         attempts.contains { $0 >= fault.began - run.settling && $0 <= end }
+    }
+
+    /// Whether a hold may have had it put off at that time. It comes back later than another one.
+    private func mayBeHeld(_ delivery: PushLog.Delivery, during fault: FaultTimeline.Fault) -> Bool {
+        guard delivery.send >= 0, let id = sends[delivery.send].notification else { return false }
+        return stops.mayBeHeld(sends[delivery.send], id, in: fault.began...max(fault.began, fault.recovered))
     }
 
     /// Whether the token service may have published its notification twice because of the fault.

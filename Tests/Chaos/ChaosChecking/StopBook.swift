@@ -22,7 +22,7 @@ struct StopBook {
     }
 
     /// With few held jobs, as in a run, they are back in half a minute (`HoldPace`). This is twice that.
-    private static let wayBack: Int64 = 60_000_000
+    static let wayBack: Int64 = 60_000_000
     private(set) var cancels: [PushID: [Stop]] = [:]
     private(set) var holds: [Hold] = []
     private var placeOfHold: [PushID: Int] = [:]
