@@ -39,6 +39,26 @@ struct EventFaultTests {
         }
     }
 
+    /// An app whose queue refuses is asked with one event at a time.
+    @Test("One event of an app is found without those of others behind it") func quietApp() async throws {
+        try await RunningService.run(.init(without: { $0 is EventFeed })) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute(
+                """
+                INSERT INTO installation_history (app_id, installation, at, event, owner_epoch)
+                SELECT \(app.id) + 1000, gen_random_uuid(), now(), 'registered', 1 FROM generate_series(1, 3000)
+                """)
+            try await running.pool.session { session in
+                let before = try session.rowsRead(of: "installation_history")
+                let entries = try EventStore(session: session).entries(of: .installations, after: 0, upTo: .max, apps: [app.id], limit: 1)
+                #expect(entries.count == 1)
+                #expect(try session.rowsRead(of: "installation_history") - before < 100)
+            }
+        }
+    }
+
     @Test("An event whose message meets a fault of the program is left out once others are stored; while none can be, all wait")
     func unstorable() async throws {
         let lines = LogLines()

@@ -123,7 +123,7 @@ package final class EventFeed: Service {
             if let asked = behind.asked.take(), isTaken == true { behind.position = asked.position }
             behind.askAt = .now + Self.askingPause
             if isTaken != false {
-                let (start, end) = (behind.position, now.log.position)
+                let (start, end) = (behind.position, min(now.log.position, behind.position + Self.stride))
                 let limit = isTaken == nil ? 1 : Self.batch
                 let entries = try await entries(after: start, upTo: end, of: [app], limit: limit)
                 if isTaken == nil, let entry = entries.first {
@@ -133,7 +133,8 @@ package final class EventFeed: Service {
                     let done = missed ?? entries.count
                     if done > 0 { behind.position = entries[done - 1].position }
                     metrics.publishedEvents(done, of: name)
-                    if missed == nil, entries.count < limit {
+                    if missed == nil, entries.count < limit { behind.position = end }
+                    if missed == nil, entries.count < limit, end == now.log.position {
                         now.behind[app] = nil
                         logger.notice("All events of an app are published again", metadata: metadata(behind.slug))
                         continue
@@ -149,11 +150,12 @@ package final class EventFeed: Service {
     /// Stores the next share of each app that had more in an earlier round.
     private func storeShares(_ now: inout Reader, _ interest: EventSink.Interest) async throws {
         for (app, behind) in now.behind {
-            let (start, end, limit) = (behind.position, now.log.position, interest.eventsOfShare(of: app))
+            let (start, limit) = (behind.position, interest.eventsOfShare(of: app))
+            let end = min(now.log.position, start + Self.stride)
             let entries = try await entries(after: start, upTo: end, of: [app], limit: limit)
             let isRest = entries.count < limit
             try await store(entries, upTo: isRest ? end : entries.last?.position ?? end, ofBehind: app, for: interest, &now)
-            if isRest { now.behind[app] = nil }
+            if isRest, end == now.log.position { now.behind[app] = nil }
         }
     }
 
@@ -211,7 +213,7 @@ package final class EventFeed: Service {
             let recorded = faults.isEmpty ? reached : app.flatMap { now.behind[$0]?.position } ?? now.log.position
             do {
                 try await advance(&now, ofBehind: app, to: recorded) { [sink] session in try sink.store(events, for: interest, session) }
-                written += events.count
+                written += interest.webhooks.isEmpty ? events.count : events.count { !interest.webhooks(for: $0).isEmpty }
                 sink.stored(events.count)
                 metrics.publishedEvents(events.count, of: name)
             } catch {

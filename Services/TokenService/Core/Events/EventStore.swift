@@ -74,7 +74,7 @@ struct EventStore {
         try session.execute("SELECT id FROM apps WHERE \(log) = ANY (event_stream)").column("id")
     }
 
-    /// So many rows are read at least, so that one that cannot be read is seen beside others.
+    /// So many rows are read at least behind one that cannot be read, so that it is seen beside others.
     private static let judgedTogether = 8
 
     /// The events of those apps after one number and up to another, at most `limit`. A row that cannot be read is left out if at least as many
@@ -87,7 +87,7 @@ struct EventStore {
         var (found, unreadable, from): ([Entry], [(position: Int64, error: any Error)], Int64) = ([], [], position)
         // Callers take fewer than `limit` for the end of the log.
         while found.count < limit, unreadable.count <= found.count + BatchSplit.maximumFaults {
-            let size = max(limit - found.count, Self.judgedTogether)
+            let size = unreadable.isEmpty ? limit - found.count : max(limit - found.count, Self.judgedTogether)
             let rows = try rows(of: log, after: from, upTo: end, apps: apps, limit: size)
             for row in rows {
                 do { found.append(try row.entry.get()) } catch { unreadable.append((row.position, error)) }
