@@ -6,7 +6,8 @@ import StrictJSON
 import TestBroker
 import TestSupport
 import Testing
-import TokenService
+
+@testable import TokenService
 
 /// Promise 2: a letter whose jobs the broker has stays for no other letter's sake, because the next replay would send them again.
 @Suite("What a replay sends goes out once, whatever becomes of the rest", .serialized, .timeLimit(.minutes(5)))
@@ -56,6 +57,16 @@ struct ReplayConfirmationTests {
             }
             #expect(again.deliveries == bulk.deliveries)
         }
+    }
+
+    @Test("A delivery whose token was replaced waits for the job of its substitute and for its own end") func substitute() {
+        let (letter, substitute) = (PushID.random(), PushID.random())
+        var resolved = DeadLetterStore.Resolved()
+        #expect(resolved.messages(of: letter) == [letter])
+        resolved.published[letter] = substitute
+        #expect(resolved.messages(of: letter) == [substitute])
+        resolved.stopped = [letter]
+        #expect(resolved.messages(of: letter) == [substitute, letter])
     }
 
     @Test("If a later part of a replay fails, the letters of the earlier parts are gone") func laterError() async throws {

@@ -100,7 +100,7 @@ package struct DeadLetterReplay: Sendable {
     private static func result(of letter: DeadLetter, _ resolved: DeadLetterStore.Resolved, unconfirmed: Set<PushID> = []) -> Result {
         let dispositions = (letter.job?.deliveries ?? []).map { delivery -> Disposition in
             let disposition = resolved.dispositions[delivery.id] ?? .forgotten
-            let isPublished = !unconfirmed.contains(resolved.published[delivery.id] ?? delivery.id)
+            let isPublished = unconfirmed.isDisjoint(with: resolved.messages(of: delivery.id))
             // The delivery stays as it is, and so does the letter: the next replay finds both.
             return !isPublished && (disposition == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : disposition
         }

@@ -12,6 +12,13 @@ struct DeadLetterStore {
         var published: [PushID: PushID] = [:]
         /// The jobs and the outcomes to publish.
         var claimed: [JobPublisher.Reopened] = []
+
+        /// The deliveries whose messages have to be confirmed for a letter's. One whose token was replaced has two: its own end, and the job
+        /// of the one that is sent instead.
+        func messages(of delivery: PushID) -> Set<PushID> {
+            let sent = published[delivery] ?? delivery
+            return stopped.contains(delivery) ? [sent, delivery] : [sent]
+        }
     }
 
     /// A delivery that is published: the letter's, or its substitute to another token.
