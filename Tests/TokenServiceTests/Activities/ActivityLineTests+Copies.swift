@@ -55,6 +55,8 @@ extension ActivityLineTests {
             let copy = try PushJob(decoding: try await signal.next().body)
             #expect(copy.notification != update && Set(copy.deliveries.map(\.token.hex)) == [token(3), token(5)])
             #expect(try await Self.state(update, shop) == "cancelled")
+            // The copy is under way, and a newer update waits for its end.
+            _ = try await Self.send(Self.change("ride", 2), by: shop)
             let answer = try await shop.delete("/v1/apps/shop/notifications/\(update)")
             #expect(answer.json.text("state") == "cancelled" && answer.json.text("fence") == "effective")
             #expect(try await Self.state(copy.notification, shop) == "cancelled")

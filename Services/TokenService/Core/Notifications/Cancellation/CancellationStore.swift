@@ -56,13 +56,13 @@ package struct CancellationStore {
                     WHERE app_id = \(app.id) AND id = \(id) AND purpose LIKE 'activity:%' AND state = 'cancelled' LIMIT 1
                 ) AS n
                 JOIN activities a ON a.app_id = n.app_id AND a.owned_by = n.owned_by AND a.id = n.activity
-                JOIN notifications c ON c.id = a.newest AND c.copy_of = n.id
+                JOIN notifications c ON c.app_id = a.app_id AND c.id IN (a.newest, a.sending) AND c.copy_of = n.id
             ), stopped AS (
                 UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
                 FROM copies c WHERE n.id = c.id AND n.state IN ('accepted', 'scheduled', 'expanding', 'sending') RETURNING n.id, n.jobs
             ), no_more_jobs AS (
                 UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
-                WHERE f.notification = s.id AND (f.free_from IS NOT NULL) IS TRUE
+                WHERE f.notification = s.id AND f.free_from IS NOT NULL
             )
             INSERT INTO cancellations (notification, at, reason, published_at)
             SELECT id, now(), 'cancelled', CASE WHEN jobs = 0 THEN now() END FROM stopped
@@ -74,7 +74,8 @@ package struct CancellationStore {
             FROM notifications n LEFT JOIN cancellations c ON c.notification = n.id LEFT JOIN fan_outs f ON f.notification = n.id
             LEFT JOIN LATERAL (
                 SELECT k.notification, k.at
-                FROM activities a JOIN notifications m ON m.id = a.newest AND m.copy_of = n.id
+                FROM activities a
+                JOIN notifications m ON m.app_id = a.app_id AND m.id IN (a.newest, a.sending) AND m.copy_of = n.id
                 JOIN cancellations k ON k.notification = m.id AND (k.published_at IS NULL) IS TRUE
                 WHERE n.purpose LIKE 'activity:%' AND a.app_id = n.app_id
                     AND a.owned_by = activity_owner(n.target_user, n.target_installation) AND a.id = substr(n.purpose, 10) LIMIT 1
