@@ -21,7 +21,7 @@ package struct FencePublisher: Sendable {
     }
 
     /// No fence that waits is older: UNIX milliseconds. See ``LowWater``.
-    var oldestWaiting: Int64 { marks.fences.marks.lowest }
+    var oldestWaiting: Int64 { marks.fences.lowest }
 
     /// A fence may be published twice: the second has no further effect.
     /// - Returns: `effective` if the broker has confirmed all of them, `pending` if not yet, `none` if there are none.

@@ -50,6 +50,9 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
 
     package var marks: Marks { state.withLock { $0.marks } }
 
+    /// No row waits below it, as far as any process knows.
+    package var lowest: Int64 { state.withLock { min($0.marks.lowest, $0.lowered ?? .max) } }
+
     /// Searches from the marks; once from a lower beginning that another process has recorded; now and then from the very beginning. If one of
     /// the last two takes too long, the next search begins at the marks again. If a search from the marks does, the next one begins at the
     /// floor for every key, and a minute later one begins at the very beginning.
@@ -61,7 +64,7 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
         let from = beginning(at: instant)
         do {
             let (now, oldest, found) = try await body(from)
-            self.found(oldest, at: now)
+            self.found(oldest, at: now, from: from.lowest)
             return found
         } catch let error as PostgresError where error.isOfSize {
             tookTooLong(from, at: instant)
@@ -75,16 +78,17 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
                 state.renewed = instant
                 return Marks()
             }
-            return state.lowered.map { Marks(floor: $0) } ?? state.marks
+            return state.lowered.map { Marks(floor: min($0, state.marks.lowest)) } ?? state.marks
         }
     }
 
     /// - Parameters:
     ///   - oldest: The oldest waiting row of each key that has one, as far as it had become free.
     ///   - now: Of ``clock``, before the search.
-    package func found(_ oldest: [Key: Int64], at now: Int64) {
+    ///   - from: Where the search began. A lower beginning that came meanwhile stays.
+    package func found(_ oldest: [Key: Int64], at now: Int64, from: Int64 = 0) {
         state.withLock { state in
-            state.lowered = nil
+            if let lowered = state.lowered, from <= lowered { state.lowered = nil }
             state.marks.floor = now - Self.margin
             state.marks.exceptions = oldest.filter { $0.value < state.marks.floor }
         }
@@ -92,7 +96,7 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
 
     private func tookTooLong(_ from: Marks, at instant: ContinuousClock.Instant) {
         state.withLock { state in
-            if let lowered = state.lowered, lowered <= from.lowest {
+            if let lowered = state.lowered, from.floor > 0, from.lowest <= lowered {
                 state.lowered = nil
             } else if from.lowest >= state.marks.lowest {
                 state.marks.exceptions = [:]
@@ -197,10 +201,7 @@ private protocol RecordedMarks {
 
 extension LowWater: RecordedMarks {
     fileprivate var record: OutboxMarks.Record {
-        state.withLock { state in
-            let lowest = state.marks.lowest
-            return OutboxMarks.Record(at: min(lowest, state.lowered ?? lowest), mostAt: state.marks.floor)
-        }
+        OutboxMarks.Record(at: lowest, mostAt: marks.floor)
     }
 
     fileprivate func start(at record: OutboxMarks.Record) {

@@ -41,7 +41,8 @@ package struct Outbox: Sendable {
             waits: waits,
             traces: traces)
         let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: configuration.fenceTimeout)
-        fences = FencePublisher(control: control, settlements: settlements, marks: marks, lease: configuration.relayLease)
+        // A second copy of a fence has no effect, so another process may soon publish those of one that died.
+        fences = FencePublisher(control: control, settlements: settlements, marks: marks, lease: configuration.fenceTimeout + .seconds(4))
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp, marks: marks)
         let fanOuts = FanOutWatch(metrics: metrics)
         metrics.observe(fanOuts)
