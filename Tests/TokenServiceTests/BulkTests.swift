@@ -33,6 +33,20 @@ struct BulkTests {
         }
     }
 
+    /// Else items of seventy bytes each would ask for hundreds of tokens each.
+    @Test("The answer to an item has the tokens that it names") func namedTokens() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...5 { try await shop.register(installation(1), user: "ada", token: token(number)) }
+            let named: [(String, [String])] = [("", []), (#"{"token":"\#(token(5))"}"#, ["\(hint(5)) active"])]
+            for (tokens, expected) in named {
+                let item = #"{"id":"\#(installation(1))","user":"ada","tokens":[\#(tokens)]}"#
+                let answer = try await shop.post("/v1/apps/shop/installations", #"{"installations":[\#(item)]}"#)
+                #expect(answer.json["results"]?[0]?["record"]?.tokenStates == expected)
+            }
+        }
+    }
+
     @Test("The service refuses a bulk registration without items or with more than a thousand") func itemLimit() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -86,7 +86,7 @@ extension BulkRegistration {
         [
             .required("id", .uuid) { $0.value.record.id },
             .required("status", .integer(.numbers([200, 201])), "As if it had been registered alone.") { $0.value.isNew ? 201 : 200 },
-            .required("record", InstallationRecord.registered) { $0 },
+            .required("record", InstallationRecord.registered, "With the tokens that the item names.") { $0 },
         ])
 
     private static let refused = ResponseSchema<(id: PushID?, error: APIError)>.object(

@@ -11,7 +11,8 @@ import StrictJSON
 package struct InstallationExport: Sendable {
     package typealias Page = @Sendable (_ app: App, _ after: PushID?, _ limit: Int) async throws -> [ExportedInstallation]
 
-    package static let pageSize = 1000
+    /// Each may have 64 tokens of 256 bytes.
+    package static let pageSize = 200
 
     fileprivate let page: Page
     /// How long one page may wait for the database.

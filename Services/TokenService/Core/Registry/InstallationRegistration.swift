@@ -79,8 +79,8 @@ package struct InstallationRegistration: Sendable {
         try await submit(RegistryRequest(app: app, assignment))
     }
 
-    /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see the results of earlier
-    /// ones.
+    /// Registers many: one answer for each, in their order, with the tokens that it names; one that fails leaves the others alone. Later ones
+    /// see the results of earlier ones, but for a long chain of moves, which goes alone after its batch.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {
         var results: [Swift.Result<Result, any Error>] = []
         results.reserveCapacity(registrations.count)
@@ -89,9 +89,15 @@ package struct InstallationRegistration: Sendable {
             let requests = Self.batch(of: registrations[start...], app: app, crowded)
             let answers = await commit(requests)
             for (request, answer) in zip(requests, answers) {
-                if case .success(let result) = answer { crowded.note(request.installation, tokens: result.record.tokens.count) }
+                results.append(
+                    answer.map { result in
+                        crowded.note(request.installation, tokens: result.record.tokens.count)
+                        // The body bounds the answer: an installation may have hundreds of other tokens.
+                        var result = result
+                        result.record.tokens.removeAll { !request.tokens.contains($0.token) }
+                        return result
+                    })
             }
-            results += answers
             start += requests.count
         }
         let found = await warnings.of(results.map { (try? $0.get().record.profile) ?? InstallationProfile() })
