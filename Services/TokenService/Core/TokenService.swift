@@ -97,7 +97,8 @@ package struct TokenService: Sendable {
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
-            pool: background, apps: apps, fences: outbox.fences, settings: configuration.housekeeping, metrics: metrics,
+            pool: background, apps: AppStore(pool: background, lookUps: background), fences: outbox.fences,
+            settings: configuration.housekeeping, metrics: metrics,
             logger: logger)
         let reading: [any Service] =
             [

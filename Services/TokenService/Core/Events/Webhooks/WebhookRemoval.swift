@@ -17,6 +17,13 @@ struct WebhookRemoval: Sendable {
     /// Goes on with those whose request was cut off.
     func finishOthers() async throws {
         let begun = try await pool.session { session in try WebhookQueue(session: session).unfinishedDeletions() }
-        for id in begun { try await finish(id) }
+        var firstError: (any Error)?
+        for id in begun {
+            do { try await finish(id) } catch {
+                guard Refusal(error) != .outage, !Task.isCancelled else { throw error }
+                firstError = firstError ?? error
+            }
+        }
+        if let firstError { throw firstError }
     }
 }
