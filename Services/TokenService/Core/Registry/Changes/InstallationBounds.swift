@@ -17,7 +17,7 @@ package struct InstallationBounds: Sendable {
 
     /// Milliseconds of a whole allowance.
     static let hour: Int64 = 3_600_000
-    /// Lines that one request counts, however many it made. It names forty tokens, and each may make a few.
+    /// Lines that one request counts, however many it made. It names 64 tokens at most, as a line of an import may, and each may make a few.
     private static let linesOfRequest: Int64 = 400
     /// How far ahead lines can count: a request is taken while they count an hour ahead. Farther ahead, PostgreSQL's clock was set back since.
     var farthest: Int64 { Self.hour + Self.linesOfRequest * lineTime }
