@@ -15,7 +15,7 @@ import SystemIO
 /// longest goes, of an app that has its share one of its own.
 package final class WebhookClients: Sendable {
     /// Of all apps.
-    package static let capacity = 256
+    package static let capacity = 64
     /// Of one app.
     package static let share = Webhook.maximumPerApp
 
