@@ -152,6 +152,17 @@ struct WebhookBacklogTests {
         }
     }
 
+    @Test("Messages of a webhook that is not being removed stay") func notRemoved() async throws {
+        try await RunningService.run(Self.still) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await Self.insert(5, .delivered, running)
+            let id = try #require(PushID(world.id))
+            try await WebhookRemoval(pool: running.pool).finish(id)
+            #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 5)
+            #expect(try await running.count("SELECT count(*) FROM webhooks") == 1)
+        }
+    }
+
     @Test("A dispatcher goes on with a removal that was cut off") func cutOffRemoval() async throws {
         try await RunningService.run(.init(settings: ["WEBHOOK_INSECURE": "true"], without: { $0 is WebhookDispatcher })) { running in
             let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])

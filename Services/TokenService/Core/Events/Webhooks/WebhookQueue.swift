@@ -58,7 +58,11 @@ package struct WebhookQueue {
         let found: [PushID] = try session.execute(
             "SELECT id FROM webhook_messages WHERE webhook = \(id) AND id > \(last) ORDER BY id LIMIT \(WebhookStore.batch)"
         ).column("id")
-        try session.execute("DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (\(found))")
+        try session.execute(
+            """
+            DELETE FROM webhook_messages WHERE webhook = \(id) AND id = ANY (\(found))
+                AND EXISTS (SELECT FROM webhooks WHERE id = \(id) AND disabled_reason = 'deleted')
+            """)
         return found.last
     }
 
