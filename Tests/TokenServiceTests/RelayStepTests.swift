@@ -68,6 +68,23 @@ struct RelayStepTests {
         }
     }
 
+    @Test("The log names a notification whose job alone takes too long to be read") func slowAlone() async throws {
+        // This process commits and dies: nothing in it ever publishes.
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
+            let shop = try await dying.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            let lines = LogLines()
+            try await dying.holding("LOCK TABLE notification_variants IN ACCESS EXCLUSIVE MODE") {
+                try await dying.another(.init(logger: lines.logger)) { _ in
+                    _ = try await eventually {
+                        lines.all.contains { $0.hasPrefix("Jobs of a notification could not be read") && $0.contains(id) } ? true : nil
+                    }
+                }
+            }
+        }
+    }
+
     @Test("A job that cannot be read is tried again after as long as it has been due, an hour at most") func lessAndLessOften() async throws
     {
         try await RunningService.run(.init(without: { $0 is Relay || $0 is Publisher })) { running in

@@ -381,7 +381,7 @@ SERVERS = Dashboard(
                         "PushPartitionsMissing", "{{table}}", "PushRowsWithoutPartition"),
             alert_panel("Retention overdue", "For how long the oldest period has been past its retention.", "s", "PushRetentionOverdue",
                         "{{table}}", width=12),
-            alert_panel("Steps of the relay that fail", "How often each step failed within two minutes.", "none", "PushRelayStepFails",
+            alert_panel("Steps of the relay that fail", "How often each step failed within two minutes, at the least, in the last five.", "none", "PushRelayStepFails",
                         "{{instance}} {{step}}", width=12),
             alert_panel("Jobs that cannot be read", "Put off within two hours, each time.", "none", "PushJobsUnreadable", "jobs", width=12),
             Panel("Rounds of housekeeping", "Rounds within two hours by result.", "none",

@@ -276,7 +276,7 @@ package final class Relay: Service {
         guard !jobs.isEmpty else { return }
         let now = UnixTime.milliseconds()
         let notifications = Dictionary(grouping: jobs, by: \.notification).sorted { $0.key < $1.key }.map(\.value)
-        var (resolved, fault): ([PublishableJob], (any Error)?) = ([], nil)
+        var (resolved, fault, alone): ([PublishableJob], (any Error)?, PushID?) = ([], nil, nil)
         let areOthersRead = lastRead.withLock { $0.map { $0 + Self.readingSpan > .now } ?? false }
         let remains = await BatchSplit.write(notifications, othersAreWritten: areOthersRead) { part in
             do {
@@ -284,6 +284,7 @@ package final class Relay: Service {
                 return true
             } catch {
                 fault = error
+                if part.count == 1 { alone = part[0][0].notification }
                 throw error
             }
         }
@@ -295,7 +296,11 @@ package final class Relay: Service {
                 metadata: [LogKey.count: "\(resolved.count)"])
         }
         if !remains.refused.isEmpty { try await putOff(remains.refused) }
-        if !remains.waiting.isEmpty, let fault = remains.outage ?? fault { throw fault }
+        guard !remains.waiting.isEmpty, let fault = remains.outage ?? fault else { return }
+        if remains.outage == nil, let alone, remains.waiting.contains(where: { $0[0].notification == alone }) {
+            logger.failed("Jobs of a notification could not be read: they are tried again", fault, [LogKey.notification: "\(alone)"])
+        }
+        throw fault
     }
 
     private func putOff(_ unreadable: [(item: [JobID], error: any Error)]) async throws {
