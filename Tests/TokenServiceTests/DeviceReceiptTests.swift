@@ -142,25 +142,100 @@ struct DeviceReceiptTests {
             #expect(try await counts() == ["0 0 0"])
             let counter = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
             let other = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
-            func add(_ counter: DeviceReceiptCounter) async throws {
-                var reader: DeviceReceiptCounter.Reader?
-                // The transactions of a moment ago have to end.
-                while reader.map({ $0.log.position < $0.log.last }) ?? true {
-                    let next = try await counter.step(reader)
-                    let known: DeviceReceiptCounter.Reader = try #require(next)
-                    reader = known
-                }
-            }
-            try await add(counter)
+            try await Self.add(counter)
             #expect(try await counts() == ["3 3 0"])
             #expect(try await other.step(nil) == nil, "one process at a time")
             // The first one dies.
             try await running.execute("UPDATE leases SET free_from = now() WHERE name = 'events_device_receipts_counts'")
-            try await add(other)
+            try await Self.add(other)
             #expect(try await counts() == ["3 3 0"])
             #expect(Self.result(try await Self.report(Self.receipt(job.notification, "dismissed"), by: shop)) == ["1", "0"])
-            try await add(other)
+            try await Self.add(other)
             #expect(try await counts() == ["3 3 1"])
+        }
+    }
+
+    /// Adds all receipts, and tries what was put aside.
+    private static func add(_ counter: DeviceReceiptCounter, from start: DeviceReceiptCounter.Reader? = nil) async throws {
+        var reader = start
+        // The transactions of a moment ago have to end.
+        while reader.map({ $0.log.position < $0.log.last }) ?? true {
+            let next = try await counter.step(reader)
+            let known: DeviceReceiptCounter.Reader = try #require(next)
+            reader = known
+        }
+    }
+
+    private static func counts(_ notification: PushID, _ running: RunningService) async throws -> [String] {
+        try await running.texts(
+            "counts", "SELECT concat_ws(' ', shown, opened, dismissed) AS counts FROM notifications WHERE id = \(notification)")
+    }
+
+    /// Of two apps: the first one's notification refuses its counts.
+    /// - Parameter meanwhile: Whether receipts that come meanwhile can be read. While a transaction holds a row, no log is read past its begin.
+    private static func refusing(
+        meanwhile: Bool, _ refuse: @Sendable (RunningService, PushID, _ body: @Sendable () async throws -> Void) async throws -> Void
+    ) async throws {
+        try await RunningService.run(.init(without: { $0 is DeviceReceiptCounter })) { running in
+            let shop = try await running.client.makeApp()
+            let other = try await running.client.makeApp("other")
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await other.register(installation(2), user: "ada", token: token(2), app: "other")
+            let refused = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: asked).notification
+            let taken = try #require(
+                try await other.send(#"{"user":"ada"}"#, app: "other", more: asked).json.text("id").flatMap { PushID($0) })
+            try await running.allPublished()
+            let counter = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
+            @Sendable func report(_ event: String) async throws {
+                #expect(result(try await Self.report(receipt(refused, event), by: shop)) == ["1", "0"])
+                let path = "/v1/apps/other/installations/\(installation(2))/receipts"
+                #expect(result(try await other.post(path, #"{"receipts":[\#(receipt(taken, event))]}"#)) == ["1", "0"])
+            }
+            try await report("shown")
+            // From here on these receipts wait for older transactions alone.
+            let reader = try await counter.step(nil)
+            try await refuse(running, refused) {
+                try await add(counter, from: reader)
+                #expect(try await counts(taken, running) == ["1 0 0"])
+                #expect(counter.waitingCount == 1)
+                guard meanwhile else { return }
+                // It joins what waits.
+                try await report("opened")
+                try await add(counter)
+                #expect(try await counts(taken, running) == ["1 1 0"])
+                #expect(try await running.count("SELECT (shown + opened)::bigint AS count FROM counts_to_add") == 2)
+            }
+            #expect(try await counts(refused, running) == ["0 0 0"])
+            for _ in 1...2 {
+                try await add(counter)
+                for id in [refused, taken] { #expect(try await counts(id, running) == [meanwhile ? "1 1 0" : "1 0 0"]) }
+            }
+            #expect(counter.waitingCount == 0)
+        }
+    }
+
+    @Test("A locked notification keeps no other's counts waiting, and gets its own, once, when it is free") func lockedCounts() async throws
+    {
+        try await Self.refusing(meanwhile: false) { running, id, body in
+            try await running.holding("SELECT FROM notifications WHERE id = \(id) FOR UPDATE", body)
+        }
+    }
+
+    @Test("A damaged notification keeps no other's counts waiting, and gets its own, once, when it is mended") func damagedCounts()
+        async throws
+    {
+        try await Self.refusing(meanwhile: true) { running, id, body in
+            for statement in [
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    RAISE EXCEPTION 'a damaged page' USING ERRCODE = 'XX001';
+                END $$
+                """, "CREATE TRIGGER refuse BEFORE UPDATE ON notifications FOR EACH ROW WHEN (OLD.id = '\(id)') EXECUTE FUNCTION refuse()",
+            ] {
+                try await running.pool.session { session in try session.simple(statement) }
+            }
+            try await body()
+            try await running.execute("DROP TRIGGER refuse ON notifications")
         }
     }
 

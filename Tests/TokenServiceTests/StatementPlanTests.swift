@@ -146,10 +146,11 @@ struct StatementPlanTests {
     /// Where there are no statistics, PostgreSQL 17 takes a list of keys to be cheap behind any column of an index.
     private static let ofUnknown17: Set = ["installations_in_order(app_id, id)", "tokens_by_installation(app_id)"]
 
-    /// All cancellations that are unpublished or have jobs to hasten, and the newest events: each by an index that holds no others, or up to a
-    /// limit.
+    /// All cancellations that are unpublished or have jobs to hasten, all counts that are to be added, and the newest events: each by an index
+    /// that holds no others, or up to a limit.
     private static let wholeIndexes: Set = [
-        "CancellationOutbox.hasten", "CancellationOutbox.leftOver", "ErasureStore.historyEnd", "EventStore.horizon",
+        "CancellationOutbox.hasten", "CancellationOutbox.leftOver", "DeviceReceiptStore.aside", "DeviceReceiptStore.asideCount",
+        "ErasureStore.historyEnd", "EventStore.horizon",
     ]
 
     /// - Parameter isAnalyzed: Then `scans_of` passes over small tables, and may find nothing.

@@ -106,14 +106,14 @@ package enum Refusal: Equatable, Sendable {
     case size
     /// The program, the schema or a damaged page is at fault: of one row, or of all.
     case fault
-    /// The database is not available, or the task was cancelled: the same items succeed later.
+    /// The database is not available, the task was cancelled, or another process has the lease: the same items succeed later.
     case outage
 
     package init(_ error: any Error) {
         self =
             switch error {
             case let error as PostgresError: error.isOfSize ? .size : error.isOfValues ? .values : error.isOfProgram ? .fault : .outage
-            case is CancellationError: .outage
+            case is CancellationError, is LeaseLost: .outage
             default: .values
             }
     }

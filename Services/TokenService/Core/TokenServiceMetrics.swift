@@ -199,10 +199,11 @@ package struct TokenServiceMetrics: Sendable {
     func webhookDisabled(_ reason: Webhook.DisabledReason) { count(.webhooksDisabled, [("reason", reason.rawValue)]) }
 
     /// How far behind events and webhooks are.
-    func observe(_ feeds: [EventFeed], _ dispatcher: WebhookDispatcher) {
+    func observe(_ feeds: [EventFeed], _ counter: DeviceReceiptCounter, _ dispatcher: WebhookDispatcher) {
         for feed in feeds {
             gauge(.eventsWaiting, [("log", feed.name.log.rawValue), ("sink", feed.name.sink.rawValue)]) { Double(feed.waitingCount) }
         }
+        gauge(.eventsWaiting, [("log", EventLog.deviceReceipts.rawValue), ("sink", "counts")]) { Double(counter.waitingCount) }
         gauge(.webhookLag) {
             dispatcher.lag
         }

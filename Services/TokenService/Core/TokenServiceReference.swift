@@ -326,7 +326,8 @@ package enum TokenServiceReference {
                 + "Sink: broker, webhooks."),
         DocumentedMetric(
             MetricName.eventsWaiting.rawValue, .gauge, ["log", "sink"],
-            "Rows of a log that this process is still to read; 0 in processes that do not read it; alert when it grows."),
+            "Rows of a log that this process is still to read; 0 in processes that do not read it; alert when it grows. The sink `counts`: "
+                + "device receipts that are not in their notifications' counts yet."),
         DocumentedMetric(
             MetricName.webhookAttempts.rawValue, .counter, ["result"],
             "Attempts; `refused`: the name leads where nothing may be sent. Result: delivered, failed, gone, refused."),

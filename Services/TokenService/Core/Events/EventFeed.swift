@@ -217,7 +217,7 @@ package final class EventFeed: Service {
                 sink.stored(events.count)
                 metrics.publishedEvents(events.count, of: name)
             } catch {
-                guard Refusal(error) != .outage, !(error is LeaseLost) else { throw error }
+                guard Refusal(error) != .outage else { throw error }
                 if split.split(part) { continue }
                 // Events keep their order: an event that the database may store later stops those behind it; an event that it never stores
                 // is left out. So is one that alone meets a fault of the program, if at least as many others are stored: till then the position

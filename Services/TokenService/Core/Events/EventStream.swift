@@ -28,7 +28,8 @@ package struct EventStream: Sendable {
                 EventFeed(name: EventFeed.Name(log: log, sink: kind), pool: pool, sink: sink, metrics: metrics, logger: logger)
             }
         }
-        metrics.observe(feeds, dispatcher)
-        services = [dispatcher] + feeds + [DeviceReceiptCounter(pool: pool, logger: logger)]
+        let counter = DeviceReceiptCounter(pool: pool, logger: logger)
+        metrics.observe(feeds, counter, dispatcher)
+        services = [dispatcher] + feeds + [counter]
     }
 }
