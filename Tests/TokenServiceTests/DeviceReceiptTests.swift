@@ -239,6 +239,32 @@ struct DeviceReceiptTests {
         }
     }
 
+    @Test("If a user is erased, the counts of what the user's devices reported stay, whether they were added before or not")
+    func erasedCounts() async throws {
+        try await RunningService.run(.init(without: { $0 is DeviceReceiptCounter })) { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in ["ada", "grace", "eve"].enumerated() {
+                try await shop.register(installation(number + 1), user: user, token: token(number + 1))
+            }
+            let job = try await running.jobs(.soon) { signal in
+                #expect(try await shop.send(#"{"users":["ada","grace","eve"]}"#, more: Self.asked).status == 202)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            try await running.allPublished()
+            let counter = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
+            for number in 1...2 {
+                let answer = try await Self.report(Self.receipt(job.notification), by: shop, of: installation(number))
+                #expect(Self.result(answer) == ["1", "0"])
+                if number == 1 { try await Self.add(counter) }
+            }
+            #expect(try await Self.counts(job.notification, running) == ["1 0 0"])
+            for user in ["ada", "grace"] { #expect(try await running.client.erase(user).status == 200) }
+            #expect(try await running.count("SELECT count(*) FROM device_receipts") == 0)
+            try await Self.add(counter)
+            #expect(try await Self.counts(job.notification, running) == ["2 0 0"])
+        }
+    }
+
     @Test("A status without device receipts says nothing of them") func notAsked() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

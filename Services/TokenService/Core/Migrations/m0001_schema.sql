@@ -1116,8 +1116,8 @@ INSERT INTO event_feeds (log, sink, position)
 SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations'), ('device_receipts')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink)
 UNION ALL VALUES ('device_receipts', 'counts', 0);
 
--- Device receipts up to the position of the sink `counts` that are not in their notification's counts yet: its row was locked or damaged. A
--- transaction that writes here holds the row of that sink.
+-- Device receipts up to the position of the sink `counts` that are not in their notification's counts yet: its row was locked or damaged, or an
+-- erasure removed them first. A transaction that writes here holds the row of that sink.
 CREATE TABLE counts_to_add (
     notification uuid PRIMARY KEY,
     shown bigint NOT NULL,

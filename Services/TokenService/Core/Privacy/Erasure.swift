@@ -170,16 +170,21 @@ package struct Erasure: Sendable {
             guard !page.isEmpty else { break }
             try await remove(page, app: app, into: &result)
         }
+        // In transactions of their own: the counter locks its position before notifications.
+        while true {
+            let removed = try await pool.transaction { session in
+                try ErasureStore(session, app: app, user: user).removeDeviceReceipts(of: ended)
+            }
+            guard removed == ReceiptRemoval.batch else { break }
+        }
         while true {
             let removed = try await pool.transaction { session in
                 let store = ErasureStore(session, app: app, user: user)
-                return (
-                    try store.removeReceipts(of: ended), try store.removeHistory(of: ended), try store.removeDeviceReceipts(of: ended)
-                )
+                return (try store.removeReceipts(of: ended), try store.removeHistory(of: ended))
             }
             result.receipts.deliveries += removed.0
             result.history += removed.1
-            guard [removed.0, removed.2].contains(ReceiptRemoval.batch) || removed.1 == ErasureStore.historyBatch else { break }
+            guard removed.0 == ReceiptRemoval.batch || removed.1 == ErasureStore.historyBatch else { break }
         }
         try await pool.session { session in try ErasureStore(session, app: app, user: user).finish(ended) }
     }

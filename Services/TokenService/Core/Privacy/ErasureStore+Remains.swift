@@ -49,20 +49,34 @@ extension ErasureStore {
         return try ReceiptRemoval(session: session, app: app).remove(found)
     }
 
-    /// What these installations reported while the user had them.
+    /// What these installations reported while the user had them. Its counts stay: those that ``DeviceReceiptCounter`` has not come to are put
+    /// aside for it.
     func removeDeviceReceipts(of ended: [Ended]) throws -> Int {
         try session.execute(
             """
-            DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
-                SELECT r.notification, r.number, r."position", r.event
-                FROM unnest(
-                        \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
-                    AS e (installation, epochs_from, epochs_below)
-                JOIN device_receipts r ON r.app_id = \(app.id) AND r.installation = e.installation
-                    AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
-                LIMIT \(ReceiptRemoval.batch))
-            """
-        ).affected
+            WITH gone AS (
+                DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
+                    SELECT r.notification, r.number, r."position", r.event
+                    FROM unnest(
+                            \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[],
+                            \(ended.map(\.epochsBelow))::bigint[])
+                        AS e (installation, epochs_from, epochs_below)
+                    JOIN device_receipts r ON r.app_id = \(app.id) AND r.installation = e.installation
+                        AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
+                    LIMIT \(ReceiptRemoval.batch))
+                RETURNING notification, event, id
+            ), aside AS (
+                INSERT INTO counts_to_add AS c (notification, shown, opened, dismissed)
+                SELECT notification, count(*) FILTER (WHERE event = 'shown'), count(*) FILTER (WHERE event = 'opened'),
+                    count(*) FILTER (WHERE event = 'dismissed')
+                FROM gone WHERE id > (SELECT position FROM event_feeds WHERE log = 'device_receipts' AND sink = 'counts')
+                GROUP BY notification
+                ON CONFLICT (notification) DO UPDATE
+                SET shown = c.shown + excluded.shown, opened = c.opened + excluded.opened, dismissed = c.dismissed + excluded.dismissed
+            )
+            SELECT count(*) AS count FROM gone
+            """, under: RowLock(DeviceReceiptStore.counterLock)
+        ).only()["count"]
     }
 
     func removeHistory(of ended: [Ended]) throws -> Int {
