@@ -149,8 +149,22 @@ struct DeviceReceiptTests {
             try await running.execute("UPDATE leases SET free_from = now() WHERE name = 'events_device_receipts_counts'")
             try await Self.add(other)
             #expect(try await counts() == ["3 3 0"])
+            let free: PostgresQuery = "UPDATE leases SET free_from = now() WHERE name = 'events_device_receipts_counts'"
+            try await running.execute(free)
+            let known = try await counter.step(nil)
+            var stale: DeviceReceiptCounter.Reader = try #require(known)
+            try await running.execute(free)
             #expect(Self.result(try await Self.report(Self.receipt(job.notification, "dismissed"), by: shop)) == ["1", "0"])
             try await Self.add(other)
+            #expect(try await counts() == ["3 3 1"])
+            // A process that stood still meanwhile has the lease again.
+            try await running.execute(free)
+            stale.renewed = .now - .seconds(3600)
+            let frozen = stale
+            await #expect(throws: LeaseLost.self) {
+                var reader: DeviceReceiptCounter.Reader? = frozen
+                for _ in 1...1000 { reader = try await counter.step(reader) }
+            }
             #expect(try await counts() == ["3 3 1"])
         }
     }

@@ -88,7 +88,7 @@ package final class DeviceReceiptCounter: Service {
                 try DeviceReceiptStore(session: session).add(after: start, through: end)
             }
         } catch {
-            guard Refusal(error) != .outage else { throw error }
+            guard Refusal(error) != .outage, !(error is LeaseLost) else { throw error }
             try await pool.transaction { [lease] session in
                 try lease.renew(in: session)
                 try DeviceReceiptStore(session: session).putAside(after: start, through: end)

@@ -107,7 +107,7 @@ package struct DeviceReceiptStore {
 
     /// Adds the receipts of these numbers to their notifications, or to what is put aside of them already.
     func add(after position: Int64, through end: Int64) throws {
-        try advance(to: end)
+        try advance(from: position, to: end)
         let new = try session.execute(
             """
             SELECT notification, count(*) FILTER (WHERE event = 'shown') AS shown, count(*) FILTER (WHERE event = 'opened') AS opened,
@@ -130,7 +130,7 @@ package struct DeviceReceiptStore {
 
     /// Puts the counts of these receipts aside. It locks no notification.
     func putAside(after position: Int64, through end: Int64) throws {
-        try advance(to: end)
+        try advance(from: position, to: end)
         try session.execute(
             """
             INSERT INTO counts_to_add AS c (notification, shown, opened, dismissed)
@@ -160,8 +160,11 @@ package struct DeviceReceiptStore {
         try add(counts.map { row in try Counts(row) })
     }
 
-    private func advance(to position: Int64) throws {
-        try session.execute("UPDATE event_feeds SET position = \(position) WHERE log = 'device_receipts' AND sink = 'counts'")
+    /// - Throws: ``LeaseLost`` if another process has advanced it meanwhile, as one may that stood still and has the lease again.
+    private func advance(from position: Int64, to end: Int64) throws {
+        let advanced = try session.execute(
+            "UPDATE event_feeds SET position = \(end) WHERE log = 'device_receipts' AND sink = 'counts' AND position = \(position)")
+        guard advanced.affected == 1 else { throw LeaseLost() }
     }
 
     /// Locks the notifications in the order of outcomes. It waits for each less long than other statements do: an erasure may wait for this
