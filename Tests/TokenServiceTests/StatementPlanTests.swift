@@ -149,7 +149,7 @@ struct StatementPlanTests {
     /// All cancellations that are unpublished or have jobs to hasten, all counts that are to be added, and the newest events: each by an index
     /// that holds no others, or up to a limit.
     private static let wholeIndexes: Set = [
-        "CancellationOutbox.hasten", "CancellationOutbox.leftOver", "DeviceReceiptStore.aside", "DeviceReceiptStore.asideCount",
+        "CancellationOutbox.hasten", "CancellationOutbox.leftOver", "DeviceReceiptCounts.aside", "DeviceReceiptCounts.asideCount",
         "ErasureStore.historyEnd", "EventStore.horizon",
     ]
 

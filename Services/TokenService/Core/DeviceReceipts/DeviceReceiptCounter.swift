@@ -85,13 +85,13 @@ package final class DeviceReceiptCounter: Service {
         do {
             try await pool.transaction { [lease] session in
                 try lease.renew(in: session)
-                try DeviceReceiptStore(session: session).add(after: start, through: end)
+                try DeviceReceiptCounts(session: session).add(after: start, through: end)
             }
         } catch {
             guard Refusal(error) != .outage, !(error is LeaseLost) else { throw error }
             try await pool.transaction { [lease] session in
                 try lease.renew(in: session)
-                try DeviceReceiptStore(session: session).putAside(after: start, through: end)
+                try DeviceReceiptCounts(session: session).putAside(after: start, through: end)
             }
             now.asideAt = .now
         }
@@ -100,13 +100,13 @@ package final class DeviceReceiptCounter: Service {
     }
 
     private func addAside(_ now: inout Reader) async throws {
-        let notifications = try await pool.session { session in try DeviceReceiptStore(session: session).aside(limit: Int(Self.stride)) }
+        let notifications = try await pool.session { session in try DeviceReceiptCounts(session: session).aside(limit: Int(Self.stride)) }
         var fault: (any Error)?
         let remains = await BatchSplit.write(notifications) { part in
             do {
                 try await pool.transaction { [lease] session in
                     try lease.renew(in: session)
-                    try DeviceReceiptStore(session: session).addAside(part)
+                    try DeviceReceiptCounts(session: session).addAside(part)
                 }
                 return true
             } catch {
@@ -121,7 +121,7 @@ package final class DeviceReceiptCounter: Service {
             if left.count == 1 { metadata[LogKey.notification] = "\(left[0])" }
             logger.failed("Device receipts of notifications could not be added to their counts: they are tried again", fault, metadata)
         }
-        now.asideCount = left.isEmpty ? 0 : try await pool.session { session in try DeviceReceiptStore(session: session).asideCount() }
+        now.asideCount = left.isEmpty ? 0 : try await pool.session { session in try DeviceReceiptCounts(session: session).asideCount() }
         now.asideAt = .now + Self.asidePause
     }
 
@@ -129,7 +129,7 @@ package final class DeviceReceiptCounter: Service {
         if let reader, ContinuousClock.now - reader.renewed < .seconds(lease.seconds) / 3 { return reader }
         return try await pool.transaction { [lease] session in
             guard try lease.take(in: session) else { return nil }
-            guard var reader else { return Reader(log: LogProgress(position: try DeviceReceiptStore(session: session).countedPosition())) }
+            guard var reader else { return Reader(log: LogProgress(position: try DeviceReceiptCounts(session: session).countedPosition())) }
             reader.renewed = .now
             return reader
         }

@@ -75,7 +75,7 @@ extension ErasureStore {
                 SET shown = c.shown + excluded.shown, opened = c.opened + excluded.opened, dismissed = c.dismissed + excluded.dismissed
             )
             SELECT count(*) AS count FROM gone
-            """, under: RowLock(DeviceReceiptStore.counterLock)
+            """, under: RowLock(DeviceReceiptCounts.counterLock)
         ).only()["count"]
     }
 
