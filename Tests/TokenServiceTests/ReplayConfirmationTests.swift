@@ -73,7 +73,7 @@ struct ReplayConfirmationTests {
         try await RunningService.run { running in
             let (_, now, bulk) = try await Self.letters(running)
             try await DeadLetterTests.giveUp(now, running)
-            // They fill the first transaction: nobody knows their notification any more.
+            // They fill the first transaction. The database does not know their notification.
             for _ in 0..<20 {
                 var forgotten = now
                 forgotten.notification = .timeOrdered(milliseconds: UnixClock.now())

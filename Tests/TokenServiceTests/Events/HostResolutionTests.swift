@@ -6,7 +6,7 @@ import TokenService
 
 @Suite("Names of webhooks", .timeLimit(.minutes(5)))
 struct HostResolutionTests {
-    /// Begins look-ups that nobody answers, and waits until the others are refused.
+    /// Begins look-ups that the resolver never answers, and waits until the others are refused.
     private static func begin(
         _ number: Int, for app: App.ID, in resolution: HostResolution, refused: Int, _ group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {

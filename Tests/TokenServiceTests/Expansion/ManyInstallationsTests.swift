@@ -6,7 +6,7 @@ import Testing
 
 @testable import TokenService
 
-/// Apps name one user for all devices that nobody has signed in on, such as `guest`.
+/// Apps name one user for all devices without a sign-in, such as `guest`.
 @Suite("A user with very many installations", .serialized, .timeLimit(.minutes(5)))
 struct ManyInstallationsTests {
     private static let count = 2500

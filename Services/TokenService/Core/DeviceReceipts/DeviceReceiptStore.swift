@@ -42,7 +42,7 @@ package struct DeviceReceiptStore {
                         \(milliseconds: rows.map(\.receipt.at))::timestamptz[])
                     AS e (index, app, installation, notification, number, event, at)
             ), asked AS MATERIALIZED (
-                -- The members of a job are read once, whoever reports it.
+                -- The members of a job are read once, however many installations report it.
                 SELECT e.*, j.published_at, ARRAY(SELECT m.token_id FROM members_of(j) AS m ORDER BY m."position") AS members
                 FROM (
                     SELECT app, notification, number, array_agg(index) AS indices, array_agg(installation) AS installations,

@@ -160,8 +160,8 @@ CREATE UNIQUE INDEX tokens_one_active ON tokens (app_id, ordinal, purpose, envir
 CREATE INDEX tokens_by_installation ON tokens (app_id, installation);
 -- Every batch with a rejection reads what the brake may still put into quarantine, not past all that is there.
 CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected' AND quarantined_at IS NULL;
--- Each says it in a form of its own, so that the list of one app goes by the first, the sweep of all apps by the second, and a statement that
--- knows installations by neither.
+-- These two indexes state the same condition in two forms. A statement goes by the one whose form it repeats: the list of one app by the
+-- first, the sweep of all apps by the second. A statement that knows installations repeats neither.
 CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE (quarantined_at IS NOT NULL) IS TRUE;
 CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE (quarantined_at IS NULL) IS FALSE;
 -- Update tokens of Live Activities: each is over twelve hours later.

@@ -78,6 +78,7 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
                 state.renewed = instant
                 return Marks()
             }
+            // No higher than this process's own rows, which the search would miss and forget.
             return state.lowered.map { Marks(floor: min($0, state.marks.lowest)) } ?? state.marks
         }
     }
