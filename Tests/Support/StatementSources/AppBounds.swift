@@ -353,7 +353,7 @@ private struct Query {
             guard let (name, bare) = resolve(column, own, names), let source = names[name], !source.isBound else { continue }
             let isApp = bare == "app_id" || bare == "app"
             let isKey = bounds.isKey(bare, of: source.table)
-            if bounds.isName(bare, of: source.table) { names[name]?.isNamed = true }
+            if bounds.isName(bare, of: source.table), !isUnboundName(right, own, names) { names[name]?.isNamed = true }
             if isKey, mayBeginAnywhere, isGiven(right, names) { names[name]?.isBound = true }
             guard isApp || isKey else { continue }
             if isApp, let value = right.word, apps.contains(value) { names[name]?.isBound = true }
@@ -372,6 +372,14 @@ private struct Query {
                 if found.unbound.isEmpty, !found.isGiven { names[name]?.isBound = true }
             }
         }
+    }
+
+    /// Of two rows that name each other, one may be the beginning.
+    private func isUnboundName(_ node: SQLNode, _ own: [String], _ names: [String: Source]) -> Bool {
+        guard let word = node.word, let (name, column) = resolve(word, own, names, isQualified: true), own.contains(name),
+            let source = names[name]
+        else { return false }
+        return !source.isBound && bounds.isName(column, of: source.table)
     }
 
     private func isGiven(_ node: SQLNode, _ names: [String: Source]) -> Bool {

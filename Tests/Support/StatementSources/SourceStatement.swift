@@ -21,6 +21,35 @@ package struct SourceStatement: Sendable {
         }
     }
 
+    /// The views and the SQL functions of the schema. A function's arguments are parameters; a row that it is given is one of its caller's app.
+    /// Functions in PL/pgSQL are not among them: they make statements of texts.
+    package static func ofSchema() throws -> [SourceStatement] {
+        let schema = try String(contentsOf: folder.appending(path: "Migrations/m0001_schema.sql"), encoding: .utf8)
+            .replacing(/--[^\n]*/, with: "")
+        let relations = Set(schema.matches(of: /(?m)^CREATE (?:TABLE|VIEW) (\w+)/).map { String($0.output.1) })
+        let views = schema.matches(of: /(?m)^CREATE VIEW (\w+) AS\s([\s\S]*?);$/).map { match in
+            SourceStatement(name: String(match.output.1), type: "VIEW", sql: String(match.output.2), parameters: [])
+        }
+        let function =
+            /(?m)^CREATE FUNCTION (\w+)\(([^)]*)\)[^;]*?LANGUAGE sql[^;]*?\n(?:RETURN\s([\s\S]*?);|BEGIN ATOMIC\s([\s\S]*?);\nEND;)$/
+        let functions = schema.matches(of: function).map { match in
+            let arguments = String(match.output.2).replacing("\"", with: "").split(separator: ",").map { argument in
+                argument.split(whereSeparator: \.isWhitespace).map { String($0) }
+            }
+            let row = arguments.first { relations.contains($0[1]) }
+            let values = arguments.filter { !relations.contains($0[1]) }.map { $0[0] }
+            let body = String(match.output.3 ?? match.output.4 ?? "").replacing(/[\w."]+/) { word in
+                values.firstIndex(of: String(word.output).replacing("\"", with: "")).map { "$\($0 + 1)" } ?? String(word.output)
+            }
+            let query = match.output.3 == nil ? body : "SELECT \(body)"
+            return SourceStatement(
+                name: String(match.output.1), type: "FUNCTION",
+                sql: row.map { "SELECT (\(query)) FROM \($0[1]) \($0[0]) WHERE \($0[0]).app_id = $\(values.count + 1)" } ?? query,
+                parameters: values.map { $0 == "of_app" ? "app" : $0 } + ["app"])
+        }
+        return views + functions
+    }
+
     fileprivate static func files() -> [URL] {
         (FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects ?? []).compactMap { $0 as? URL }
             .filter { $0.pathExtension == "swift" }.sorted { $0.path < $1.path }
