@@ -69,6 +69,37 @@ struct AppBoundsTests {
         "tagged_estimate": "PostgreSQL's statistics, and no row",
     ]
 
+    /// `A: B`: A is a service or a part of one, and uses B, which works for every app.
+    private static let inServices: Set = [
+        "AudienceStore: BroadcastMember", "AudienceStore: JobStore", "AudienceStore: JobTemplate", "ChannelWorker: DueScope",
+        "DeviceReceiptCounter: DeviceReceiptCounts", "DeviceReceiptCounter: EventStore", "EventFeed: EventStore", "EventSink: EventStore",
+        "EventSink: WebhookQueue", "FanOut: AudienceStore", "FanOut: CancellationOutbox", "FanOut: OutboxStore",
+        "FencePublisher: OutboxStore", "Housekeeper: Retention", "JobStore: BroadcastMember", "JobStore: JobTemplate",
+        "LaneWaits: JobStore", "OutcomeApplication: BroadcastMember", "OutcomeApplication: ChannelAbsence",
+        "OutcomeApplication: OutcomeStore", "OutcomeConsumer: CredentialReports", "OutcomeStore: BroadcastMember",
+        "PublishSettlements: JobStore", "PublishSettlements: OutboxStore", "Relay: HoldOutbox", "Relay: JobStore", "Relay: OutboxStore",
+        "TokenService: ChannelWatch", "UpdateTurns: CancellationOutbox", "WebhookDispatcher: WebhookQueue",
+        "WebhookSubscriptions: WebhookQueue",
+    ]
+
+    /// The same where a request may use it, each with the reason why it reaches no other app.
+    private static let inRequests = [
+        "AudienceCount: AudienceStore": "PostgreSQL's statistics, and no row",
+        "Cancellation: CancellationOutbox": "the notification that the app's store has just stopped; the relay calls the rest",
+        "DeadLetterStore: JobStore": "the operator's replay",
+        "DeadLetterStore: JobTemplate": "the operator's replay",
+        "HoldService: HoldOutbox": "the hold that the app's store has just set or lifted; the relay calls the rest",
+        "InstallationStore: AudienceStore": "PostgreSQL's statistics, and no row",
+        "Notification: JobTemplate": "it reads no row",
+        "NotificationStore: CancellationOutbox": "the query compares the app of the newer notification",
+        "UpdateAdmission: CancellationOutbox": "the updates that a locked activity or channel has not sent",
+        "WebhookRemoval: WebhookQueue": "a webhook whose removal the app's store has begun; the dispatcher of webhooks calls the rest",
+        "WebhookStore: WebhookQueue": "a ping to a webhook that it has found by app",
+    ]
+
+    /// Of these, any type may use the audit trail, and the operator's routes the others.
+    private static let ofRoutes: Set = ["AuditStore", "DeadLetterStore", "KeyStore"]
+
     /// Statements of an app's types whose rows another part of the statement, or the next one, compares with the app.
     private static let comparedElsewhere = [
         "AudienceCount.tagged": "the index on tags is of all apps; the next part compares what it found",
@@ -134,6 +165,20 @@ struct AppBoundsTests {
         let read = try SourceStatement.ofSchema().map(\.name)
         #expect(read.count > 30)
         #expect(Set(names).symmetricDifference(read).symmetricDifference(Self.inPLpgSQL.keys).isEmpty)
+    }
+
+    @Test("A type that works for every app is used by services, and within a request only where it is listed") func areUsed() throws {
+        var uses: Set<String> = []
+        for source in try SourceType.all() {
+            // `JobStore(session: …)`, `JobStore.variants(…)`
+            for use in source.text.matches(of: /\b([A-Z]\w+)(?:\(|\.[a-z]\w*\()/) {
+                let type = String(use.output.1)
+                guard Self.forEveryApp[type] != nil, type != source.name, !Self.ofRoutes.contains(type) else { continue }
+                uses.insert("\(source.name): \(type)")
+            }
+        }
+        let listed = Self.inServices.union(Self.inRequests.keys)
+        #expect(uses.symmetricDifference(listed).isEmpty, "\(uses.symmetricDifference(listed).sorted())")
     }
 
     @Test("A type with a session that works for one app has it from the beginning, and takes no other") func areMadeWithTheirApp() throws {
