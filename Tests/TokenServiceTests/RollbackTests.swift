@@ -1,9 +1,12 @@
+import Broker
 import Postgres
 import PushModel
+import StrictJSON
+import TestSupport
 import Testing
 import TokenService
 
-/// A refusal is thrown within its transaction, which then rolls back. Where requests of several callers share a transaction, a refused one has
+/// A refusal is thrown within its transaction, which then rolls back. Where several requests or items share a transaction, a refused one has
 /// written nothing. Here each caller may use the route, and what it names is its own.
 @Suite("A refused request changes no row", .timeLimit(.minutes(5)))
 struct RollbackTests {
@@ -43,6 +46,59 @@ struct RollbackTests {
             let stated = ProblemCode.allCases.filter { [404, 409, 412, 422].contains($0.kind.status) }.map(\.rawValue)
             #expect(Set(stated).subtracting(refusals.map(\.code)) == Set(Self.elsewhere.keys))
         }
+    }
+
+    @Test("A refused item of a list leaves nothing in any table, and the good ones beside it are written") func inCompany() async throws {
+        try await RunningService.run { running in
+            for list in try await World(running).lists() {
+                let start = try await running.sizes()
+                let taken = try await list.send(list.good(1))
+                #expect(taken.allSatisfy { $0 == nil }, "\(list.name): \(taken)")
+                let alone = try await running.growth(since: start)
+                #expect(!alone.isEmpty)
+                let (between, before) = (try await running.sizes(), try await running.fingerprint(naming: list.named))
+                // Refused ones before, between and behind the good ones.
+                var items = list.refused.map { (code: Optional($0.code), text: $0.item) }
+                for (index, good) in list.good(2).enumerated() { items.insert((nil, good), at: 2 * index + 1) }
+                #expect(try await list.send(items.map(\.text)) == items.map(\.code), "\(list.name)")
+                #expect(try await running.growth(since: between) == alone, "\(list.name)")
+                let changed = try await running.changed(since: before, naming: list.named)
+                #expect(changed.isEmpty, "\(list.name): refused items changed rows of \(changed)")
+            }
+        }
+    }
+
+    @Test("A dead letter that a replay keeps changes no row, and the one beside it is sent") func keptLetter() async throws {
+        try await RunningService.run { running in
+            let (shop, kept) = try await DeadLetterTests.job(running)
+            let good = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            for job in [kept, good] { try await DeadLetterTests.giveUp(job, running) }
+            try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 minute' WHERE id = \(kept.notification)")
+            try await running.allPublished()
+            let named = kept.notification.description
+            let (sizes, before) = (try await running.sizes(), try await running.fingerprint(naming: named))
+            let again = try await running.jobs { signal in
+                let result = try await DeadLetterTests.replay(running)
+                #expect(result["deliveries"]?.number("sent") == 1 && result["deliveries"]?.number("expired") == 1)
+                #expect(result.number("letters") == 1 && result.number("kept") == 1)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            #expect(again.notification == good.notification)
+            #expect(try await running.changed(since: before, naming: named).isEmpty)
+            #expect(try await running.growth(since: sizes) == ["audit": 1])
+        }
+    }
+
+    /// A request with items that are accepted or refused each by itself.
+    private struct List: Sendable {
+        let name: String
+        /// At least two items, other ones in each turn.
+        let good: @Sendable (_ turn: Int) -> [String]
+        let refused: [(code: String, item: String)]
+        /// A regular expression for what the refused items name and the good ones do not.
+        let named: String
+        /// Returns the code of each item; nil if it was accepted.
+        let send: @Sendable ([String]) async throws -> [String?]
     }
 
     /// An app with something of each kind that a request can be refused for. Nothing in it changes by itself.
@@ -102,6 +158,74 @@ struct RollbackTests {
             // Any change of a webhook would put this right.
             "UPDATE apps SET reports_notifications = true",
         ]
+
+        func lists() -> [List] {
+            [
+                ofInstallations("a bulk registration", from: 100) { items in
+                    let body = #"{"installations":[\#(items.joined(separator: ","))]}"#
+                    let answer = try await shop.post("/v1/apps/shop/installations", body)
+                    return (answer.json["results"]?.arrayValue ?? []).map { $0["error"]?.text("code") }
+                },
+                ofInstallations("an import", from: 200) { items in
+                    var codes = [String?](repeating: nil, count: items.count)
+                    for line in try await shop.importLines(items).lines {
+                        if let number = line.number("line") { codes[Int(number) - 1] = line["error"]?.text("code") }
+                    }
+                    return codes
+                },
+                List(
+                    name: "a batch of notifications",
+                    good: { turn in
+                        let user = #"{"to":{"user":"ada"},"payload":{"aps":{"alert":"hello"}},"supersede_key":"s\#(turn)"}"#
+                        return [
+                            Self.item(user, key: "user-\(turn)"), Self.item(ActivityLineTests.start("walk-\(turn)"), key: "walk-\(turn)"),
+                        ]
+                    },
+                    refused: [
+                        (
+                            "idempotency_key_reused",
+                            Self.item(
+                                #"{"to":{"user":"ada"},"payload":{"aps":{"alert":"other"}},"supersede_key":"s1"}"#, key: "used")
+                        ),
+                        ("activity_exists", Self.item(ActivityLineTests.start("ride"), key: "refused-1")),
+                        (
+                            "activity_not_single",
+                            Self.item(
+                                #"{"to":{"user":"ada","activity_type":"Match"},"content":{"event":"update","content_state":{}}}"#,
+                                key: "refused-2")
+                        ),
+                        ("invalid_request", Self.item(#"{"to":{"user":"ada"},"content":{"badge":-1}}"#, key: "refused-3")),
+                    ],
+                    named: #""used"|"refused-|"ride"|Match"#,
+                    send: { items in
+                        let body = #"{"notifications":[\#(items.joined(separator: ","))]}"#
+                        let answer = try await shop.post("/v1/apps/shop/notifications/batch", body)
+                        return (answer.json["results"]?.arrayValue ?? []).map { $0.text("code") }
+                    }),
+            ]
+        }
+
+        private static func item(_ notification: String, key: String) -> String {
+            #"{"notification":\#(notification),"idempotency_key":"\#(key)"}"#
+        }
+
+        /// - Parameter first: No other list registers the numbers from there on.
+        private func ofInstallations(
+            _ name: String, from first: Int, send: @escaping @Sendable ([String]) async throws -> [String?]
+        ) -> List {
+            let ids = [1, 2, first + 3, first + 4].map { installation($0).description }
+            let tokens = (first + 1...first + 4).map { token($0) }
+            return List(
+                name: name,
+                good: { turn in [importLine(first + 10 * turn, user: "bob"), importLine(first + 10 * turn + 1, user: nil)] },
+                refused: [
+                    ("owner_mismatch", importLine(1, user: "eve", token: first + 1, more: #","expected_user":"eve""#)),
+                    ("too_many_changes", importLine(2, user: "eve", token: first + 2)),
+                    ("owner_mismatch", importLine(first + 3, user: "eve", more: #","expected_user":"nobody""#)),
+                    ("invalid_request", importLine(first + 4, user: "eve", more: #","colour":1"#)),
+                ],
+                named: ([#""eve""#] + ids + tokens).joined(separator: "|"), send: send)
+        }
 
         func refusals() -> [Refusal] {
             let unknown = PushID.random().description
