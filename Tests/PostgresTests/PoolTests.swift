@@ -69,7 +69,25 @@ struct PoolTests {
         }
     }
 
-    @Test("A cancelled caller leaves the queue") func cancelledCaller() async throws {
+    @Test("A task waits in the queue that it is bound to, and the queues take turns") func boundQueues() async throws {
+        try await withPool({ $0.poolSize = 1 }) { pool in
+            let order = Recorder<String>()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await whileHeld(pool) {
+                    for (number, queue) in ["shop", "shop", "shop", "blog", "blog"].enumerated() {
+                        group.addTask {
+                            try await PostgresPool.$queue.withValue(queue) { try await pool.session { _ in order.record(queue) } }
+                        }
+                        await waiting(pool, number + 1)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(order.records == ["shop", "blog", "shop", "blog", "shop"])
+        }
+    }
+
+    @Test("A cancelled caller leaves its queue") func cancelledCaller() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
             try await whileHeld(pool) {
                 let waiter = Task { try await pool.session { _ in } }

@@ -1,3 +1,4 @@
+import Postgres
 import Synchronization
 import TestSupport
 import Testing
@@ -54,6 +55,17 @@ struct CommitQueueTests {
         #expect(log.withLock { $0 } == ["1 became 10"])
         await #expect(throws: Refused.self) { try await queue.submit(-2) }
         #expect(log.withLock { $0 } == ["1 became 10", "-2 failed"])
+    }
+
+    @Test("A batch waits for a connection in no caller's queue") func queueAtTheDatabase() async throws {
+        let queue = CommitQueue<Int, String>(maximumBatch: 4, concurrency: 1) { items, _ in
+            items.map { _ in .success(PostgresPool.queue) }
+        }
+        let (alone, together) = try await PostgresPool.$queue.withValue("shop") {
+            (try await queue.submit(1), await queue.submit([2, 3]))
+        }
+        #expect(alone == "")
+        for answer in together { #expect(try answer.get() == "") }
     }
 
     @Test("The queue has no more batches under way than allowed") func concurrencyLimit() async throws {

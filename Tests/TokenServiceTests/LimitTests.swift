@@ -370,6 +370,74 @@ struct LimitTests {
         }
     }
 
+    @Test("Apps take turns at the connections to the database, however many requests of one app wait for them")
+    func turnsOfApps() async throws {
+        try await RunningService.run(RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "2"])) { running in
+            let shop = try await running.client.makeApp()
+            let other = try await running.client.makeApp("other")
+            let general = try await running.client.makeKey(app: nil, scopes: ["read"])
+            let pool = running.service.pool
+            let slow = try await running.holding("LOCK TABLE quiet_hours IN ACCESS EXCLUSIVE MODE") {
+                let (first, slow, answer) = try await running.holding("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE") {
+                    let first = (1...2).map { _ in Task { try await general.get(Self.path) } }
+                    try await Self.lent(2, pool)
+                    let slow = (1...4).map { _ in Task { try await shop.get("/v1/apps/shop/users/ada/quiet-hours") } }
+                    try await Self.waiting(4, pool)
+                    let answer = Task { try await other.get("/v1/apps/other/users/ada/installations") }
+                    try await Self.waiting(5, pool)
+                    return (first, slow, answer)
+                }
+                for request in first { #expect(try await request.value.status == 200) }
+                // The first connection that becomes free goes to a slow request, the second one to the other app.
+                #expect(try await answer.value.status == 200)
+                try await Self.waiting(2, pool)
+                return slow
+            }
+            for request in slow { #expect(try await request.value.status != 503) }
+        }
+    }
+
+    @Test("The pages of an export wait for the database in the queue of its app") func turnsOfPages() async throws {
+        let options = RunningService.Options(
+            settings: ["POSTGRES_POOL_SIZE": "1"],
+            database: { database in
+                // Longer than a caller waits for a connection: the first page waits for the lock until the end.
+                database.lockTimeout = .seconds(120)
+                database.statementTimeout = .seconds(120)
+            })
+        try await RunningService.run(options) { running in
+            let shop = try await running.client.makeApp()
+            let pool = running.service.pool
+            let export = try await running.holding("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE") {
+                let (export, others, last) = try await running.holding("SELECT 1", in: pool) {
+                    // Waits for its entry in the audit trail.
+                    let export = Task { try await shop.export().status }
+                    try await Self.waiting(1, pool)
+                    let others = (1...2).map { _ in
+                        Task { try await PostgresPool.$queue.withValue("shop") { try await pool.session { _ in } } }
+                    }
+                    try await Self.waiting(3, pool)
+                    // In another queue: has the connection after the entry, until the first page waits behind the others of the app.
+                    let last = Task { try await running.holding("SELECT 1", in: pool) { try await Self.waiting(3, pool) } }
+                    try await Self.waiting(4, pool)
+                    return (export, others, last)
+                }
+                try await last.value
+                for other in others { try await other.value }
+                return export
+            }
+            #expect(try await export.value == 200)
+        }
+    }
+
+    private static func lent(_ count: Int, _ pool: PostgresPool) async throws {
+        _ = try await eventually { pool.gauges.busy == count ? true : nil }
+    }
+
+    private static func waiting(_ count: Int, _ pool: PostgresPool) async throws {
+        _ = try await eventually { pool.gauges.waiting == count ? true : nil }
+    }
+
     @Test(
         "An app has at most half of the requests that are in progress, and of those that may wait for the database, a key a quarter",
         arguments: [([:], 100, 50), (["HTTP_MAX_CONCURRENT_REQUESTS": "40"], 20, 10), (["POSTGRES_MAX_WAITING": "2"], 1, 1)]

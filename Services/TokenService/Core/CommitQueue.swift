@@ -1,4 +1,5 @@
 import Synchronization
+import SystemIO
 
 /// Requests that come while a commit is under way share the next one: a database commits hundreds of them for the price of one.
 ///
@@ -68,39 +69,11 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     private enum Kind { case light, heavy }
 
-    /// Waiting items of several owners, who take turns: one item of each, round after round. The items of one owner keep their order.
-    private struct Turns {
-        /// Only owners with items.
-        private var items: [String: [Waiting]] = [:]
-        /// The keys of ``items``, in the order of their turns.
-        private var owners: [String] = []
-        private(set) var count = 0
-
-        var isEmpty: Bool { count == 0 }
-        var first: Waiting? { owners.first.flatMap { items[$0]?.first } }
-
-        func count(of owner: String) -> Int { items[owner]?.count ?? 0 }
-
-        mutating func append(_ waiting: Waiting, of owner: String) {
-            if items[owner] == nil { owners.append(owner) }
-            items[owner, default: []].append(waiting)
-            count += 1
-        }
-
-        mutating func removeFirst() {
-            guard !owners.isEmpty else { return }
-            let owner = owners.removeFirst()
-            items[owner]?.removeFirst()
-            count -= 1
-            if items[owner]?.isEmpty ?? true { items[owner] = nil } else { owners.append(owner) }
-        }
-    }
-
     private struct State {
         var waiting: [Waiting] = []
         /// Those that were submitted together with others.
-        var together = Turns()
-        var heavy = Turns()
+        var together = Turns<Waiting>()
+        var heavy = Turns<Waiting>()
         /// Batches of the others.
         var running = 0
         var isHeavyRunning = false
@@ -154,7 +127,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             let admission = state.withLock { state -> (isFull: Bool, batches: [Kind]) in
                 if isHeavy(item) {
                     guard hasRoomForHeavy(state, of: owner(item)) else { return (true, []) }
-                    state.heavy.append(waiting, of: owner(item))
+                    state.heavy.append(waiting, to: owner(item))
                 } else {
                     guard state.count < maximumWaiting else { return (true, []) }
                     state.waiting.append(waiting)
@@ -178,9 +151,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
                 for waiting in waiting {
                     let owner = owner(waiting.item)
                     if isHeavy(waiting.item), hasRoomForHeavy(state, of: owner) {
-                        state.heavy.append(waiting, of: owner)
+                        state.heavy.append(waiting, to: owner)
                     } else if !isHeavy(waiting.item), hasRoom(for: owner, in: state.together, of: maximumWaiting / 2, state) {
-                        state.together.append(waiting, of: owner)
+                        state.together.append(waiting, to: owner)
                     } else {
                         refused.append(waiting)
                     }
@@ -215,7 +188,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     }
 
     /// - Parameter room: For the items of all owners in `turns`, of which one owner has half.
-    private func hasRoom(for owner: String, in turns: Turns, of room: Int, _ state: State) -> Bool {
+    private func hasRoom(for owner: String, in turns: Turns<Waiting>, of room: Int, _ state: State) -> Bool {
         turns.count < room && turns.count(of: owner) < max(1, room / 2) && state.count < maximumWaiting
     }
 
@@ -226,8 +199,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Above that of requests, so that the database need not wait while those are parsed.
     private static var priority: TaskPriority { .high }
 
-    /// Begins on this thread, because the database would wait for another one to wake up.
-    private func begin(_ kind: Kind) { Task.immediate(priority: Self.priority) { await work(kind) } }
+    /// Begins on this thread, because the database would wait for another one to wake up. Detached, because a batch has items of many
+    /// callers: it waits for a connection in no caller's queue (`PostgresPool.queue`).
+    private func begin(_ kind: Kind) { Task.immediateDetached(priority: Self.priority) { await work(kind) } }
 
     /// Commits a batch, and begins the next before it answers the items, so that the database works meanwhile.
     private func work(_ kind: Kind) async {
@@ -268,11 +242,10 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private func next(_ kind: Kind, ends: Bool) -> [Waiting]? {
         state.withLock { state in
             if kind == .heavy {
-                guard let first = state.heavy.first else {
+                guard let first = state.heavy.popFirst() else {
                     if ends { state.isHeavyRunning = false }
                     return nil
                 }
-                state.heavy.removeFirst()
                 return [first]
             }
             guard state.light > 0 else {
@@ -301,13 +274,13 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         queue.removeFirst(taken)
     }
 
-    private func takeInTurn(from turns: inout Turns, upTo count: Int, _ batch: inout [Waiting], _ total: inout Int) {
+    private func takeInTurn(from turns: inout Turns<Waiting>, upTo count: Int, _ batch: inout [Waiting], _ total: inout Int) {
         while batch.count < count, let waiting = turns.first {
             let added = weight(waiting.item)
             guard batch.isEmpty || total + added <= maximumWeight else { break }
             batch.append(waiting)
             total += added
-            turns.removeFirst()
+            turns.popFirst()
         }
     }
 }

@@ -1,11 +1,13 @@
-/// The holders of slots, and the waiting callers. Decides, never acts: the pool performs the returned actions.
+internal import SystemIO
+
+/// The holders of slots, and the waiting callers, whose queues take turns. Decides, never acts: the pool performs the returned actions.
 ///
 /// A slot is a place for one connection, and connects by itself.
 struct PoolState<Slot: AnyObject, Waiter> {
     private let size: Int
     private var idle: [Slot] = []
     private var slotCount = 0
-    private var waiters: [(id: UInt64, waiter: Waiter)] = []
+    private var waiters = Turns<(id: UInt64, waiter: Waiter)>()
     private var nextID: UInt64 = 0
     private(set) var isClosed = false
 
@@ -23,9 +25,9 @@ struct PoolState<Slot: AnyObject, Waiter> {
     }
 
     /// After ``take()`` returned `.wait`, under the same lock.
-    mutating func enqueue(_ waiter: Waiter) -> UInt64 {
+    mutating func enqueue(_ waiter: Waiter, in queue: String) -> UInt64 {
         nextID += 1
-        waiters.append((nextID, waiter))
+        waiters.append((nextID, waiter), to: queue)
         return nextID
     }
 
@@ -37,16 +39,13 @@ struct PoolState<Slot: AnyObject, Waiter> {
             slotCount -= 1
             return .close
         }
-        if !waiters.isEmpty { return .resume(waiters.removeFirst().waiter) }
+        if let next = waiters.popFirst() { return .resume(next.waiter) }
         idle.insert(slot, at: isConnected ? idle.endIndex : 0)
         return .keep
     }
 
     /// The waiter, if it waits still.
-    mutating func withdraw(_ id: UInt64) -> Waiter? {
-        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return nil }
-        return waiters.remove(at: index).waiter
-    }
+    mutating func withdraw(_ id: UInt64, from queue: String) -> Waiter? { waiters.remove(from: queue) { $0.id == id }?.waiter }
 
     /// Refuses all callers from now on; returns the slots to close and the callers to refuse.
     mutating func close() -> (idle: [Slot], waiters: [Waiter]) {
@@ -54,9 +53,8 @@ struct PoolState<Slot: AnyObject, Waiter> {
         defer {
             slotCount -= idle.count
             idle = []
-            waiters = []
         }
-        return (idle, waiters.map(\.waiter))
+        return (idle, waiters.removeAll().map(\.waiter))
     }
 
     var idleCount: Int { idle.count }

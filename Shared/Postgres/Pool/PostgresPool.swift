@@ -1,11 +1,16 @@
 internal import Dispatch
 internal import Synchronization
 
-/// A bounded number of connections, opened when needed. Callers that find none free wait in order of arrival, for a bounded time.
+/// A bounded number of connections, opened when needed. Callers that find none free wait for a bounded time, in queues that take turns
+/// (``queue``).
 ///
 /// Connections are checked when taken and when given back, replaced when old, and never used again after a doubtful end.
 package final class PostgresPool: Sendable {
     typealias State = PoolState<ConnectionSlot, CheckedContinuation<ConnectionSlot, any Error>>
+
+    /// The queue in which the callers of this task wait for a connection. The queues take turns, and callers of one queue get connections in
+    /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue.
+    @TaskLocal package static var queue: String = ""
 
     package let configuration: PostgresConfiguration
     let state: Mutex<State>
@@ -117,6 +122,7 @@ extension PostgresPool {
 
     private func waitForSlot(deadline: Deadline?) async throws -> ConnectionSlot {
         let patience = min(configuration.checkOutTimeout, deadline?.remaining ?? configuration.checkOutTimeout)
+        let queue = Self.queue
         let ticket = Mutex<UInt64?>(nil)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -124,7 +130,7 @@ extension PostgresPool {
                 let (action, id) = state.withLock { state in
                     let action = state.take()
                     guard case .wait = action else { return (action, UInt64?.none) }
-                    return (action, state.enqueue(continuation))
+                    return (action, state.enqueue(continuation, in: queue))
                 }
                 switch action {
                 case .use(let slot): continuation.resume(returning: slot)
@@ -133,15 +139,15 @@ extension PostgresPool {
                 case .wait:
                     guard let id else { return }
                     ticket.withLock { $0 = id }
-                    if Task.isCancelled { withdraw(id, CancellationError()) }
+                    if Task.isCancelled { withdraw(id, from: queue, CancellationError()) }
                     DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(patience.milliseconds(rounding: .up))) {
                         [weak self] in
-                        self?.withdraw(id, Self.exhausted(patience))
+                        self?.withdraw(id, from: queue, Self.exhausted(patience))
                     }
                 }
             }
         } onCancel: {
-            if let id = ticket.withLock({ $0 }) { withdraw(id, CancellationError()) }
+            if let id = ticket.withLock({ $0 }) { withdraw(id, from: queue, CancellationError()) }
         }
     }
 
@@ -152,8 +158,8 @@ extension PostgresPool {
     }
 
     /// Ends a wait, if it still lasts.
-    private func withdraw(_ id: UInt64, _ reason: any Error) {
-        state.withLock { $0.withdraw(id) }?.resume(throwing: reason)
+    private func withdraw(_ id: UInt64, from queue: String, _ reason: any Error) {
+        state.withLock { $0.withdraw(id, from: queue) }?.resume(throwing: reason)
     }
 
     private func giveBack(_ slot: ConnectionSlot) async {

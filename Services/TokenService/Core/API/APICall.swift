@@ -1,5 +1,7 @@
 import Foundation
 import Hummingbird
+import Observability
+import Postgres
 import PushModel
 import StrictJSON
 
@@ -67,6 +69,24 @@ struct APICall: Sendable {
         try await limits.shedding.whileReading {
             try await RequestBody(of: request, maximumBytes: maximumBytes) { size in
                 try isBudgeted ? limits.bodies.enter(caller, taking: size) : nil
+            }
+        }
+    }
+
+    /// The body of an answer that is written while it is worked on. The server asks for it after the handler has returned.
+    /// - Parameters:
+    ///   - place: Is given back at the end of the body.
+    ///   - write: Runs off the event loop, in this request's trace and in its queue at the database.
+    func stream(
+        holding place: SharedLimit.Place, _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
+    ) -> ResponseBody {
+        let (trace, queue) = (TraceContext.current, caller.queue)
+        return ResponseBody { writer in
+            defer { place.end() }
+            try await TraceContext.with(trace) {
+                try await PostgresPool.$queue.withValue(queue) {
+                    try await withTaskExecutorPreference(globalConcurrentExecutor) { try await write(&writer) }
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import Postgres
 import PushModel
 
 /// The limits that a request meets at its admission, and again when its body is read.
@@ -50,7 +51,9 @@ struct AdmissionMiddleware: Sendable {
         defer { place.end() }
         try limits.shedding.begin()
         defer { limits.shedding.end() }
-        return try await handler(authorized(request, context, caller, route))
+        return try await PostgresPool.$queue.withValue(caller.queue) {
+            try await handler(authorized(request, context, caller, route))
+        }
     }
 
     /// - Throws: ``APIError`` 403 without the scope, 404 for an app that is unknown or not this key's.

@@ -1,7 +1,6 @@
 import HTTPTypes
 import Hummingbird
 import NIOCore
-import Observability
 import Postgres
 import PushModel
 import StrictJSON
@@ -65,7 +64,7 @@ struct BulkController: Sendable {
         }
         try RequestBody.expectPlain(call.request)
         let body = call.request.body
-        return try stream(for: call.caller) { [importing] writer in
+        return try stream(call) { [importing] writer in
             var answers = importing.begin(body, app: app, firstLine: firstLine, onChunk: call.charge)
             do {
                 while let answer = await answers.next() { try await writer.write(answer) }
@@ -81,7 +80,7 @@ struct BulkController: Sendable {
     @Sendable private func exportLines(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let after = try Self.id(call.query("after"))
-        let answer = try stream(for: call.caller) { [exporting] writer in
+        let answer = try stream(call) { [exporting] writer in
             var lines = exporting.begin(app: app, after: after)
             while let line = await lines.next() { try await writer.write(line) }
             try await writer.finish(nil)
@@ -92,18 +91,12 @@ struct BulkController: Sendable {
     }
 
     private func stream(
-        for caller: Caller, _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
+        _ call: APICall, _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
     ) throws -> Response {
-        let (place, trace) = (try streams.enter(caller), TraceContext.current)
+        let place = try streams.enter(call.caller)
         return Response(
             status: .ok, headers: [.contentType: Self.lineDelimited, .cacheControl: "no-store"],
-            body: ResponseBody { writer in
-                defer { place.end() }
-                // The server asks for the body after the request's handler has returned.
-                try await TraceContext.with(trace) {
-                    try await withTaskExecutorPreference(globalConcurrentExecutor) { try await write(&writer) }
-                }
-            })
+            body: call.stream(holding: place, write))
     }
 
     private static func firstLine(_ text: String?) throws -> Int {

@@ -49,8 +49,7 @@ struct PrivacyController: Sendable {
         try await call.record(.userExported, of: AuditEntry.object(user: user, of: app.slug), in: pool)
         return Response(
             status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-            body: ResponseBody { writer in
-                defer { place.end() }
+            body: call.stream(holding: place) { writer in
                 try await export.write(user: user, app: app, first: first, to: &writer)
                 try await writer.finish(nil)
             })

@@ -49,4 +49,7 @@ package struct Caller: Equatable, Sendable {
 
     /// Whether the key is good for that app.
     package func mayUse(_ slug: AppSlug) -> Bool { app == nil || app == slug }
+
+    /// The queue in which its requests wait for the database (`PostgresPool.queue`): the app's, or one of its own if it is bound to no app.
+    var queue: String { app?.text ?? keyID }
 }
