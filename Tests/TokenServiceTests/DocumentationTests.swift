@@ -73,14 +73,6 @@ struct DocumentationTests {
         arguments: [
             (["HTTP_PORT": "70000"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"70000\"."),
             (["HTTP_PORT": "x"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"x\"."),
-            (
-                ["HTTP_MAX_CONCURRENT_REQUESTS_PER_APP": "201"],
-                "HTTP_MAX_CONCURRENT_REQUESTS_PER_APP must be at most POSTGRES_MAX_WAITING (200), but is \"201\"."
-            ),
-            (
-                ["HTTP_MAX_CONCURRENT_REQUESTS_PER_KEY": "9", "POSTGRES_MAX_WAITING": "8"],
-                "HTTP_MAX_CONCURRENT_REQUESTS_PER_KEY must be at most POSTGRES_MAX_WAITING (8), but is \"9\"."
-            ),
             (["POSTGRES_URL": ""], "POSTGRES_URL must be a libpq connection URI, postgresql://user@host:5432/database, and is not set."),
             (["RABBITMQ_URL": ""], "RABBITMQ_URL must be an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost, and is not set."),
             (

@@ -1,5 +1,4 @@
 import Configuration
-import Dispatch
 import Observability
 import Postgres
 import PushModel
@@ -294,51 +293,9 @@ struct LimitTests {
         }
     }
 
-    @Test("The service refuses requests when too many wait for the database") func waitingRequests() async throws {
-        let options = RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_WAITING": "1"])
-        try await RunningService.run(options) { running in
-            let shop = try await running.client.makeApp()
-            #expect(try await shop.get(Self.path).status == 200)
-            // One app or key alone cannot have so many wait.
-            var callers: [APITestClient] = []
-            for _ in 0..<16 { callers.append(try await running.client.makeKey(app: nil, scopes: ["read"])) }
-            let locked = DispatchSemaphore(value: 0)
-            let done = DispatchSemaphore(value: 0)
-            let holder = Task {
-                try await running.pool.transaction { session in
-                    _ = try session.execute("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE")
-                    locked.signal()
-                    done.wait()
-                }
-            }
-            let isLocked = await withCheckedContinuation { continuation in
-                DispatchQueue.global().async {
-                    locked.wait()
-                    continuation.resume(returning: true)
-                }
-            }
-            defer { done.signal() }
-            let refused = try await withThrowingTaskGroup(of: APITestClient.Answer.self) { [callers] group in
-                for caller in callers { group.addTask { try await caller.get(Self.path) } }
-                var refused = 0
-                // Those that the service took wait for the lock.
-                while refused < 10, let answer = try await group.next() {
-                    if answer.code == "overloaded" { refused += 1 }
-                }
-                done.signal()
-                for try await _ in group {}
-                return refused
-            }
-            _ = try await holder.value
-            #expect(isLocked && refused == 10)
-            #expect(running.metrics.render().contains(#"push_token_service_http_requests_shed_total{reason="database"}"#))
-            #expect(try await shop.get(Self.path).status == 200)
-        }
-    }
-
     @Test("An app whose requests wait for the database keeps out no other app, no look-up of a key, and not the relay")
     func waitingApp() async throws {
-        let options = RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_WAITING": "8"])
+        let options = RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "1", "HTTP_MAX_CONCURRENT_REQUESTS": "20"])
         try await RunningService.run(options) { running in
             let shop = try await running.client.makeApp()
             let second = try await running.client.makeKey(app: "shop", scopes: ["read", "send"])
@@ -350,7 +307,7 @@ struct LimitTests {
             try await running.allPublished()
             let path = "/v1/apps/shop/users/ada/quiet-hours"
             let (slow, answer) = try await running.holding("LOCK TABLE quiet_hours IN ACCESS EXCLUSIVE MODE") {
-                // The app's share is half of the places, the key's a quarter. One request has the connection, and the others wait for it.
+                // The app's share is a fifth of the places, the key's a tenth. One request has the connection, and the others wait for it.
                 let slow = [shop, shop, second, second].map { client in Task { try await client.get(path) } }
                 try await running.counted("http_requests_in_progress", 4)
                 for client in [shop, second] {
@@ -366,7 +323,7 @@ struct LimitTests {
             }
             #expect(try await answer.value.status == 200)
             for request in slow { #expect(try await request.value.status != 503) }
-            #expect(running.counter(#"http_requests_shed_total{reason="database"}"#) == 0)
+            #expect(running.counter(#"http_requests_shed_total{reason="requests"}"#) == 0)
         }
     }
 
@@ -439,8 +396,8 @@ struct LimitTests {
     }
 
     @Test(
-        "An app has at most half of the requests that are in progress, and of those that may wait for the database, a key a quarter",
-        arguments: [([:], 100, 50), (["HTTP_MAX_CONCURRENT_REQUESTS": "40"], 20, 10), (["POSTGRES_MAX_WAITING": "2"], 1, 1)]
+        "By itself an app has at most a fifth of the requests that are in progress, and a key a tenth",
+        arguments: [([:], 100, 50), (["HTTP_MAX_CONCURRENT_REQUESTS": "40"], 8, 4), (["HTTP_MAX_CONCURRENT_REQUESTS": "2"], 1, 1)]
             as [([String: String], Int, Int)])
     func shares(settings: [String: String], ofApp: Int, ofKey: Int) throws {
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: settings))

@@ -163,7 +163,7 @@ package struct TokenService: Sendable {
             let share = RequestLimits.share(of: maximum)
             return SharedLimit(maximum, share: share, shareOfApp: share, reason: reason, metrics: metrics)
         }
-        let shedding = LoadShedding(limits: limits, pool: pool, metrics: metrics)
+        let shedding = LoadShedding(limits: limits, metrics: metrics)
         metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
         metrics.gauge(.requestsReading) { Double(shedding.requestsReading) }
         let streams = half(of: limits.concurrentStreams, .streams)

@@ -97,7 +97,7 @@ package struct TokenServiceMetrics: Sendable {
         init(_ reason: LoadShedding.Reason) {
             self =
                 switch reason {
-                case .requests, .database: .requests
+                case .requests: .requests
                 case .streams: .streams
                 case .uploads: .uploads
                 case .bodies: .bodies

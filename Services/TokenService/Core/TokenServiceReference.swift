@@ -27,12 +27,12 @@ package enum TokenServiceReference {
             "worked on at once before 503, 1 to 100000; a request counts once its body is there"),
         DocumentedSetting(
             "http.max.concurrent.requests.per.key", "50",
-            "of one key, those included whose body is still to come, before 429 for that key alone, 1 to `POSTGRES_MAX_WAITING`; by itself a "
-                + "quarter of the smaller of that and `HTTP_MAX_CONCURRENT_REQUESTS`; a device has three"),
+            "of one key, those included whose body is still to come, before 429 for that key alone, 1 to 100000; by itself a tenth of "
+                + "`HTTP_MAX_CONCURRENT_REQUESTS`; a device has three"),
         DocumentedSetting(
             "http.max.concurrent.requests.per.app", "100",
-            "of all keys and devices of one app, counted alike, before 429 for that app alone, 1 to `POSTGRES_MAX_WAITING`; by itself half "
-                + "of the smaller of that and `HTTP_MAX_CONCURRENT_REQUESTS`"),
+            "of all keys and devices of one app, counted alike, before 429 for that app alone, 1 to 100000; by itself a fifth of "
+                + "`HTTP_MAX_CONCURRENT_REQUESTS`"),
         DocumentedSetting(
             "http.max.concurrent.streams", "16",
             "imports and exports under way before 503, 1 to 10000, half of them by one app; each holds up to two chunks (1 MiB each) or a page in memory"
@@ -62,14 +62,11 @@ package enum TokenServiceReference {
             "file with the password, read anew for every connection"),
         DocumentedSetting(
             "postgres.pool.size", "8",
-            "connections for requests, 1 to 100"),
+            "connections for requests, 1 to 100; apps take turns at them"),
         DocumentedSetting(
             "postgres.background.pool.size", "4",
             "connections beside those, 1 to 100: for the relay, the outcomes, the other services of the process, and the look-up of keys and apps"
         ),
-        DocumentedSetting(
-            "postgres.max.waiting", "200",
-            "requests that may wait for a connection before 503, 1 to 100000"),
         DocumentedSetting(
             "rabbitmq.url", "required",
             "`amqp[s]://user:password@host:port,host:port/vhost`: one host or several, each a name or an address; see the guide Three nodes"
@@ -184,7 +181,7 @@ package enum TokenServiceReference {
             "Answers 429: one caller has used up what is its own. Limit: rate, or its share of requests, streams, uploads, bodies."),
         DocumentedMetric(
             MetricName.requestsShed.rawValue, .counter, ["reason"],
-            "Answers 503 `overloaded`; start more instances when it grows. Reason: requests, database, streams, uploads, bodies."),
+            "Answers 503 `overloaded`; start more instances when it grows. Reason: requests, streams, uploads, bodies."),
         DocumentedMetric(
             MetricName.registrations.rawValue, .counter, ["result"],
             "Registrations. Result: created, updated."),

@@ -215,7 +215,7 @@ extension LoadShedding.Reason {
     /// What a caller has too many of.
     fileprivate var plural: String {
         switch self {
-        case .requests, .database: "requests in progress"
+        case .requests: "requests in progress"
         case .streams: "imports and exports under way"
         case .uploads: "uploads under way"
         case .bodies: "bytes of large bodies in memory"

@@ -1,25 +1,21 @@
-import Postgres
 import Synchronization
 
-/// Refuses requests at once when more are in progress, or wait for the database, than can be answered soon. Admitted requests stay fast,
-/// and callers learn early that they should come back.
+/// Refuses requests at once when more are in progress than can be answered soon. Admitted requests stay fast, and callers learn early that
+/// they should come back.
 ///
 /// A request is in progress once its body is there: a client that sends its body slowly keeps no other client out.
 final class LoadShedding: Sendable {
     enum Reason: String, Sendable, CaseIterable {
-        case requests, database, streams, uploads, bodies
+        case requests, streams, uploads, bodies
     }
 
     private let limits: RequestLimits
-    /// Of the requests, which share its places (``RequestLimits/concurrentRequestsPerApp``); the services of this process have another one.
-    private let pool: PostgresPool
     private let metrics: TokenServiceMetrics
     private let inProgress = Atomic<Int>(0)
     private let reading = Atomic<Int>(0)
 
-    init(limits: RequestLimits, pool: PostgresPool, metrics: TokenServiceMetrics) {
+    init(limits: RequestLimits, metrics: TokenServiceMetrics) {
         self.limits = limits
-        self.pool = pool
         self.metrics = metrics
     }
 
@@ -30,11 +26,10 @@ final class LoadShedding: Sendable {
     /// Counts a request in; ``end()`` must follow.
     /// - Throws: ``APIError`` 503 `overloaded`; it is not counted then.
     func begin() throws {
-        let others = inProgress.add(1, ordering: .relaxed).oldValue
-        guard let reason = reason(others) else { return }
-        end()
-        metrics.shed(reason)
-        throw APIError.overloaded
+        do { try check(inProgress.add(1, ordering: .relaxed).oldValue) } catch {
+            end()
+            throw error
+        }
     }
 
     func end() { inProgress.subtract(1, ordering: .relaxed) }
@@ -49,17 +44,13 @@ final class LoadShedding: Sendable {
         reading.subtract(1, ordering: .relaxed)
         let others = inProgress.add(1, ordering: .relaxed).oldValue
         let found = try body.get()
-        if let reason = reason(others) {
-            metrics.shed(reason)
-            throw APIError.overloaded
-        }
+        try check(others)
         return found
     }
 
-    /// Asks the pool only when there are more requests than connections: with fewer, no request waits.
-    private func reason(_ others: Int) -> Reason? {
-        if others >= limits.concurrentRequests { return .requests }
-        if others > pool.configuration.poolSize, pool.gauges.waiting >= limits.waitingForDatabase { return .database }
-        return nil
+    private func check(_ others: Int) throws {
+        guard others >= limits.concurrentRequests else { return }
+        metrics.shed(.requests)
+        throw APIError.overloaded
     }
 }

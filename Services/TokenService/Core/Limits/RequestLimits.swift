@@ -17,8 +17,6 @@ package struct RequestLimits: Equatable, Sendable {
     package var concurrentUploads: Int
     /// Bodies of more than 64 KiB, uploads aside, that are in memory at once.
     package var bodyBytes: Int
-    /// Callers that may wait for a database connection before requests are refused.
-    package var waitingForDatabase: Int
     package var connections: Int
     /// A body of up to 64 KiB must arrive within this; of a longer one, each 64 KiB.
     package var bodyTimeout: Duration
@@ -28,26 +26,17 @@ package struct RequestLimits: Equatable, Sendable {
     package init(_ config: ConfigReader) throws {
         requestsPerSecondPerKey = try config.integer("http.requestsPerSecondPerKey", default: 20_000, in: 0...1_000_000)
         concurrentRequests = try config.integer("http.maxConcurrentRequests", default: 500, in: 1...100_000)
-        waitingForDatabase = try config.integer("postgres.maxWaiting", default: 200, in: 1...100_000)
-        // Each request may wait for the database: what one app may have in progress leaves places there for the others.
-        let shared = min(concurrentRequests, waitingForDatabase)
-        concurrentRequestsPerKey = try Self.share("http.maxConcurrentRequestsPerKey", shared / 4, of: waitingForDatabase, config)
-        concurrentRequestsPerApp = try Self.share("http.maxConcurrentRequestsPerApp", shared / 2, of: waitingForDatabase, config)
+        // Four apps at their limit leave places for the others, and so does one key of an app.
+        concurrentRequestsPerKey = try config.integer(
+            "http.maxConcurrentRequestsPerKey", default: max(1, concurrentRequests / 10), in: 1...100_000)
+        concurrentRequestsPerApp = try config.integer(
+            "http.maxConcurrentRequestsPerApp", default: max(1, concurrentRequests / 5), in: 1...100_000)
         concurrentStreams = try config.integer("http.maxConcurrentStreams", default: 16, in: 1...10_000)
         concurrentUploads = try config.integer("http.maxConcurrentUploads", default: 4, in: 1...1000)
         bodyBytes = try config.integer("http.maxBodyMib", default: 32, in: 8...65_536) << 20
         connections = try config.integer("http.maxConnections", default: 1000, in: 1...100_000)
         bodyTimeout = try config.seconds("http.bodyTimeoutSeconds", default: 30, in: 1...3600)
         idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
-    }
-
-    /// - Throws: `ConfigurationError` if the stated share is more than all callers together may have wait for the database.
-    private static func share(_ key: String, _ fallback: Int, of waiting: Int, _ config: ConfigReader) throws -> Int {
-        let share = try config.integer(key, default: max(1, fallback), in: 1...100_000)
-        guard share <= waiting else {
-            throw ConfigurationError(key, expected: "at most POSTGRES_MAX_WAITING (\(waiting))", given: "\(share)")
-        }
-        return share
     }
 
     /// The share of one key, and of one app, of the streams, of the uploads, and of the bytes of bodies, of which the largest batch fits.
