@@ -169,6 +169,55 @@ struct DeviceReceiptTests {
         }
     }
 
+    @Test("A receipt that has its number and is not written yet is counted, although receipts of higher numbers are committed meanwhile")
+    func numberBeforeRow() async throws {
+        try await RunningService.run(.init(without: { $0 is DeviceReceiptCounter })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: Self.asked)
+            try await running.sending(job.notification, shop)
+            let app = try await running.app().id
+            @Sendable func take(_ event: DeviceReceipt.Event) async throws {
+                let receipt = DeviceReceipt(
+                    job: JobID(notification: job.notification, number: 0), event: event, at: UnixTime.milliseconds())
+                let report = DeviceReceiptStore.Report(app: app, installation: installation(1), receipts: [receipt])
+                let results = try await running.pool.transaction { session in try DeviceReceiptStore(session: session).count([report]) }
+                #expect(results == [[.counted]])
+            }
+            // A sequence's first number gives the transaction its id. The 31 that follow do not.
+            try await take(.opened)
+            for statement in [
+                """
+                CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    PERFORM pg_advisory_xact_lock(4711);
+                    RETURN NEW;
+                END $$
+                """, "CREATE TRIGGER stop BEFORE INSERT ON device_receipts FOR EACH ROW WHEN (NEW.event = 'shown') EXECUTE FUNCTION stop()",
+            ] {
+                try await running.pool.session { session in try session.simple(statement) }
+            }
+            let counter = DeviceReceiptCounter(pool: running.pool, logger: Logger(label: "test"))
+            let (stopped, reader) = try await running.holding("SELECT pg_advisory_xact_lock(4711)") {
+                let stopped = Task { try await take(.shown) }
+                _ = try await eventually { () -> Bool? in
+                    let waiting = try await running.count(
+                        """
+                        SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted
+                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                        """)
+                    return waiting > 0 ? true : nil
+                }
+                try await take(.dismissed)
+                var reader: DeviceReceiptCounter.Reader?
+                for _ in 1...200 { reader = try await counter.step(reader) }
+                return (stopped, reader)
+            }
+            try await stopped.value
+            try await Self.add(counter, from: reader)
+            #expect(try await Self.counts(job.notification, running) == ["1 1 1"])
+        }
+    }
+
     /// Adds all receipts, and tries what was put aside.
     private static func add(_ counter: DeviceReceiptCounter, from start: DeviceReceiptCounter.Reader? = nil) async throws {
         var reader = start

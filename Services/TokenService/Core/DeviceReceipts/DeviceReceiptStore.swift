@@ -77,7 +77,7 @@ package struct DeviceReceiptStore {
                     AS is_new
             FROM found f LEFT JOIN new n
                 ON n.notification = f.notification AND n.number = f.number AND n."position" = f."position" AND n.event = f.event
-            """, under: RowLock(ErasureBarrier.hold(Set(reports.map(\.app)))))
+            """, under: RowLock(ErasureBarrier.hold(Set(reports.map(\.app))), LogProgress.transactionID))
         var results = reports.map { report in report.receipts.map { _ in DeviceReceipt.Result.refused(.unknownDelivery) } }
         var starts: [Int] = []
         var start = 0
