@@ -257,6 +257,60 @@ extension ActivityLineTests {
         }
     }
 
+    @Test("A registration that lists an update token reports it: an activity that is over ends there, another one gets its newest state")
+    func listedToken() async throws {
+        try await Self.withPhone { running, shop in
+            try await shop.register(installation(2), user: "ada", token: token(11))
+            try await running.jobs { signal in
+                func next(to tokens: Int...) async throws -> PushJob {
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    #expect(Set(job.deliveries.map(\.token.hex)) == Set(tokens.map { token($0) }))
+                    return job
+                }
+                for (id, number, event) in [("ride", 5, "end"), ("trip", 6, "update")] {
+                    #expect(try await Self.report(id, token: token(number), on: 2, by: shop) == 200)
+                    try await Self.send(Self.change(id, 1, event: event), by: shop)
+                    let job = try await next(to: number)
+                    #expect(try Self.eta(job) == 1)
+                    try await running.report(.accepted, of: job, status: 200)
+                    _ = try await running.completed(job.notification, shop)
+                }
+                func list(_ id: String, _ number: Int) async throws {
+                    let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(number))","purpose":"activity:\#(id)"}]"#
+                    let body = #"{"user":"ada","tokens":\#(tokens)}"#
+                    for _ in 1...2 { #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))", body).status == 200) }
+                    #expect(try await Self.report(id, token: token(number), on: 1, by: shop) == 200)
+                }
+                try await list("ride", 3)
+                let end = try await next(to: 3)
+                #expect(try JSONValue.parse(end.payload)["aps"]?["event"]?.stringValue == "end")
+                #expect(try Self.eta(end) == nil)
+                try await list("trip", 4)
+                #expect(try Self.eta(try await next(to: 6, 4)) == 1)
+                try await list("own", 7)
+                #expect(try await running.count("SELECT count(*) FROM notifications") == 4, "each token once")
+            }
+        }
+    }
+
+    @Test("An activity that ended at a sign-out ends on a device that got its start and reports it after the same user's next sign-in")
+    func reportAfterReturn() async throws {
+        try await Self.withPhone { running, shop in
+            try await running.jobs { signal in
+                try await Self.send(Self.start("ride"), by: shop)
+                _ = try await signal.next()
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout").status == 200)
+                try await shop.register(installation(1), user: "ada", token: token(1))
+                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "ended")
+                for _ in 1...2 { #expect(try await Self.report("ride", token: token(3), on: 1, by: shop) == 200) }
+                let end = try PushJob(decoding: try await signal.next().body)
+                #expect(end.deliveries.map(\.token.hex) == [token(3)])
+                #expect(try JSONValue.parse(end.payload)["aps"]?["event"]?.stringValue == "end")
+                #expect(try await running.count("SELECT count(*) FROM notifications") == 2)
+            }
+        }
+    }
+
     @Test("Two users have activities of one name, and a device that knows the name reaches the other's neither before nor after it")
     func sameName() async throws {
         try await RunningService.withDevices { running, shop in

@@ -6,13 +6,27 @@ struct ActivityReports {
     /// A report that the registry has taken. Its activity belongs to the user who was signed in on the installation then.
     struct Taken {
         let report: ActivityReport
+        /// A registration lists the token. It makes no activity, because it does not say of which type.
+        let isListed: Bool
         let installation: InstallationKey
         let key: LiveActivity.Key
 
-        init(_ report: ActivityReport, app: App, user: String?) {
-            self.report = report
-            installation = InstallationKey(app: app.id, id: report.installation)
-            key = LiveActivity.Key(app: app.id, owner: .init(user: user, installation: report.installation), id: report.id)
+        /// - Parameters:
+        ///   - user: Who is signed in on the installation after the request.
+        ///   - batch: After all requests. Each registration of a device lists the same tokens, so only new ones count.
+        static func all(of request: RegistryRequest, user: String?, in batch: RegistryBatch) -> [Taken] {
+            let isListed = !request.change.isActivityReport
+            return request.change.activityReports.compactMap { report in
+                if isListed, !batch.hasAddedToken(of: .activity(id: report.id), to: request.installation) { return nil }
+                return Taken(
+                    report: report, isListed: isListed, installation: request.installation,
+                    key: LiveActivity.Key(
+                        app: request.app.id, owner: .init(user: user, installation: report.installation), id: report.id))
+            }
+        }
+
+        fileprivate func newActivity(at now: Int64) -> LiveActivity? {
+            isListed ? nil : LiveActivity(key: key, attributesType: report.attributesType, startedAt: now)
         }
     }
 
@@ -26,10 +40,7 @@ struct ActivityReports {
     /// Locks the activities that exist, before any installation.
     init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
         activities = try ActivityStore(session: session).lockReported(
-            requests.compactMap { request -> (installation: InstallationKey, id: String)? in
-                guard let report = request.change.activityReport else { return nil }
-                return (InstallationKey(app: request.app.id, id: report.installation), report.id)
-            })
+            requests.flatMap { request in request.change.activityReports.map { (installation: request.installation, id: $0.id) } })
         self.session = session
     }
 
@@ -94,9 +105,11 @@ struct ActivityReports {
                 if isTokenNew { places.append(ActivityEnd.Place(installation: taken.installation, user: former, purpose: purpose)) }
                 continue
             }
-            var activity = activities[key] ?? LiveActivity(key: key, attributesType: report.attributesType, startedAt: batch.now)
+            guard var activity = activities[key] ?? taken.newActivity(at: batch.now) else { continue }
             let (isFirst, copy) = (activity.reportedAt == nil, PushID.timeOrdered(milliseconds: batch.now))
-            if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now) {
+            // An end that waits for the first token goes there. After an end that expired, or a sign-out, none waits.
+            let isWaiting = activity.line.isWaiting && activity.line.newest.map { sendable.contains($0) } ?? false
+            if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now), activity.endedAt == nil || isWaiting {
                 if activity.line.isWaiting, let newest = activity.line.newest { released.append(newest) }
                 if let channel = report.channel { later.append(Self.follow(key, channel)) }
                 if !isFirst, isTokenNew, let original = activity.renew(as: copy, ofThese: sendable, now: batch.now) {
@@ -138,12 +151,29 @@ struct ActivityReports {
 extension RegistryBatch {
     fileprivate func hasAddedToken(of purpose: Purpose, to installation: InstallationKey) -> Bool {
         history.contains { entry in
-            (entry.event == .tokenAdded || entry.event == .tokenMovedHere) && entry.installation == installation.id
-                && entry.app == installation.app && entry.token?.purpose == purpose.rawValue
+            (entry.event == .registered || entry.event == .tokenAdded || entry.event == .tokenMovedHere)
+                && entry.installation == installation.id && entry.app == installation.app && entry.token?.purpose == purpose.rawValue
         }
     }
 }
 
 extension RegistryChange {
-    var activityReport: ActivityReport? { if case .report(let report) = self { report } else { nil } }
+    /// What it says of Live Activities. A registration that lists an update token reports it.
+    var activityReports: [ActivityReport] {
+        switch self {
+        case .report(let report): [report]
+        case .register(let registration): Self.reports(in: registration.tokens, of: registration.installation)
+        case .patch(let patch): Self.reports(in: patch.tokens ?? [], of: patch.installation)
+        default: []
+        }
+    }
+
+    fileprivate var isActivityReport: Bool { if case .report = self { true } else { false } }
+
+    private static func reports(in tokens: [RegisteredToken], of installation: PushID) -> [ActivityReport] {
+        tokens.compactMap { token in
+            guard case .activity(let id) = token.purpose else { return nil }
+            return ActivityReport(installation: installation, id: id, token: token, expectedOwner: .anyone)
+        }
+    }
 }

@@ -262,9 +262,9 @@ extension RegistryStore {
         let (batch, results) = try apply(loaded.batch, isShared: isShared) { batch in
             requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
         }
-        let reports = zip(requests, results).compactMap { request, result -> ActivityReports.Taken? in
-            guard case .success(let result) = result, let record = result.record else { return nil }
-            return request.change.activityReport.map { ActivityReports.Taken($0, app: request.app, user: record.user) }
+        let reports = zip(requests, results).flatMap { request, result -> [ActivityReports.Taken] in
+            guard case .success(let result) = result, let record = result.record else { return [] }
+            return ActivityReports.Taken.all(of: request, user: record.user, in: batch)
         }
         try activities.lock(reports)
         let written = try save(batch, also: activities.writes(reports, batch: batch))
