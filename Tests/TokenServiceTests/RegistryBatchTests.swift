@@ -253,13 +253,14 @@ struct RegistryBatchTests {
             let fences: PostgresQuery = "SELECT count(*) AS fences FROM fences"
             let before: Int64 = try await registry.pool.session { session in try session.execute(fences).only()["fences"] }
             #expect(before == 0)
-            _ = try await transactions.commitAlone(requests[1]).get()
+            _ = try await transactions.commit([requests[1]], isAlone: { $0.count == 1 })[0].get()
             let after: Int64 = try await registry.pool.session { session in try session.execute(fences).only()["fences"] }
             #expect(after == 1100)
         }
     }
 
-    @Test("A request with a long chain of moves is answered") func longChainOfRequest() async throws {
+    /// A service whose installation 1200, of ada, is at the end of 1,099 moves of its token.
+    private static func withLongChain(_ body: @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1200), user: "ada", token: token(1))
@@ -275,10 +276,27 @@ struct RegistryBatchTests {
                 INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
                 SELECT app_id, id, lead(id) OVER (ORDER BY id), now() FROM installations ORDER BY id LIMIT 1099
                 """)
+            try await body(running, shop)
+        }
+    }
+
+    @Test("A request with a long chain of moves is answered") func longChainOfRequest() async throws {
+        try await Self.withLongChain { running, shop in
             let tokens = #"[{"token":"\#(token(1))"}]"#
             let answer = try await shop.put("/v1/apps/shop/installations/\(installation(1200))", #"{"user":"grace","tokens":\#(tokens)}"#)
             #expect(answer.status == 200 && answer.json.text("user") == "grace")
             #expect(try await running.count("SELECT count(*) FROM fences") == 1100)
+        }
+    }
+
+    @Test("Of two items of a list for one installation the later one wins, also if the first one has a long chain of moves")
+    func longChainInList() async throws {
+        try await Self.withLongChain { running, shop in
+            let items = ["grace", "ada"].map { importLine(1200, user: $0, token: 1) }.joined(separator: ",")
+            let answer = try await shop.post("/v1/apps/shop/installations", #"{"installations":[\#(items)]}"#)
+            #expect(answer.json["results"]?.arrayValue?.compactMap { $0["record"]?.text("user") } == ["grace", "ada"])
+            #expect(try await shop.get("/v1/apps/shop/installations/\(installation(1200))").json.text("user") == "ada")
+            #expect(try await running.count("SELECT count(*) FROM fences") == 1101)
         }
     }
 

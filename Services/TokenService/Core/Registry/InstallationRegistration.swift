@@ -80,7 +80,7 @@ package struct InstallationRegistration: Sendable {
     }
 
     /// Registers many: one answer for each, in their order, with the tokens that it names; one that fails leaves the others alone. Later ones
-    /// see the results of earlier ones, but for a long chain of moves, which goes alone after its batch.
+    /// see the results of earlier ones.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {
         var results: [Swift.Result<Result, any Error>] = []
         results.reserveCapacity(registrations.count)
@@ -159,10 +159,8 @@ package struct InstallationRegistration: Sendable {
         } catch {
             return requests.map { _ in .failure(error) }
         }
-        var committed = await transactions.commit(requests)
-        for (index, request) in requests.enumerated() {
-            if case .failure(is LongChain) = committed[index] { committed[index] = await transactions.commitAlone(request) }
-        }
+        // A long chain of moves goes alone in its turn, before the later ones: they may be of the same installation.
+        let committed = await transactions.commit(requests, isAlone: { $0.count == 1 })
         let fence = await fences.publish(committed.flatMap(\.fences))
         return committed.enumerated().map { [superseded, failures] index, result in
             result.map { $0.settled(by: fence, superseded: superseded) }
@@ -200,19 +198,14 @@ extension InstallationRegistration {
         var metrics: TokenServiceMetrics?
 
         /// One answer per request, in their order; ``LongChain`` for a request that must go alone.
-        /// - Parameter isAlone: Whether the requests are one that no other waits for.
+        /// - Parameter isAlone: Whether a part of the requests is one that no other caller waits for.
         func commit(
             _ requests: [RegistryRequest], onward: @escaping CommitQueue<RegistryRequest, Committed>.Onward = { _ in nil },
             isAlone: @escaping @Sendable ([RegistryRequest]) -> Bool = { _ in false }
         ) async -> [Swift.Result<Committed, any Error>] {
             await pool.commitSeries(requests, onward: onward) { requests, session in
-                let isShared = !isAlone(requests)
-                return session.inParts(requests) { part in try attemptBounded(part, isShared: isShared, in: session) }
+                session.inParts(requests) { part in try attemptBounded(part, isShared: !isAlone(part), in: session) }
             }
-        }
-
-        func commitAlone(_ request: RegistryRequest) async -> Swift.Result<Committed, any Error> {
-            await commit([request], isAlone: { _ in true })[0]
         }
 
         /// Refuses those that supersede too much, and leaves the others alone.
