@@ -74,6 +74,26 @@ struct BulkStreamTests {
         #expect(most.withLock { $0 } <= 2 * InstallationImport.chunk.lines + 2 * 100)
     }
 
+    @Test("An import holds no more lines if each of a buffer's bytes is one") func blankLines() async throws {
+        let queue = LineQueue(limit: InstallationImport.chunk)
+        let body = AsyncStream<ByteBuffer> { lines in
+            lines.yield(ByteBuffer(string: String(repeating: "\n", count: 65_536)))
+            lines.finish()
+        }
+        let importing = InstallationImport(errors: errors) { _, _ in [] }
+        var answers = importing.begin(body, app: try Self.app(), firstLine: 1, queue: queue)
+        var (most, last) = (0, "")
+        while let buffer = await answers.next() {
+            // The reader gets every chance to run ahead.
+            for _ in 0..<20 { await Task.yield() }
+            most = max(most, queue.count)
+            last = String(buffer: buffer).split(separator: "\n").last.map(String.init) ?? last
+        }
+        await answers.end()
+        #expect(most < 2 * InstallationImport.chunk.lines, "\(most)")
+        #expect(try JSONValue.parse(Array(last.utf8)).number("through") == 65_536)
+    }
+
     @Test("An export holds one page in memory, however long it is") func anExportHoldsOnePageHoweverLongItIs() async throws {
         let total = 10_000
         let (read, written) = (Counter(), Counter())
@@ -136,7 +156,8 @@ struct BulkStreamTests {
             var lines: [LineSplitter.Line] = []
             let bytes = Array("abc\n\nabcd\nlongerline\nab".utf8)
             for start in stride(from: 0, to: bytes.count, by: size) {
-                splitter.split(ByteBuffer(bytes: bytes[start..<min(start + size, bytes.count)])) { lines.append($0) }
+                var buffer = ByteBuffer(bytes: bytes[start..<min(start + size, bytes.count)])
+                while let line = splitter.next(in: &buffer) { lines.append(line) }
             }
             if let last = splitter.finish() { lines.append(last) }
             #expect(lines == [.text(Array("abc".utf8)), .text([]), .tooLong, .tooLong, .text(Array("ab".utf8))])

@@ -27,7 +27,8 @@ enum FuzzLines {
         var splitter = LineSplitter(maximumBytes: maximumBytes)
         var lines: [LineSplitter.Line] = []
         for start in stride(from: 0, to: stream.count, by: pieces) {
-            splitter.split(ByteBuffer(bytes: stream[start..<min(start + pieces, stream.count)])) { lines.append($0) }
+            var buffer = ByteBuffer(bytes: stream[start..<min(start + pieces, stream.count)])
+            while let line = splitter.next(in: &buffer) { lines.append(line) }
         }
         if let last = splitter.finish() { lines.append(last) }
         return lines

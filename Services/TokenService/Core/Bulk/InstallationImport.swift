@@ -108,8 +108,14 @@ package struct InstallationImport: Sendable {
         }
         do {
             for try await buffer in body {
-                var lines: [ImportLine] = []
-                splitter.split(buffer) { lines.append(line($0)) }
+                var (rest, lines) = (buffer, [ImportLine]())
+                while let text = splitter.next(in: &rest) {
+                    lines.append(line(text))
+                    // A buffer may hold as many lines as bytes.
+                    guard lines.count == chunk.lines else { continue }
+                    guard await queue.put(lines) else { return }
+                    lines = []
+                }
                 if !lines.isEmpty, !(await queue.put(lines)) { return }
             }
         } catch {

@@ -3,7 +3,7 @@ import Synchronization
 /// Between the task that reads an import's lines and the task that commits them. Lines that arrive during a commit become the next chunk; a
 /// reader that is too fast waits.
 ///
-/// One reader, one committer. Memory holds at most one chunk here, one with the committer, and one buffer of the socket.
+/// One reader, one committer. Memory holds less than two chunks here, one with the committer, and one buffer of the socket.
 package final class LineQueue: Sendable {
     package enum Chunk: Sendable {
         case lines([ImportLine])
@@ -58,7 +58,10 @@ package final class LineQueue: Sendable {
 
     package init(limit: Limit) { self.limit = limit }
 
-    /// Waits while the queue is full.
+    /// Lines that no committer has taken.
+    var count: Int { state.withLock { $0.lines.count } }
+
+    /// Takes the lines, a chunk at most, and waits while the queue is full.
     /// - Returns: false when the committer wants no more, or the process shuts down.
     package func put(_ lines: [ImportLine]) async -> Bool {
         let committer = state.withLock { state in

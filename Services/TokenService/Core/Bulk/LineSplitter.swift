@@ -14,15 +14,17 @@ package struct LineSplitter {
 
     package init(maximumBytes: Int) { self.maximumBytes = maximumBytes }
 
-    /// Every line that ends within `buffer`.
-    package mutating func split(_ buffer: ByteBuffer, _ onLine: (Line) -> Void) {
-        var rest = buffer.readableBytesView
-        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-            take(rest[..<end])
-            onLine(finishedLine())
-            rest = rest[(end + 1)...]
+    /// The next line that ends within `buffer`, whose bytes up to there it takes. If none does, it takes all of them, and returns nil.
+    package mutating func next(in buffer: inout ByteBuffer) -> Line? {
+        let bytes = buffer.readableBytesView
+        guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else {
+            take(bytes)
+            buffer.moveReaderIndex(forwardBy: bytes.count)
+            return nil
         }
-        take(rest)
+        take(bytes[..<end])
+        buffer.moveReaderIndex(forwardBy: bytes.distance(from: bytes.startIndex, to: end) + 1)
+        return finishedLine()
     }
 
     /// The last line, where the stream did not end with a line feed.
