@@ -146,6 +146,32 @@ struct InstallationBoundsTests {
         #expect(throws: TooManyChanges.self) { try batch.admitChange(of: key) }
     }
 
+    @Test(
+        "A restore retires no active token: of the tokens in quarantine, the newest come back for which there is room", arguments: [60, 64])
+    func restored(active: Int) throws {
+        // Those in quarantine are older than the active ones, and their ids are in no order of time.
+        let tokens = try (1...active + 20).map { number in
+            let value = try #require(DeviceToken(hex: token(number)))
+            let named = RegisteredToken(token: value, environment: .production, purpose: .activity(id: "\(number)"))
+            let isActive = number <= active
+            return TokenState(
+                id: Int64(number), app: 1, named: named, installation: installation(1),
+                registeredAt: Int64(isActive ? 1000 + number : number * 7 % 20),
+                retired: isActive ? nil : TokenState.Retirement(at: 2000, reason: .rejected),
+                quarantinedAt: isActive ? nil : 2000)
+        }
+        let row = InstallationState(
+            key: InstallationKey(app: 1, id: installation(1)), owner: "ada", epoch: 1, profile: InstallationProfile(), createdAt: 1,
+            registeredAt: 1, isStored: true)
+        var batch = RegistryBatch(installations: [row], tokens: tokens, now: 3000)
+        let changes: [RegistryChange] = tokens.dropFirst(active).compactMap { token in token.id.map { .restore(token: $0) } }
+        #expect(batch.apply(toTokens: changes) == 64 - active)
+        #expect(batch.tokens.prefix(active).allSatisfy(\.isActive) && batch.tokens.allSatisfy { $0.quarantinedAt == nil })
+        let restored = batch.tokens.dropFirst(active).filter(\.isActive).map(\.registeredAt).sorted()
+        let newest: [Int64] = [16, 17, 18, 19]
+        #expect(restored == Array(newest.suffix(64 - active)))
+    }
+
     @Test("Of the rows of one token value, sixteen stay: retired ones go first, then the oldest, and none that the request names")
     func rowsOfValue() throws {
         let app = try Self.app()

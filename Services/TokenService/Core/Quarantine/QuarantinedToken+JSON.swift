@@ -13,7 +13,7 @@ extension QuarantineRestore {
         "RestorationResult",
         [
             .required("restored", .count) { $0.restored },
-            .required("superseded", .count, "Left alone: the installation has a newer token.") { $0.superseded },
+            .required("superseded", .count, "Left alone: the installation has a newer token, or as many as it may have.") { $0.superseded },
             .required("remaining", .count, "Still in the quarantine, counted to 100,000.") { $0.remaining },
         ])
 

@@ -105,19 +105,22 @@ extension RegistryBatch {
     }
 
     /// The token stays retired if there is a newer one: another token is active in its place or was put into quarantine from it later, the
-    /// same token is active in another environment, or the installation was deregistered. If both environments' rows of a token come out of
-    /// quarantine together, both are active again.
+    /// same token is active in another environment, the installation has as many such tokens as it may have, or it was deregistered. If both
+    /// environments' rows of a token come out of quarantine together, both are active again.
     /// - Returns: whether it is active again.
     private mutating func restore(_ id: Int64) -> Bool {
         guard let index = index(ofToken: id), tokens[index].quarantinedAt != nil else { return false }
         let token = tokens[index]
+        func comesFirst(_ other: TokenState) -> Bool {
+            other.isActive || other.quarantinedAt != nil && (other.registeredAt, other.id ?? .max) > (token.registeredAt, id)
+        }
         let isSuperseded = tokens.contains { other in
             guard other.id != token.id, other.app == token.app, other.purpose == token.purpose else { return false }
-            let isLater = (other.registeredAt, other.id ?? .max) > (token.registeredAt, id)
-            return other.place == token.place && (other.isActive || other.quarantinedAt != nil && isLater)
+            return other.place == token.place && comesFirst(other)
                 || other.token == token.token && other.isActive && other.storedPlace != nil
         }
-        guard !isSuperseded, installations[token.holder]?.isRegistered == true else {
+        let taken = Set(indices(of: token.holder).filter { comesFirst(tokens[$0]) }.map { tokens[$0].place })
+        guard !isSuperseded, taken.count < bounds.activeTokens, installations[token.holder]?.isRegistered == true else {
             tokens[index].leaveQuarantine()
             return false
         }
