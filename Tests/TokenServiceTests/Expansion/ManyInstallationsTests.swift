@@ -62,6 +62,30 @@ struct ManyInstallationsTests {
         }
     }
 
+    @Test("A page of a list counts as many installations as it may have, however many the list's other users have") func counted()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(5000, app: try await running.app(), owner: "guest")
+            try await running.execute("UPDATE installations SET owner = 'u' || (ordinal % 100)")
+            try await running.execute("ANALYZE installations")
+            let users = (0..<100).map { #""u\#($0)""# }.joined(separator: ",")
+            let id = try #require(try await shop.send(#"{"users":[\#(users)]}"#).json.text("id").flatMap { PushID($0) })
+            let (places, entries) = try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let before = try session.entriesReadHere(of: "installations_by_owner")
+                let page = try store.page(of: audience, installations: 200, names: DeliveryNames(id), now: UnixTime.milliseconds())
+                return (page.read, try session.entriesReadHere(of: "installations_by_owner") - before)
+            }
+            #expect(places == 4)
+            // Once to count them and once to read them.
+            #expect((200...600).contains(entries), "\(entries)")
+        }
+    }
+
     @Test("Two processes never make the same page of them") func twoProcesses() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()

@@ -129,16 +129,17 @@ extension AudienceStore {
             """
     }
 
-    /// Of a list: the next places, in order, and how many installations each user has, counted up to ``installationsOfUser`` and one.
-    static func sizes(of audience: Audience) -> PostgresQuery {
+    /// Of a list: the next places whose users have installations, in order, and how many, counted up to ``installationsOfUser`` and one. It
+    /// counts one more than a page may have of all of them together, and stops.
+    static func sizes(of audience: Audience, installations: Int) -> PostgresQuery {
         let (start, limit) = (audience.checkpoint.position, installationsOfUser + 1)
         return """
-            SELECT x.place, (
-                SELECT count(*) FROM (
-                    SELECT FROM installations i WHERE i.app_id = \(audience.app) AND i.owner = x.owner LIMIT \(limit)) AS found) AS size
-            FROM addressees x
-            WHERE x.notification = \(audience.template.notification) AND x.place > \(start) AND x.place <= \(start + Int64(entriesOfPage))
-            ORDER BY x.place
+            SELECT place, count(*) AS size FROM (
+                SELECT x.place FROM addressees x
+                CROSS JOIN LATERAL (SELECT FROM installations i WHERE i.app_id = \(audience.app) AND i.owner = x.owner LIMIT \(limit)) AS found
+                WHERE x.notification = \(audience.template.notification) AND x.place > \(start) AND x.place <= \(start + Int64(entriesOfPage))
+                ORDER BY x.place LIMIT \(installations + 1)
+            ) AS counted GROUP BY place ORDER BY place
             """
     }
 

@@ -148,7 +148,7 @@ package struct AudienceStore {
         } else if !isAlone {
             end.position = min(entries, start + Int64(Self.entriesOfPage))
             var total = 0
-            for row in try session.execute(Self.sizes(of: audience)) {
+            for row in try session.execute(Self.sizes(of: audience, installations: installations)) {
                 let (place, size): (Int32, Int) = (try row["place"], try row["size"])
                 total += size
                 guard size > Self.installationsOfUser || total > installations else { continue }
