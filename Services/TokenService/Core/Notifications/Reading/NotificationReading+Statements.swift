@@ -3,16 +3,17 @@ import PushModel
 
 /// The limits are written out in the SQL: a planner that does not know the limit prefers to sort the whole app.
 extension NotificationReading {
-    /// Rows are compared as a whole: with single columns the planner takes the primary key, which goes through the rows of every app.
+    /// Rows are compared as a whole: with single columns the planner takes the primary key, which goes through the rows of every app. Both
+    /// limits have the index's order, so that PostgreSQL stops when the page is full. In another one it sorts up to 5,000 rows first.
     func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
         """
         SELECT n.* FROM (
             SELECT id FROM (
-                SELECT id, state FROM notifications
+                SELECT app_id, id, state FROM notifications
                 WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
                 ORDER BY app_id DESC, id DESC LIMIT 5000
             ) AS scanned WHERE \(list.state)::text IS NULL OR state = \(list.state)
-            ORDER BY id DESC LIMIT \(limit)
+            ORDER BY app_id DESC, id DESC LIMIT \(limit)
         ) AS listed JOIN notification_records n ON n.id = listed.id ORDER BY n.id DESC
         """
     }
