@@ -203,6 +203,39 @@ struct OpenSnapshotTests {
         }
     }
 
+    @Test("A search for cancellations reads none that was over before the last one") func cancellations() async throws {
+        try await RunningService.run(Self.still) { running in
+            try await running.pool.transaction { session in
+                let (outbox, marks) = (CancellationOutbox(session: session), OutboxMarks())
+                func read(_ body: () throws -> Void) throws -> Int64 {
+                    func entries() throws -> Int64 {
+                        try session.entriesReadHere(of: "cancellations_unpublished")
+                            + session.entriesReadHere(of: "cancellations_unhastened")
+                    }
+                    let before = try entries()
+                    try body()
+                    return try entries() - before
+                }
+                try session.execute(
+                    """
+                    INSERT INTO cancellations (notification, at, reason)
+                    SELECT new_id(), now() - interval '2 minutes', 'cancelled' FROM generate_series(1, 3000)
+                    """)
+                try session.execute("UPDATE cancellations SET published_at = now(), hastened_at = now()")
+                let unmarked = try read {
+                    marks.unpublished.found([:], at: try outbox.leftOver(limit: 500).now)
+                    marks.unhastened.found([:], at: try outbox.oldestUnhastened().now)
+                }
+                let marked = try read {
+                    #expect(try outbox.leftOver(limit: 500, from: marks.unpublished.marks.lowest).found.isEmpty)
+                    #expect(try outbox.oldestUnhastened(from: marks.unhastened.marks.lowest).oldest == nil)
+                    #expect(try !outbox.hasten(limit: 200, from: marks.unhastened.marks.lowest))
+                }
+                #expect(unmarked >= 6000 && marked < 50, "\(unmarked) and \(marked) entries read")
+            }
+        }
+    }
+
     @Test("A step that removes retired tokens begins where the one before it ended") func retiredTokens() async throws {
         try await RunningService.run(Self.still) { running in
             _ = try await running.client.makeApp()
