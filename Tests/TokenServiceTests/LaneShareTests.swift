@@ -150,7 +150,7 @@ struct LaneShareTests {
                     }
                     let marked = try read {
                         #expect(try store.waiting(jobs: marks.jobs.marks).found.isEmpty)
-                        _ = try store.backlog(of: [key], jobs: marks.jobs.marks, limit: 100, leaseSeconds: 30)
+                        _ = try store.backlog(of: key, jobs: marks.jobs.marks[key], limit: 100, leaseSeconds: 30)
                     }
                     let claimed = try read {
                         _ = try session.transaction { session in

@@ -99,7 +99,7 @@ struct StatementPlanTests {
         "OutboxStore.markPublished": ["fences_pkey(id)"],
         "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, app_id, free_from)"],
         "OutboxStore.waiting": ["jobs_unpublished(lane, app_id, free_from)", "fan_outs_free(lane, app_id, free_from)"],
-        "OutboxStore.backlog": ["jobs_unpublished(lane, app_id, free_from)", "fan_outs_free(lane, app_id, free_from)"],
+        "OutboxStore.backlog": ["jobs_unpublished(lane, app_id, free_from, LEAST(number, 1))", "fan_outs_free(lane, app_id, free_from)"],
         "OutboxStore.oldestLeftOverFence": ["fences_left_over(free_from)"],
         "OutboxStore.claimFences": ["fences_left_over(free_from)", "fences_pkey(id)"],
         "OutboxStore.releaseFences": ["fences_pkey(id)"],

@@ -14,7 +14,11 @@ extension JobStore {
 extension OutboxStore {
     func backlogOfAll(limit: Int, leaseSeconds: Double) throws -> [AppLane: Int] {
         let apps: [AppSlug] = try session.execute("SELECT slug FROM apps ORDER BY id").column("slug")
-        let keys = apps.flatMap { app in Lane.allCases.map { AppLane(app: app, lane: $0) } }
-        return try backlog(of: keys, limit: limit, leaseSeconds: leaseSeconds)
+        var sizes: [AppLane: Int] = [:]
+        for key in apps.flatMap({ app in Lane.allCases.map { AppLane(app: app, lane: $0) } }) {
+            let size = try backlog(of: key, limit: limit, leaseSeconds: leaseSeconds)
+            if size > 0 { sizes[key] = size }
+        }
+        return sizes
     }
 }

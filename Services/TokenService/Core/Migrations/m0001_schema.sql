@@ -840,8 +840,9 @@ CREATE TABLE jobs (
     held_by uuid,
     PRIMARY KEY (notification, number)
 ) PARTITION BY RANGE (notification);
--- IS TRUE: see fan_outs_free.
-CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from) WHERE (published_at IS NULL) IS TRUE;
+-- IS TRUE: see fan_outs_free. The last column is 0 for a notification's first job: OutboxStore.backlog counts these, and passes over the
+-- entries of the others without their rows.
+CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from, least(number, 1)) WHERE (published_at IS NULL) IS TRUE;
 -- No published job is held.
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL;
 

@@ -83,46 +83,39 @@ package struct OutboxStore {
         return (try answers[0].only().milliseconds("now"), found)
     }
 
-    /// How many notifications wait now to be published or fanned out, those under way included; of each kind counted no further than
-    /// `limit`. One that is due later does not wait, and a fan-out's jobs count as one.
-    /// - Parameter leaseSeconds: The lease of a process that publishes a job or goes on with a fan-out.
-    /// - Returns: those that are not zero.
-    package func backlog(
-        of keys: [AppLane], jobs: LowWater<AppLane>.Marks = .init(), fanOuts: LowWater<AppLane>.Marks = .init(), limit: Int,
-        leaseSeconds: Double
-    ) throws -> [AppLane: Int] {
-        guard !keys.isEmpty else { return [:] }
+    /// How many notifications of an app wait in a lane now to be published or fanned out, those under way included; of each kind counted no
+    /// further than `limit`. One that is due later does not wait, and a fan-out's jobs count as one.
+    /// - Parameters:
+    ///   - jobs: No older job is free: UNIX milliseconds. See ``LowWater``.
+    ///   - fanOuts: The same of fan-outs.
+    ///   - leaseSeconds: The lease of a process that publishes a job or goes on with a fan-out.
+    package func backlog(of key: AppLane, jobs: Int64 = 0, fanOuts: Int64 = 0, limit: Int, leaseSeconds: Double) throws -> Int {
         let rows = try session.execute(
             """
-            SELECT a.slug, w.lane, j.count + f.count AS waiting
-            FROM unnest(\(keys.map(\.app.text))::text[], \(keys.map(\.lane.rawValue))::text[], \(milliseconds: keys.map { jobs[$0] })::timestamptz[],
-                \(milliseconds: keys.map { fanOuts[$0] })::timestamptz[]) AS w (app, lane, jobs, fan_outs)
-            CROSS JOIN LATERAL (SELECT * FROM apps WHERE slug = w.app LIMIT 1) AS a
+            SELECT j.count + f.count AS waiting
+            FROM apps a
             CROSS JOIN LATERAL (
                 SELECT count(*) FROM (
-                    -- Before the limit: a fan-out's other jobs would hide the rest. Not by an index of all jobs.
+                    -- Before the limit: a fan-out's other jobs would hide the rest.
                     SELECT FROM jobs
-                    WHERE (published_at IS NULL) IS TRUE AND (number = 0) IS TRUE AND lane = w.lane AND app_id = a.id AND free_from >= w.jobs
-                        AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now() + interval '1 second'
+                    WHERE (published_at IS NULL) IS TRUE AND lane = \(key.lane) AND app_id = a.id AND free_from >= \(milliseconds: jobs)
+                        AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND least(number, 1) = 0
+                        AND due_at <= now() + interval '1 second'
                     LIMIT \(limit)
                 ) AS found
             ) AS j
             CROSS JOIN LATERAL (
                 SELECT count(*) FROM (
                     SELECT FROM fan_outs
-                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = w.lane AND app_id = a.id AND free_from >= w.fan_outs
+                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = \(key.lane) AND app_id = a.id AND free_from >= \(milliseconds: fanOuts)
                         AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now()
                     LIMIT \(limit)
                 ) AS found
             ) AS f
-            WHERE j.count + f.count > 0
+            WHERE a.slug = \(key.app)
             """)
-        var sizes: [AppLane: Int] = [:]
-        for row in rows {
-            let size: Int = try row["waiting"]
-            sizes[AppLane(app: try row["slug"], lane: try row["lane"])] = size
-        }
-        return sizes
+        guard let row = rows.first else { return 0 }
+        return try row["waiting"]
     }
 
     /// A share of the free work of one app, for a process that takes some of every app's.

@@ -25,6 +25,7 @@ package final class PublishBacklog: Sendable {
         var counts: [AppLane: Count] = [:]
         /// Grows with every change of a size.
         var changes = 0
+        var isMeasuring = false
         var nextMeasurement: ContinuousClock.Instant?
 
         mutating func change(_ key: AppLane, _ body: (inout Count) -> Void) {
@@ -77,40 +78,44 @@ package final class PublishBacklog: Sendable {
         state.withLock { state in state.change(key) { $0.size = max($0.beingAccepted, $0.size - number) } }
     }
 
-    /// The state before a measurement.
-    package struct Moment {
-        fileprivate let changes: Int
-        fileprivate let at: ContinuousClock.Instant
-    }
-
     /// Follow it with ``endMeasuring(_:at:)``, whether the measurement succeeds or not.
-    /// - Returns: nil if it is too early for another one.
-    package func beginMeasuring(at now: ContinuousClock.Instant = .now) -> Moment? {
+    /// - Returns: when the measurement began; nil if one is under way, or if it is too early for another one.
+    package func beginMeasuring(at now: ContinuousClock.Instant = .now) -> ContinuousClock.Instant? {
         state.withLock { state in
+            if state.isMeasuring { return nil }
             if let next = state.nextMeasurement, now < next { return nil }
-            return Moment(changes: state.changes, at: now)
+            state.isMeasuring = true
+            return now
         }
     }
 
-    package func endMeasuring(_ moment: Moment, at now: ContinuousClock.Instant = .now) {
-        state.withLock { $0.nextMeasurement = now + max(Self.shortestPause, (now - moment.at) * Self.pauses) }
+    package func endMeasuring(_ began: ContinuousClock.Instant, at now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            state.isMeasuring = false
+            state.nextMeasurement = now + max(Self.shortestPause, (now - began) * Self.pauses)
+        }
     }
 
+    /// The state before a count.
+    package struct Moment {
+        fileprivate let changes: Int
+    }
+
+    package var moment: Moment { state.withLock { Moment(changes: $0.changes) } }
+
     /// - Parameters:
-    ///   - sizes: Of those that are not zero.
+    ///   - size: How many wait of this app and lane, as counted.
     ///   - moment: From before the rows were counted. Without it, a notification accepted during the count would count twice or not at all.
-    package func measured(_ sizes: [AppLane: Int], since moment: Moment) {
+    package func measured(_ size: Int, of key: AppLane, since moment: Moment) {
         state.withLock { state in
-            for key in Set(sizes.keys).union(state.counts.keys) {
-                var count = state.counts[key] ?? Count()
-                if count.beingAccepted == 0 && count.changedAt <= moment.changes || count.discarded >= Self.maximumDiscarded {
-                    count.size = (sizes[key] ?? 0) + count.beingAccepted
-                    count.discarded = 0
-                } else {
-                    count.discarded += 1
-                }
-                state.counts[key] = count.size == 0 && count.beingAccepted == 0 ? nil : count
+            var count = state.counts[key] ?? Count()
+            if count.beingAccepted == 0 && count.changedAt <= moment.changes || count.discarded >= Self.maximumDiscarded {
+                count.size = size + count.beingAccepted
+                count.discarded = 0
+            } else {
+                count.discarded += 1
             }
+            state.counts[key] = count.size == 0 && count.beingAccepted == 0 ? nil : count
         }
     }
 }

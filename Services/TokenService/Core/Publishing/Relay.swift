@@ -134,7 +134,7 @@ package final class Relay: Service {
         await step(.marks) { try await exchangeMarks() }
         var waiting: [OutboxStore.Waiting] = []
         await step(.waiting) { waiting = try await lookForWork() }
-        await step(.backlog) { try await measureBacklog(of: waiting.map(\.key)) }
+        measureBacklog(of: waiting.map(\.key), &group)
         var held: HoldOutbox.Unfinished?
         await step(.holds) { held = try await holds.refresh() }
         guard publisher.state == .ready else { return }
@@ -171,16 +171,29 @@ package final class Relay: Service {
         Dictionary(found.compactMap { work in moment(work).map { (work.key, $0) } }) { min($0, $1) }
     }
 
-    private func measureBacklog(of found: [AppLane]) async throws {
-        guard let moment = backlog.beginMeasuring() else { return }
-        defer { backlog.endMeasuring(moment) }
-        let (limit, leaseSeconds) = (backlog.limit + 1, timing.lease / .seconds(1))
-        let (jobs, fanOuts) = (marks.jobs.marks, marks.fanOuts.marks)
-        let keys = Array(backlog.waiting.union(found))
-        let sizes = try await pool.session { session in
-            try OutboxStore(session: session).backlog(of: keys, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
+    /// Beside the rounds: no job waits for it. One app and lane after the other: if one takes too long to count, the others are counted.
+    private func measureBacklog(of found: [AppLane], _ group: inout DiscardingTaskGroup) {
+        guard let beginning = backlog.beginMeasuring() else { return }
+        group.addTask {
+            defer { self.backlog.endMeasuring(beginning) }
+            for key in self.backlog.waiting.union(found) {
+                do { try await self.measureBacklog(of: key) } catch {
+                    guard !Task.isCancelled else { return }
+                    self.metrics.failed(.backlog)
+                    self.logger.failed(Step.backlog.failure, error, [LogKey.app: "\(key.app)", LogKey.lane: "\(key.lane.rawValue)"])
+                    guard (error as? PostgresError)?.isOfSize == true else { return }
+                }
+            }
         }
-        backlog.measured(sizes, since: moment)
+    }
+
+    private func measureBacklog(of key: AppLane) async throws {
+        let (limit, leaseSeconds, moment) = (backlog.limit + 1, timing.lease / .seconds(1), backlog.moment)
+        let (jobs, fanOuts) = (marks.jobs.marks[key], marks.fanOuts.marks[key])
+        let size = try await pool.session { session in
+            try OutboxStore(session: session).backlog(of: key, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
+        }
+        backlog.measured(size, of: key, since: moment)
     }
 
     /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
