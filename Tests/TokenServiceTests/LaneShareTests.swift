@@ -144,12 +144,12 @@ struct LaneShareTests {
                     let (store, marks) = (OutboxStore(session: session), OutboxMarks())
                     try session.execute("UPDATE jobs SET published_at = now()")
                     let unmarked = try read {
-                        let (now, found) = try store.waiting()
+                        let (now, found) = try store.waitingJobs()
                         #expect(found.isEmpty)
                         marks.jobs.found([:], at: now)
                     }
                     let marked = try read {
-                        #expect(try store.waiting(jobs: marks.jobs.marks).found.isEmpty)
+                        #expect(try store.waitingJobs(from: marks.jobs.marks).found.isEmpty)
                         _ = try store.backlog(of: key, jobs: marks.jobs.marks[key], limit: 100, leaseSeconds: 30)
                     }
                     let claimed = try read {
@@ -257,7 +257,7 @@ struct LaneShareTests {
             let app = try await running.app()
             let (others, snapshot, marks) = (PostgresPool(running.pool.configuration), Snapshot(), OutboxMarks())
             @Sendable func search() async throws -> (now: Int64, found: [OutboxStore.Waiting]) {
-                try await running.pool.session { session in try OutboxStore(session: session).waiting(jobs: marks.jobs.marks) }
+                try await running.pool.session { session in try OutboxStore(session: session).waitingJobs(from: marks.jobs.marks) }
             }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -296,15 +296,38 @@ struct LaneShareTests {
             try await running.execute("UPDATE jobs SET free_from = now()")
             let found = try await running.pool.session { session in
                 let (store, marks, next) = (OutboxStore(session: session), OutboxMarks(), OutboxMarks())
-                let (now, found) = try store.waiting()
-                marks.jobs.found(Dictionary(uniqueKeysWithValues: found.compactMap { work in work.job.map { (work.key, $0) } }), at: now)
+                let (now, found) = try store.waitingJobs()
+                marks.jobs.found(Dictionary(uniqueKeysWithValues: found.compactMap { work in work.free.map { (work.key, $0) } }), at: now)
                 // An hour ahead: a clock that was wrong.
                 try store.record(
                     lowWater: marks.records.mapValues { .init(at: $0.at + 3_600_000, mostAt: $0.mostAt + 3_600_000) })
                 next.start(at: try store.lowWater())
-                return try store.waiting(jobs: next.jobs.marks, fanOuts: next.fanOuts.marks).found
+                return try store.waitingJobs(from: next.jobs.marks).found
             }
-            #expect(found.count == 1 && found.first?.job != nil)
+            #expect(found.count == 1)
+        }
+    }
+
+    @Test("A process knows where waiting rows of every kind begin before any of its services looks for them") func knownAtStart()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let kinds = OutboxMarks.Kind.allCases
+            try await running.execute(
+                """
+                INSERT INTO low_water (kind, at, most_at)
+                SELECT kind, now() - interval '1 hour', now() - interval '1 hour' FROM unnest(\(kinds.map(\.rawValue))::text[]) AS kind
+                """)
+            let marks = OutboxMarks()
+            let startup = Startup(
+                pool: running.pool, keys: KeyStore(pool: running.pool), bootstrapKey: nil, marks: MarkExchange(marks),
+                migrator: try Schema.migrator(), logger: LogLines().logger)
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { try? await startup.run() }
+                #expect(await startup.isDone())
+                group.cancelAll()
+            }
+            #expect(kinds.filter { marks.records[$0]?.at ?? 0 > 0 } == kinds)
         }
     }
 }

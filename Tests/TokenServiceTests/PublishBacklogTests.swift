@@ -54,18 +54,16 @@ struct PublishBacklogTests {
                 for number in 0..<others {
                     oldest[AppLane(app: try #require(AppSlug("app-\(number)")), lane: .bulk)] = now - 1_800_000
                 }
-                let (marks, none) = (LowWater<AppLane>(), LowWater<AppLane>())
-                marks.found(oldest, at: now)
-                none.found([:], at: now)
-                let (jobs, fanOuts) = (marks.marks, none.marks)
-                let from = OutboxStore.Beginnings(jobs: jobs, fanOuts: fanOuts)
+                let water = LowWater<AppLane>()
+                water.found(oldest, at: now)
+                let marks = water.marks
+                let from = OutboxStore.Beginnings(marks)
                 #expect(from.exceptions.count == (others < OutboxStore.Beginnings.maximumExceptions ? others + 1 : 0))
-                #expect(from.fanOuts == fanOuts.floor)
                 let found = try await running.pool.session { session in
-                    try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts).found
+                    try OutboxStore(session: session).waitingJobs(from: marks).found
                 }
                 #expect(found.map(\.key) == [key], "beside \(others)")
-                #expect(found.first?.job == now - 3_600_000)
+                #expect(found.first?.free == now - 3_600_000)
             }
         }
     }

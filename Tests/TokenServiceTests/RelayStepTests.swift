@@ -32,6 +32,16 @@ struct RelayStepTests {
         }
     }
 
+    @Test("A search for one kind of work that takes too long leaves the other kind's search and marks alone") func searches() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            try await running.holding("LOCK TABLE fan_outs IN ACCESS EXCLUSIVE MODE") {
+                _ = try await eventually { running.counter(#"relay_steps_failed_total{step="waiting_fan_outs"}"#) > 0 ? true : nil }
+            }
+            #expect(running.counter(#"relay_steps_failed_total{step="waiting_jobs"}"#) == 0)
+        }
+    }
+
     @Test(
         "A job that cannot be read keeps no other waiting, of its app or of another one, and is tried again",
         arguments: [

@@ -5,7 +5,7 @@ package import ServiceLifecycle
 import Synchronization
 
 /// Brings the schema up to date and inserts the operator's key, and tries until both have succeeded. Migrations run under a lock, one instance at
-/// a time.
+/// a time. It also reads where waiting rows begin, before any service looks for them.
 package final class Startup: Service {
     package enum Progress: Equatable, Sendable {
         case waiting(String)
@@ -15,6 +15,7 @@ package final class Startup: Service {
     private let pool: PostgresPool
     private let keys: KeyStore
     private let bootstrapKey: APIKeyText?
+    private let marks: MarkExchange
     private let migrator: Migrator
     private let logger: Logger
     private let state = Mutex(State())
@@ -25,10 +26,13 @@ package final class Startup: Service {
         var watchers: [AsyncStream<Void>.Continuation] = []
     }
 
-    package init(pool: PostgresPool, keys: KeyStore, bootstrapKey: APIKeyText?, migrator: Migrator, logger: Logger) {
+    package init(
+        pool: PostgresPool, keys: KeyStore, bootstrapKey: APIKeyText?, marks: MarkExchange, migrator: Migrator, logger: Logger
+    ) {
         self.pool = pool
         self.keys = keys
         self.bootstrapKey = bootstrapKey
+        self.marks = marks
         self.migrator = migrator
         self.logger = logger
     }
@@ -63,6 +67,7 @@ package final class Startup: Service {
             let applied = try await migrator.migrate(pool)
             if !applied.isEmpty { logger.info("Migrated the database", metadata: [LogKey.versions: "\(applied)"]) }
             if let bootstrapKey { try await keys.insertBootstrap(bootstrapKey) }
+            await readMarks()
             done()
             return true
         } catch let error as MigrationError where !error.mayPass {
@@ -77,6 +82,11 @@ package final class Startup: Service {
             logger.failed("The schema cannot be brought up to date", (error as? MigrationError)?.cause ?? error)
         }
         return false
+    }
+
+    /// Without them, a process only reads more. The relay tries again.
+    private func readMarks() async {
+        do { try await marks.exchange(in: pool) } catch { logger.failed("The marks of waiting rows could not be read", error) }
     }
 
     private func wait(_ reason: String) { state.withLock { $0.progress = .waiting(reason) } }

@@ -78,7 +78,8 @@ package struct TokenService: Sendable {
         let keys = KeyStore(pool: pool)
         let knownKeys = KeyStore(pool: background)
         let startup = Startup(
-            pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
+            pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, marks: outbox.exchange, migrator: try Schema.migrator(),
+            logger: logger)
         self.startup = startup
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup)
         let console = try ConsoleController()

@@ -103,7 +103,7 @@ struct CancellationTests {
             #expect(try await shop.status(id.description).text("state") == "cancelled")
             let (waiting, claimed) = try await running.pool.session { session in
                 let store = OutboxStore(session: session)
-                return (try store.backlogOfAll(limit: 10, leaseSeconds: 60), try store.waiting(leaseSeconds: 60).found)
+                return (try store.backlogOfAll(limit: 10, leaseSeconds: 60), try store.waitingFanOuts(leaseSeconds: 60).found)
             }
             #expect(waiting.isEmpty && claimed.isEmpty)
         }

@@ -115,7 +115,7 @@ struct FanOutIndexTests {
             let shop = try await running.client.makeApp()
             func oldest() async throws -> Int64? {
                 try await running.pool.session { session in
-                    try OutboxStore(session: session).waiting(leaseSeconds: 30).found.compactMap(\.oldestDue).min()
+                    try OutboxStore(session: session).waitingFanOuts(leaseSeconds: 30).found.compactMap(\.due).min()
                 }
             }
             #expect(try await oldest() == nil)

@@ -6,7 +6,7 @@ import PushModel
 extension JobStore {
     /// Takes over jobs of all apps, as a relay does that knows nothing.
     func claimFree(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [JobID] {
-        let waiting = try OutboxStore(session: session).waiting().found.filter { $0.key.lane == lane && $0.job != nil }
+        let waiting = try OutboxStore(session: session).waitingJobs().found.filter { $0.key.lane == lane }
         return try claim(count, of: lane, among: waiting.map { .init(app: $0.app, from: 0) }, leaseSeconds: leaseSeconds)
     }
 }

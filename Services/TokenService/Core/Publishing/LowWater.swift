@@ -216,3 +216,35 @@ extension LowWater: RecordedMarks {
         state.withLock { state in state.lowered = min(moment, state.lowered ?? moment) }
     }
 }
+
+/// Tells other processes once a minute where waiting rows begin, and learns it from them.
+package final class MarkExchange: Sendable {
+    private static let interval = Duration.seconds(60)
+
+    package let marks: OutboxMarks
+    private let last = Mutex<(at: ContinuousClock.Instant, recorded: [OutboxMarks.Kind: OutboxMarks.Record])?>(nil)
+
+    package init(_ marks: OutboxMarks) { self.marks = marks }
+
+    /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
+    /// one's, or an administrator's who has made old rows wait again: one search begins there.
+    package func exchange(in pool: PostgresPool) async throws {
+        let last = last.withLock { $0 }
+        if let last, last.at + Self.interval > .now { return }
+        let marks = marks
+        let recorded = try await pool.transaction { session in
+            let store = OutboxStore(session: session)
+            let known = try store.lowWater()
+            // The first time, this process knows nothing itself.
+            guard let last else {
+                marks.start(at: known)
+                return known
+            }
+            marks.lower(to: known.filter { mark in last.recorded[mark.key].map { mark.value.at < $0.at } ?? false })
+            let records = marks.records
+            try store.record(lowWater: records)
+            return records
+        }
+        self.last.withLock { $0 = (.now, recorded) }
+    }
+}

@@ -14,6 +14,7 @@ package struct Outbox: Sendable {
     package let relay: Relay
     package let waits: LaneWaits
     let marks: OutboxMarks
+    let exchange: MarkExchange
     /// Wakes the relay.
     package let wakeUp: WakeUp
 
@@ -28,6 +29,7 @@ package struct Outbox: Sendable {
         self.wakeUp = wakeUp
         let marks = OutboxMarks()
         self.marks = marks
+        exchange = MarkExchange(marks)
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
             pool: background, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
@@ -52,7 +54,7 @@ package struct Outbox: Sendable {
             cancellation: Cancellation(pool: background, control: control, relay: wakeUp, marks: marks),
             holds: HoldService(
                 pool: background, control: control, relay: wakeUp, metrics: metrics, logger: logger, cache: holds.cache),
-            settlements: settlements, window: window, backlog: backlog, marks: marks, wakeUp: wakeUp,
+            settlements: settlements, window: window, backlog: backlog, exchange: exchange, wakeUp: wakeUp,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
             fanOutPage: configuration.fanOutPage,
             watch: fanOuts, metrics: metrics, logger: logger)

@@ -11,76 +11,82 @@ package struct OutboxStore {
 
     // MARK: What waits
 
-    /// Work of an app in one lane that no process has a lease on. Times are UNIX milliseconds.
+    /// Jobs, or fan-outs, of an app in one lane. Times are UNIX milliseconds.
     package struct Waiting: Sendable {
         package var app: App.ID
         package var key: AppLane
-        /// From when on its oldest job has been free.
-        package var job: Int64?
-        package var fanOut: Int64?
-        /// The moment at which its oldest unfinished fan-out became due. One that is under way is free within the lease.
-        package var oldestDue: Int64?
+        /// From when on the oldest one has been free; nil if processes have leases on all of them.
+        package var free: Int64?
+        /// The moment at which the oldest unfinished fan-out became due, under way or not.
+        package var due: Int64?
     }
 
-    /// Where a search for work begins: at the floors, and earlier for some apps and lanes.
+    /// Where a search for work begins: at the floor, and earlier for some apps and lanes.
     struct Beginnings {
         /// A search compares each app and lane with each exception.
         static let maximumExceptions = 100
 
-        let exceptions: [AppLane]
-        let jobs: Int64
-        let fanOuts: Int64
+        let exceptions: [(key: AppLane, moment: Int64)]
+        let floor: Int64
 
         /// If many have waited for long, all begin where the one does that has waited longest.
-        init(jobs: LowWater<AppLane>.Marks, fanOuts: LowWater<AppLane>.Marks) {
-            let exceptions = Set(jobs.exceptions.keys).union(fanOuts.exceptions.keys)
-            let areMany = exceptions.count > Self.maximumExceptions
-            self.exceptions = areMany ? [] : Array(exceptions)
-            self.jobs = areMany ? jobs.lowest : jobs.floor
-            self.fanOuts = areMany ? fanOuts.lowest : fanOuts.floor
+        init(_ marks: LowWater<AppLane>.Marks) {
+            let areMany = marks.exceptions.count > Self.maximumExceptions
+            exceptions = areMany ? [] : marks.exceptions.map { ($0.key, $0.value) }
+            floor = areMany ? marks.lowest : marks.floor
         }
     }
 
-    /// - Parameter leaseSeconds: Of a process that goes on with a fan-out.
-    /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes that have work.
-    package func waiting(
-        jobs: LowWater<AppLane>.Marks = .init(), fanOuts: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0
-    ) throws -> (now: Int64, found: [Waiting]) {
-        let from = Beginnings(jobs: jobs, fanOuts: fanOuts)
-        let exceptions = from.exceptions
+    /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes that have free jobs.
+    package func waitingJobs(from marks: LowWater<AppLane>.Marks = .init()) throws -> (now: Int64, found: [Waiting]) {
+        let from = Beginnings(marks)
+        let (exceptions, moments) = (from.exceptions.map(\.key), from.exceptions.map(\.moment))
         let answers = try session.pipeline([
             LowWater<AppLane>.clock,
             """
-            SELECT a.id, a.slug, l.lane, j.free_from AS job, f.free_from AS fan_out, f.due
+            SELECT a.id, a.slug, l.lane, j.free_from
             FROM apps a CROSS JOIN unnest(\(Lane.allCases.map(\.rawValue))::text[]) AS l (lane)
             LEFT JOIN unnest(\(exceptions.map(\.app.text))::text[], \(exceptions.map(\.lane.rawValue))::text[],
-                    \(milliseconds: exceptions.map { jobs[$0] })::timestamptz[], \(milliseconds: exceptions.map { fanOuts[$0] })::timestamptz[])
-                AS x (app, lane, jobs, fan_outs) ON x.app = a.slug AND x.lane = l.lane
-            LEFT JOIN LATERAL (
+                    \(milliseconds: moments)::timestamptz[]) AS x (app, lane, since) ON x.app = a.slug AND x.lane = l.lane
+            CROSS JOIN LATERAL (
                 SELECT free_from FROM jobs
                 WHERE (published_at IS NULL) IS TRUE AND lane = l.lane AND app_id = a.id AND free_from <= now()
-                    AND free_from >= coalesce(x.jobs, \(milliseconds: from.jobs))
+                    AND free_from >= coalesce(x.since, \(milliseconds: from.floor))
                 ORDER BY free_from LIMIT 1
-            ) AS j ON true
-            LEFT JOIN LATERAL (
+            ) AS j
+            """,
+        ])
+        return (try answers[0].only().milliseconds("now"), try answers[1].map { row in try Waiting(row) })
+    }
+
+    /// - Parameter leaseSeconds: Of a process that goes on with a fan-out.
+    /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes with fan-outs that are due or under way.
+    package func waitingFanOuts(from marks: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0) throws -> (
+        now: Int64, found: [Waiting]
+    ) {
+        let from = Beginnings(marks)
+        let (exceptions, moments) = (from.exceptions.map(\.key), from.exceptions.map(\.moment))
+        let answers = try session.pipeline([
+            LowWater<AppLane>.clock,
+            """
+            SELECT a.id, a.slug, l.lane, f.free_from, f.due
+            FROM apps a CROSS JOIN unnest(\(Lane.allCases.map(\.rawValue))::text[]) AS l (lane)
+            LEFT JOIN unnest(\(exceptions.map(\.app.text))::text[], \(exceptions.map(\.lane.rawValue))::text[],
+                    \(milliseconds: moments)::timestamptz[]) AS x (app, lane, since) ON x.app = a.slug AND x.lane = l.lane
+            CROSS JOIN LATERAL (
                 SELECT min(free_from) FILTER (WHERE free_from <= now()) AS free_from, min(due_at) FILTER (WHERE due_at <= now()) AS due
                 FROM (
                     SELECT free_from, due_at FROM fan_outs
                     WHERE (free_from IS NOT NULL) IS TRUE AND lane = l.lane AND app_id = a.id
                         AND free_from <= now() + make_interval(secs => \(leaseSeconds))
-                        AND free_from >= coalesce(x.fan_outs, \(milliseconds: from.fanOuts))
+                        AND free_from >= coalesce(x.since, \(milliseconds: from.floor))
                     ORDER BY free_from LIMIT 1000
                 ) AS unfinished
-            ) AS f ON true
-            WHERE num_nonnulls(j.free_from, f.free_from, f.due) > 0
+            ) AS f
+            WHERE num_nonnulls(f.free_from, f.due) > 0
             """,
         ])
-        let found = try answers[1].map { row in
-            Waiting(
-                app: try row["id"], key: AppLane(app: try row["slug"], lane: try row["lane"]), job: try row.milliseconds("job"),
-                fanOut: try row.milliseconds("fan_out"), oldestDue: try row.milliseconds("due"))
-        }
-        return (try answers[0].only().milliseconds("now"), found)
+        return (try answers[0].only().milliseconds("now"), try answers[1].map { row in try Waiting(row, due: row.milliseconds("due")) })
     }
 
     /// How many notifications of an app wait in a lane now to be published or fanned out, those under way included; of each kind counted no
@@ -259,5 +265,13 @@ package struct OutboxStore {
         // Not by an index on open fences, each of which would be compared with all of the ids.
         try session.execute(
             "UPDATE fences SET published_at = now() WHERE id = ANY (\(fences)) AND coalesce(published_at, 'infinity') = 'infinity'")
+    }
+}
+
+extension OutboxStore.Waiting {
+    fileprivate init(_ row: PostgresRow, due: Int64? = nil) throws {
+        self.init(
+            app: try row["id"], key: AppLane(app: try row["slug"], lane: try row["lane"]), free: try row.milliseconds("free_from"), due: due
+        )
     }
 }

@@ -35,23 +35,24 @@ package final class Relay: Service {
     /// When a job was last found that could be read.
     private let lastRead = Mutex<ContinuousClock.Instant?>(nil)
     private let sizes = RelaySizes()
-    private let marks: OutboxMarks
+    private let exchange: MarkExchange
+    private var marks: OutboxMarks { exchange.marks }
     private let turns = FanOutTurns()
     /// For so long after a job could be read, a fault is one of the jobs that meet it.
     private static let readingSpan = Duration.seconds(60)
-    /// How often other processes are told where waiting rows begin.
-    private static let markInterval = Duration.seconds(60)
-    private let exchange = Mutex<(at: ContinuousClock.Instant, recorded: [OutboxMarks.Kind: OutboxMarks.Record])?>(nil)
 
     /// A part of a round, which fails alone.
     enum Step: String, CaseIterable {
-        case marks, waiting, backlog, holds, fences, cancellations, hastening, releases, jobs
+        case marks, backlog, holds, fences, cancellations, hastening, releases, jobs
+        case waitingJobs = "waiting_jobs"
+        case waitingFanOuts = "waiting_fan_outs"
         case fanOuts = "fan_outs"
 
         fileprivate var failure: Logger.Message {
             switch self {
             case .marks: "The marks of waiting rows could not be exchanged"
-            case .waiting: "What waits could not be read"
+            case .waitingJobs: "Waiting jobs could not be found"
+            case .waitingFanOuts: "Waiting fan-outs could not be found"
             case .backlog: "The backlog could not be measured"
             case .holds: "Holds could not be read"
             case .fences: "Fences that are left over could not be published"
@@ -81,7 +82,7 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, marks: OutboxMarks,
+        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, exchange: MarkExchange,
         wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.pool = pool
@@ -93,7 +94,7 @@ package final class Relay: Service {
         self.settlements = settlements
         self.window = window
         self.backlog = backlog
-        self.marks = marks
+        self.exchange = exchange
         self.wakeUp = wakeUp
         self.timing = timing
         self.metrics = metrics
@@ -131,10 +132,12 @@ package final class Relay: Service {
                 logger.failed(step.failure, error, lane.map { [LogKey.lane: "\($0.rawValue)"] } ?? [:])
             }
         }
-        await step(.marks) { try await exchangeMarks() }
-        var waiting: [OutboxStore.Waiting] = []
-        await step(.waiting) { waiting = try await lookForWork() }
-        measureBacklog(of: waiting.map(\.key), &group)
+        await step(.marks) { try await exchange.exchange(in: pool) }
+        // One kind's search that takes too long gives up nothing of the other's marks.
+        var (waiting, fanOuts): ([OutboxStore.Waiting], [OutboxStore.Waiting]) = ([], [])
+        await step(.waitingJobs) { waiting = try await lookForJobs() }
+        await step(.waitingFanOuts) { fanOuts = try await lookForFanOuts() }
+        measureBacklog(of: (waiting + fanOuts).map(\.key), &group)
         var held: HoldOutbox.Unfinished?
         await step(.holds) { held = try await holds.refresh() }
         guard publisher.state == .ready else { return }
@@ -145,30 +148,33 @@ package final class Relay: Service {
         guard let held else { return }
         await step(.releases) { try await holds.publishAndRelease(held) }
         for lane in Lane.allCases {
-            let own = waiting.filter { $0.key.lane == lane }
-            await step(.jobs, of: lane) { try await publishJobs(of: lane, own.filter { $0.job != nil }, &group) }
-            await step(.fanOuts, of: lane) { try await beginFanOuts(of: lane, own.filter { $0.fanOut != nil }, &group) }
+            func free(_ found: [OutboxStore.Waiting]) -> [OutboxStore.Waiting] { found.filter { $0.key.lane == lane && $0.free != nil } }
+            await step(.jobs, of: lane) { try await publishJobs(of: lane, free(waiting), &group) }
+            await step(.fanOuts, of: lane) { try await beginFanOuts(of: lane, free(fanOuts), &group) }
         }
     }
 
-    private func lookForWork() async throws -> [OutboxStore.Waiting] {
+    private func lookForJobs() async throws -> [OutboxStore.Waiting] {
+        try await look(marks.jobs) { store, from in try store.waitingJobs(from: from) }
+    }
+
+    private func lookForFanOuts() async throws -> [OutboxStore.Waiting] {
         let leaseSeconds = timing.lease / .seconds(1)
-        let found = try await marks.jobs.search { jobs in
-            let (now, found) = try await marks.fanOuts.search { fanOuts in
-                let (now, found) = try await pool.session { session in
-                    try OutboxStore(session: session).waiting(jobs: jobs, fanOuts: fanOuts, leaseSeconds: leaseSeconds)
-                }
-                return (now, Self.oldest(found, \.fanOut), (now, found))
-            }
-            return (now, Self.oldest(found, \.job), found)
-        }
-        watch.measured(oldestDue: found.compactMap(\.oldestDue).min())
-        // No app is served before the others each time.
-        return found.shuffled()
+        let found = try await look(marks.fanOuts) { store, from in try store.waitingFanOuts(from: from, leaseSeconds: leaseSeconds) }
+        watch.measured(oldestDue: found.compactMap(\.due).min())
+        return found
     }
 
-    private static func oldest(_ found: [OutboxStore.Waiting], _ moment: (OutboxStore.Waiting) -> Int64?) -> [AppLane: Int64] {
-        Dictionary(found.compactMap { work in moment(work).map { (work.key, $0) } }) { min($0, $1) }
+    /// - Returns: in any order, so that no app is served before the others each time.
+    private func look(
+        _ marks: LowWater<AppLane>,
+        _ body: @escaping @Sendable (OutboxStore, LowWater<AppLane>.Marks) throws -> (now: Int64, found: [OutboxStore.Waiting])
+    ) async throws -> [OutboxStore.Waiting] {
+        try await marks.search { from in
+            let (now, found) = try await pool.session { session in try body(OutboxStore(session: session), from) }
+            let oldest = Dictionary(found.compactMap { work in work.free.map { (work.key, $0) } }) { min($0, $1) }
+            return (now, oldest, found.shuffled())
+        }
     }
 
     /// Beside the rounds: no job waits for it. One app and lane after the other: if one takes too long to count, the others are counted.
@@ -194,28 +200,6 @@ package final class Relay: Service {
             try OutboxStore(session: session).backlog(of: key, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
         }
         backlog.measured(size, of: key, since: moment)
-    }
-
-    /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
-    /// one's, or an administrator's who has made old rows wait again: one search begins there.
-    private func exchangeMarks() async throws {
-        let last = exchange.withLock { $0 }
-        if let last, last.at + Self.markInterval > .now { return }
-        let marks = marks
-        let recorded = try await pool.transaction { session in
-            let store = OutboxStore(session: session)
-            let known = try store.lowWater()
-            // The first time, this process knows nothing itself.
-            guard let last else {
-                marks.start(at: known)
-                return known
-            }
-            marks.lower(to: known.filter { mark in last.recorded[mark.key].map { mark.value.at < $0.at } ?? false })
-            let records = marks.records
-            try store.record(lowWater: records)
-            return records
-        }
-        exchange.withLock { $0 = (.now, recorded) }
     }
 
     private func publishFences() async throws {
