@@ -32,7 +32,9 @@ package struct Cancellation: Sendable {
         return Cancelled(stopped: stopped, fence: published ? .effective : .pending)
     }
 
-    /// Publishes cancellations that a dead process, or a newer notification, left unpublished.
+    /// Publishes cancellations that a dead process, or a newer notification, left unpublished. Two processes may publish the same one: the
+    /// second time has no further effect. There is no lease as for fences: it would say that another process tries, and not that the stream
+    /// has the cancellation, and a fan-out that supersedes waits until the stream has all of them.
     /// - Returns: whether the control stream has all of them.
     package func publishLeftOver() async throws -> Bool {
         while true {
