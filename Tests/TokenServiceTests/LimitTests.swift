@@ -100,6 +100,68 @@ struct LimitTests {
         }
     }
 
+    @Test("Requests that come together over one connection are refused by their heads in order, and the connection goes on")
+    func pipelinedRefusals() async throws {
+        try await RunningService.run(RunningService.Options(settings: Self.oneRequest)) { running in
+            let shop = try await running.client.makeApp()
+            let other = try await running.client.makeKey(app: "shop", scopes: ["read", "devices"])
+            // From now on the service remembers the key.
+            #expect(try await other.get(Self.path).status == 200)
+            let key = try #require(other.key)
+            let fields = "Host: t\r\nAuthorization: Bearer \(key)\r\n"
+            let slow = try await running.holding("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE") {
+                let slow = Task { try await shop.get(Self.path) }
+                try await running.counted("http_requests_in_progress", 1)
+                let statuses = try await RawConnection.open(running.client.port) { connection in
+                    await connection.send(
+                        "GET \(Self.path) HTTP/1.1\r\n\(fields)\r\n"
+                            + "PUT /v1/apps/shop/installations/1 HTTP/1.1\r\n\(fields)Content-Length: 2\r\n\r\n{}"
+                            + "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n")
+                    _ = await connection.read(until: "HTTP/1.1 200")
+                    return connection.statuses
+                }
+                #expect(statuses == [503, 503, 200])
+                return slow
+            }
+            #expect(try await slow.value.status == 200)
+            for method in ["GET", "PUT"] {
+                #expect(running.counter(#"http_requests_total{method="\#(method)",route="none",status="503"}"#) == 1)
+            }
+            #expect(running.counter(#"http_requests_shed_total{reason="requests"}"#) == 2)
+        }
+    }
+
+    @Test("A request that reaches no handler gives its place back") func requestWithoutRoute() async throws {
+        try await RunningService.run(RunningService.Options(settings: Self.oneRequest)) { running in
+            let shop = try await running.client.makeApp()
+            for _ in 1...3 {
+                #expect(try await shop.get(Self.path).status == 200)
+                #expect(try await shop.get("/v1/nothing").status == 404)
+            }
+            try await running.counted("http_requests_in_progress", 0)
+        }
+    }
+
+    @Test("Requests of two keys that come together over one connection are each their own key's") func twoKeysOfConnection() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let reader = try await running.client.makeKey(app: "shop", scopes: ["read"])
+            for key in [shop, reader] { #expect(try await key.get(Self.path).status == 200) }
+            let statuses = try await RawConnection.open(running.client.port) { connection in
+                for client in [shop, reader, shop, reader] {
+                    await connection.send(
+                        "POST /v1/apps/shop/installations/\(installation(1))/logout HTTP/1.1\r\nHost: t\r\n"
+                            + "Authorization: Bearer \(client.key ?? "")\r\nContent-Length: 0\r\n\r\n")
+                }
+                await connection.send("GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+                _ = await connection.readToEnd()
+                return connection.statuses
+            }
+            #expect(statuses.count == 5 && statuses[1] == 403 && statuses[3] == 403)
+            #expect(statuses[0] == statuses[2] && statuses[0] != 403)
+        }
+    }
+
     /// Requests whose bodies begin and do not go on.
     ///
     /// - Parameters:

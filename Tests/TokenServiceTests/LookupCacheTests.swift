@@ -96,6 +96,23 @@ struct LookupCacheTests {
         #expect(lookups.begun.waiting.isEmpty)
     }
 
+    @Test("The cache says at once what it remembers, and looks it up anew before its time is over") func remembered() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache()
+        #expect(cache.remembered("a") == nil)
+        #expect(lookups.begun.waiting.isEmpty, "an unknown key is asked for by those that wait for it")
+        try await lookups.answer(1, cache)
+        #expect(cache.remembered("a") == 1)
+        lookups.advance(by: Lookups.memory * 0.9)
+        #expect(cache.remembered("a") == 1)
+        #expect(try await lookups.begun.next() == "a")
+        lookups.advance(by: Lookups.memory * 0.2)
+        #expect(cache.remembered("a") == nil)
+        lookups.answers.send(.success(2))
+        while cache.remembered("a") == nil { await Task.yield() }
+        #expect(cache.remembered("a") == 2)
+    }
+
     @Test("The cache keeps no value for longer than it is good") func limitedLifetime() async throws {
         let lookups = Lookups()
         let cache = lookups.cache(lifetime: { _ in .seconds(1) })

@@ -170,17 +170,17 @@ package struct TokenService: Sendable {
         let streams = half(of: limits.concurrentStreams, .streams)
         metrics.gauge(.streamsInProgress) { Double(streams.used) }
         let errors = InternalErrors(metrics: metrics, logger: logger)
-        let router = APIRouter(
-            admission: AdmissionMiddleware(
-                authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
-                limits: AdmissionLimits(
-                    rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
-                    // All callers together have the connections.
-                    callers: SharedLimit(
-                        .max, share: limits.concurrentRequestsPerKey, shareOfApp: limits.concurrentRequestsPerApp, reason: .requests,
-                        metrics: metrics),
-                    shedding: shedding, bodies: half(of: limits.bodyBytes, .bodies)),
-                metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors)))
+        let admission = AdmissionMiddleware(
+            authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
+            limits: AdmissionLimits(
+                rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
+                // All callers together have the connections.
+                callers: SharedLimit(
+                    .max, share: limits.concurrentRequestsPerKey, shareOfApp: limits.concurrentRequestsPerApp, reason: .requests,
+                    metrics: metrics),
+                shedding: shedding, bodies: half(of: limits.bodyBytes, .bodies)),
+            metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors))
+        let router = APIRouter(admission: admission)
         if configuration.operations == nil { router.mount(operations) }
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
         metrics.gauge(.changesWaiting) { Double(registration.waitingCount) }
@@ -216,7 +216,7 @@ package struct TokenService: Sendable {
         ).bind(to: router)
         routes = router.routes
         let application = Application(
-            responder: router.responder(), server: LoopChannel.server(limits),
+            responder: router.responder(), server: LoopChannel.server(limits, decide: { admission.decision(on: $0) }),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)),

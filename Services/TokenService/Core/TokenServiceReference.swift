@@ -160,7 +160,8 @@ package enum TokenServiceReference {
     private static let ownMetrics: [DocumentedMetric] = [
         DocumentedMetric(
             MetricName.requests.rawValue, .counter, ["method", "route", "status"],
-            "Requests answered; the method is one of RFC 9110's, PATCH or `other`."),
+            "Requests answered; the method is one of RFC 9110's, PATCH or `other`. The route is `none` for an unknown path, "
+                + "and for a request that is refused before its path is read."),
         DocumentedMetric(
             MetricName.requestTime.rawValue, .histogram, ["method", "route"],
             "Time to answer."),

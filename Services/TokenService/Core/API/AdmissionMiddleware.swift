@@ -1,7 +1,10 @@
 import HTTPTypes
 import Hummingbird
+import NIOHTTP1
+import Observability
 import Postgres
 import PushModel
+import Synchronization
 
 /// The limits that a request meets at its admission, and again when its body is read.
 struct AdmissionLimits: Sendable {
@@ -11,10 +14,47 @@ struct AdmissionLimits: Sendable {
     let shedding: LoadShedding
     /// Bytes of large bodies.
     let bodies: SharedLimit
+
+    fileprivate func admit(_ caller: Caller) throws(APIError) -> Admission {
+        let place = try callers.enter(caller)
+        try shedding.begin()
+        return Admission(place, shedding)
+    }
+}
+
+/// A request that was let in. It counts among the others until it ends in any way.
+final class Admission: Sendable {
+    private let place: SharedLimit.Place
+    private let shedding: LoadShedding
+    private let isOver = Atomic<Bool>(false)
+
+    fileprivate init(_ place: SharedLimit.Place, _ shedding: LoadShedding) {
+        self.place = place
+        self.shedding = shedding
+    }
+
+    func end() {
+        guard !isOver.exchange(true, ordering: .relaxed) else { return }
+        shedding.end()
+        place.end()
+    }
+
+    deinit { end() }
+}
+
+/// What the limits say to one request of a caller.
+struct AdmissionDecision: Sendable {
+    /// The request's own field: by it the caller was found.
+    let authorization: String
+    let caller: Caller
+    /// Nil for a key without a rate.
+    let quota: TokenBucket.Quota?
+    let result: Result<Admission, APIError>
 }
 
 /// Runs before the handler of every route that needs a key. The order of the checks: the caller, then its rate and its share, which other
-/// callers never use up, then the room that all share, then its rights.
+/// callers never use up, then the room that all share, then its rights. All but the last are made by the connection if it can make them by
+/// the request's head (``decision(on:)``).
 struct AdmissionMiddleware: Sendable {
     let authenticator: Authenticator
     /// Nil: no device credential is good.
@@ -27,33 +67,59 @@ struct AdmissionMiddleware: Sendable {
     func answer(
         _ request: Request, _ context: APIRequestContext, _ route: APIRoute, _ handler: APIRouter.Handler
     ) async throws -> Response {
-        guard let caller = try await caller(of: request) else { throw APIError.unauthenticated }
-        guard let quota = limits.rates.take(caller) else { return try await handle(request, context, caller, route, handler) }
+        let decision = try await decision(on: request, context)
         var response: Response
         do {
-            guard quota.isWithin else {
-                metrics.limited(.rate)
-                throw APIError.rateLimited(quota)
+            let admission = try decision.result.get()
+            defer { admission.end() }
+            response = try await PostgresPool.$queue.withValue(decision.caller.queue) {
+                try await handler(authorized(request, context, decision.caller, route))
             }
-            response = try await handle(request, context, caller, route, handler)
         } catch {
             // The answer is made here so that a refusal also carries the key's remaining rate.
             response = observation.refusal(error, context)
         }
-        quota.write(to: &response.headers)
+        decision.quota?.write(to: &response.headers)
         return response
     }
 
-    private func handle(
-        _ request: Request, _ context: APIRequestContext, _ caller: Caller, _ route: APIRoute, _ handler: APIRouter.Handler
-    ) async throws -> Response {
-        let place = try limits.callers.enter(caller)
-        defer { place.end() }
-        try limits.shedding.begin()
-        defer { limits.shedding.end() }
-        return try await PostgresPool.$queue.withValue(caller.queue) {
-            try await handler(authorized(request, context, caller, route))
+    /// - Throws: ``APIError`` 401, or an error of the look-up.
+    private func decision(on request: Request, _ context: APIRequestContext) async throws -> AdmissionDecision {
+        guard let authorization = request.headers.text(.authorization) else { throw APIError.unauthenticated }
+        if let made = context.decision, made.authorization == authorization { return made }
+        guard let text = Self.bearer(authorization) else { throw APIError.unauthenticated }
+        let caller = if let key = APIKeyText(Substring(text)) { try await authenticator.caller(key) } else { device(text) }
+        guard let caller else { throw APIError.unauthenticated }
+        return decide(caller, authorization)
+    }
+
+    /// Decides on a request by its head, without waiting, and counts the answer if it is a refusal. Nil if ``answer(_:_:_:_:)`` has to
+    /// decide: the route may need no key, or the caller is not known by what is in memory.
+    func decision(on head: HTTPRequestHead) -> AdmissionDecision? {
+        // All routes that need a key begin so, and no other does. The answer to HEAD has no content.
+        guard head.uri.utf8.starts(with: "/v1/".utf8), head.method != .HEAD else { return nil }
+        let fields = head.headers["Authorization"]
+        guard fields.count == 1, let text = Self.bearer(fields[0]) else { return nil }
+        let caller = if let key = APIKeyText(Substring(text)) { authenticator.rememberedCaller(key) } else { device(text) }
+        guard let caller else { return nil }
+        let decision = decide(caller, fields[0])
+        if case .failure(let refusal) = decision.result {
+            let method = HTTPRequest.Method(head.method.rawValue)?.label ?? "other"
+            metrics.answered(route: "none", method: method, status: refusal.status.code, took: .zero)
         }
+        return decision
+    }
+
+    private func decide(_ caller: Caller, _ authorization: String) -> AdmissionDecision {
+        let quota = limits.rates.take(caller)
+        let result: Result<Admission, APIError>
+        if let quota, !quota.isWithin {
+            metrics.limited(.rate)
+            result = .failure(.rateLimited(quota))
+        } else {
+            do throws(APIError) { result = .success(try limits.admit(caller)) } catch { result = .failure(error) }
+        }
+        return AdmissionDecision(authorization: authorization, caller: caller, quota: quota, result: result)
     }
 
     /// - Throws: ``APIError`` 403 without the scope, 404 for an app that is unknown or not this key's.
@@ -77,11 +143,7 @@ struct AdmissionMiddleware: Sendable {
         return APICall(request: request, parameters: context.parameters, caller: caller, app: app, limits: limits)
     }
 
-    private func caller(of request: Request) async throws -> Caller? {
-        guard let text = Self.bearer(of: request) else { return nil }
-        if let key = APIKeyText(Substring(text)) { return try await authenticator.caller(key) }
-        return deviceKeys?.verify(text).map { device in Caller(device) }
-    }
+    private func device(_ credential: String) -> Caller? { deviceKeys?.verify(credential).map { device in Caller(device) } }
 
     /// - Throws: ``APIError`` 403 for other routes, 404 for another installation, 401 if it has expired. Only a sign-out is still taken then,
     ///   because the person may have signed out while the device was offline.
@@ -97,8 +159,7 @@ struct AdmissionMiddleware: Sendable {
         guard isGood else { throw APIError.credentialExpired }
     }
 
-    private static func bearer(of request: Request) -> String? {
-        guard let header = request.headers.text(.authorization) else { return nil }
+    private static func bearer(_ header: String) -> String? {
         let scheme = header.utf8.prefix { $0 != UInt8(ascii: " ") }
         guard scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
         let key = header[scheme.endIndex...].utf8.drop { $0 == UInt8(ascii: " ") }

@@ -1,6 +1,7 @@
 import HummingbirdCore
 import Logging
 import NIOCore
+import NIOHTTP1
 import NIOHTTPTypesHTTP1
 import SystemIO
 
@@ -10,9 +11,13 @@ struct LoopChannel: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 
     private let base: HTTP1Channel
-    private let bodyTimeout: Duration
+    private let limits: RequestLimits
+    private let decide: @Sendable (HTTPRequestHead) -> AdmissionDecision?
 
-    static func server(_ limits: RequestLimits) -> HTTPServerBuilder {
+    /// - Parameter decide: Decides on a request by its head (``ConnectionHandler/Decide``).
+    static func server(
+        _ limits: RequestLimits, decide: @escaping @Sendable (HTTPRequestHead) -> AdmissionDecision?
+    ) -> HTTPServerBuilder {
         let configuration = HTTP1Channel.Configuration(
             idleTimeout: TimeAmount(limits.idleTimeout),
             httpDecoderConfiguration: .init(
@@ -23,15 +28,16 @@ struct LoopChannel: ServerChildChannel {
                 responder: { (request, writer: consuming ResponseWriter, channel) in
                     try await responder(request.askingForItsBody(on: channel), writer, channel)
                 }, configuration: configuration)
-            return LoopChannel(base: base, bodyTimeout: limits.bodyTimeout)
+            return LoopChannel(base: base, limits: limits, decide: decide)
         }
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        base.setup(channel: channel, logger: logger).flatMapThrowing { [bodyTimeout] value in
+        base.setup(channel: channel, logger: logger).flatMapThrowing { [limits, decide] value in
             let pipeline = channel.pipeline.syncOperations
             let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
-            try pipeline.addHandler(ConnectionHandler(bodyTimeout: bodyTimeout), position: .before(codec))
+            let handler = ConnectionHandler(bodyTimeout: limits.bodyTimeout, idleTimeout: limits.idleTimeout, decide: decide)
+            try pipeline.addHandler(handler, position: .before(codec))
             return value
         }
     }

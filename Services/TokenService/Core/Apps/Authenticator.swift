@@ -36,9 +36,13 @@ package final class Authenticator: Sendable {
 
     /// - Returns: nil for a key that is unknown, revoked, expired or has the wrong secret: the caller does not learn which.
     /// - Throws: `PostgresError` where the database cannot be asked; ``StillStarting`` for an unknown key before the service has started.
-    package func caller(_ key: APIKeyText) async throws -> Caller? {
+    package func caller(_ key: APIKeyText) async throws -> Caller? { check(key, try await keys.value(key.id)) }
+
+    /// The same without waiting; nil also for a key that is not in memory.
+    package func rememberedCaller(_ key: APIKeyText) -> Caller? { keys.remembered(key.id).flatMap { check(key, $0) } }
+
+    private func check(_ key: APIKeyText, _ found: Remembered?) -> Caller? {
         let presented = KeyStore.digest(key)
-        let found = try await keys.value(key.id)
         // An unknown id costs one comparison as well.
         let isGood = constantTimeEquals(found?.key.digest ?? Self.nobodysDigest, presented)
         guard let found, isGood else { return nil }

@@ -53,14 +53,18 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
 
     /// - Throws: The error of `lookUp`, for every caller that waits for it; nothing while there is an answer in memory.
     package func value(_ key: Key) async throws -> Value? {
+        if let known = remembered(key) { return known }
+        return try await state.withLock { state in join(key, &state) }.value[key]
+    }
+
+    /// The value that is in memory, without waiting; nil says nothing about the key.
+    package func remembered(_ key: Key) -> Value? {
         let now = now()
-        let (known, lookup) = state.withLock { state -> (Known?, Task<[Key: Value], any Error>?) in
-            let known = state.known[key].flatMap { now < $0.until ? $0 : nil }
-            if let known, now - known.asked < memory * Self.freshShare { return (known, nil) }
-            return (known, join(key, &state))
+        return state.withLock { state in
+            guard let known = state.known[key], now < known.until else { return nil }
+            if now - known.asked >= memory * Self.freshShare { _ = join(key, &state) }
+            return known.value
         }
-        if let known { return known.value }
-        return try await lookup?.value[key]
     }
 
     /// Call it after a change made here: later callers get the new value.

@@ -5,12 +5,17 @@ import NIOHTTP1
 /// Applies the rules of ``ConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's
 /// event loop.
 ///
+/// Where it can, it answers a request that is beyond the limits by its head. No task works on that request, and nothing behind this handler
+/// learns of it: under overload, most requests are refused, and what they cost is taken from the others.
+///
 /// An ordinary request, whose body comes with its head, costs a few comparisons: a timer runs only while a body is incomplete.
 final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
+    /// Says what the limits say to a request with this head; nil if the request's task has to ask them.
+    typealias Decide = (HTTPRequestHead) -> AdmissionDecision?
 
     /// How long the connection stays open after the service closed its side, and after each ``ConnectionState/portion`` of a body that
     /// comes then. Closing the whole connection while the client's bytes are on their way could cost it the answer (RFC 9112 section 9.6).
@@ -24,7 +29,30 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Bytes of a body since the timer began.
     private var lingeringBytes = 0
 
-    init(bodyTimeout: Duration) { state = ConnectionState(bodyTimeout: TimeAmount(bodyTimeout)) }
+    private let decide: Decide?
+    private let longestUnseen: TimeAmount
+    /// When a request was last passed on.
+    private var passedOn = NIODeadline.now()
+    /// On the request that was passed on last, until its task takes it.
+    private var decision: AdmissionDecision?
+    /// The place from which bytes go to the client as they are.
+    private var wire: ChannelHandlerContext?
+    /// The body that arrives is a refused request's.
+    private var isRefused = false
+    private var hasUnsentRefusals = false
+
+    /// - Parameters:
+    ///   - idleTimeout: If the server above sees no request for so long, it closes the connection.
+    ///   - decide: Nil: no request is refused by its head.
+    init(bodyTimeout: Duration, idleTimeout: Duration = .zero, decide: Decide? = nil) {
+        state = ConnectionState(bodyTimeout: TimeAmount(bodyTimeout))
+        longestUnseen = TimeAmount(idleTimeout / 4)
+        self.decide = decide
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        if decide != nil { wire = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) }
+    }
 
     // MARK: Requests
 
@@ -32,6 +60,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head(var head):
             let actions = state.headArrived(ConnectionState.Request(head))
+            if actions == .forward, refuses(head, context) { return }
             guard actions.contains(.forwardAsLast) else { return read(data, actions, context) }
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             read(wrapInboundOut(.head(head)), actions, context)
@@ -39,16 +68,49 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             lingeringBytes += bytes.readableBytes
             if lingerTimer != nil, lingeringBytes >= ConnectionState.portion { linger(context) }
             read(data, state.bodyArrived(bytes.readableBytes, at: .now()), context)
-        case .end: read(data, state.bodyEnded(), context)
+        case .end:
+            read(data, state.bodyEnded(), context)
+            isRefused = false
         }
     }
 
     private func read(_ part: NIOAny, _ actions: ConnectionState.Actions, _ context: ChannelHandlerContext) {
-        if actions.forwards { context.fireChannelRead(part) }
+        if actions.forwards, !isRefused { context.fireChannelRead(part) }
         perform(actions, context)
     }
 
+    /// Answers the request if its head is enough to refuse it. Its body is thrown away.
+    private func refuses(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) -> Bool {
+        let now = NIODeadline.now()
+        // The server above has to see now and then that the connection is in use. It also waits for a client that takes no answers.
+        if now - passedOn < longestUnseen, context.channel.isWritable, state.mayRefuse, let decide, let wire, let made = decide(head) {
+            if case .failure(let refusal) = made.result {
+                state.refused()
+                isRefused = true
+                hasUnsentRefusals = true
+                let bytes = PreparedRefusal.bytes(refusal, made.quota, context.channel.allocator)
+                wire.write(NIOAny(IOData.byteBuffer(bytes)), promise: nil)
+                return true
+            }
+            decision = made
+        }
+        passedOn = now
+        return false
+    }
+
+    /// The decision on the request whose task begins on this channel now.
+    static func takeDecision(on channel: any Channel) -> AdmissionDecision? {
+        guard channel.eventLoop.inEventLoop, let handler = try? channel.pipeline.syncOperations.handler(type: ConnectionHandler.self)
+        else { return nil }
+        defer { handler.decision = nil }
+        return handler.decision
+    }
+
     func channelReadComplete(context: ChannelHandlerContext) {
+        if hasUnsentRefusals {
+            hasUnsentRefusals = false
+            context.flush()
+        }
         perform(state.readCompleted(at: .now()), context)
         context.fireChannelReadComplete()
     }
@@ -76,6 +138,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .body: context.write(data, promise: promise)
         case .end:
+            decision = nil
             let actions = state.answerEnds()
             if actions.forwards { context.write(data, promise: promise) } else { promise?.succeed() }
             perform(actions, context)
@@ -149,7 +212,10 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelInactive()
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { stopTimers() }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        stopTimers()
+        wire = nil
+    }
 
     private func stopTimers() {
         stop(&bodyTimer)

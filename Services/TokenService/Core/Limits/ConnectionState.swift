@@ -79,6 +79,12 @@ struct ConnectionState {
 
     private var isAnswered: Bool { requestsBegun == answersEnded }
 
+    /// Whether the connection may answer the request whose head came last with a refusal: every earlier one is answered, the rest of its
+    /// body is short enough to be thrown away, and requests may follow.
+    var mayRefuse: Bool {
+        requestsBegun == answersEnded + 1 && bodyLeft <= RequestBody.maximumBytes && hesitant == nil && lastRequest == .max && !isEnding
+    }
+
     // MARK: Requests
 
     mutating func headArrived(_ request: Request) -> Actions {
@@ -185,6 +191,9 @@ struct ConnectionState {
         guard isEnding || endsWithBody, isAnswered else { return actions }
         return actions.union(isEnding || !isBodyArriving ? .close : .closeOutput)
     }
+
+    /// The connection itself answered the request whose head came last (``mayRefuse``).
+    mutating func refused() { answersEnded += 1 }
 
     /// The service reads the body of the request that it is answering.
     mutating func bodyWanted() -> Actions {

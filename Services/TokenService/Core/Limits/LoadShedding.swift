@@ -25,7 +25,7 @@ final class LoadShedding: Sendable {
 
     /// Counts a request in; ``end()`` must follow.
     /// - Throws: ``APIError`` 503 `overloaded`; it is not counted then.
-    func begin() throws {
+    func begin() throws(APIError) {
         do { try check(inProgress.add(1, ordering: .relaxed).oldValue) } catch {
             end()
             throw error
@@ -48,7 +48,7 @@ final class LoadShedding: Sendable {
         return found
     }
 
-    private func check(_ others: Int) throws {
+    private func check(_ others: Int) throws(APIError) {
         guard others >= limits.concurrentRequests else { return }
         metrics.shed(.requests)
         throw APIError.overloaded

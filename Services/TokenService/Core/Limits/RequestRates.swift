@@ -47,15 +47,12 @@ final class RequestRates: Sendable {
 }
 
 extension TokenBucket.Quota {
-    private static let limitName = HTTPField.Name("RateLimit-Limit")
-    private static let remainingName = HTTPField.Name("RateLimit-Remaining")
-    private static let resetName = HTTPField.Name("RateLimit-Reset")
+    private static let names = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"].compactMap { HTTPField.Name($0) }
 
     /// On every answer to a limited key.
+    var fields: Zip2Sequence<[HTTPField.Name], [Int]> { zip(Self.names, [limit, remaining, resetSeconds]) }
+
     func write(to headers: inout HTTPFields) {
-        guard let limitName = Self.limitName, let remainingName = Self.remainingName, let resetName = Self.resetName else { return }
-        headers[limitName] = "\(limit)"
-        headers[remainingName] = "\(remaining)"
-        headers[resetName] = "\(resetSeconds)"
+        for (name, value) in fields { headers[name] = "\(value)" }
     }
 }

@@ -45,7 +45,7 @@ final class SharedLimit: Sendable {
     /// - Parameter amount: One, or bytes; not more than the share.
     /// - Throws: ``APIError`` 429 `concurrency_limited` if the caller or its app would hold more than its share, 503 `overloaded` if there is
     ///   no room.
-    func enter(_ caller: Caller, taking amount: Int = 1) throws -> Place {
+    func enter(_ caller: Caller, taking amount: Int = 1) throws(APIError) -> Place {
         let share = caller.device == nil ? share : min(share, Self.shareOfDevice)
         let refusal = state.withLock { state -> APIError? in
             let held = state.byCaller[caller.keyID] ?? 0
