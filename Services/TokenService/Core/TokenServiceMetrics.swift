@@ -11,6 +11,8 @@ package struct TokenServiceMetrics: Sendable {
     /// Kept, because making a series costs more than counting.
     private let requests = RequestSeries()
     private let accepted: [Lane: (new: Counter, replay: Counter)]
+    private let shedRequests: [LoadShedding.Reason: Counter]
+    private let limitedRequests: [CallerLimit: Counter]
     private let created: Counter
     private let updated: Counter
     private let changesPerCommit: Recorder
@@ -31,11 +33,14 @@ package struct TokenServiceMetrics: Sendable {
         created = counter(.registrations, [("result", "created")])
         updated = counter(.registrations, [("result", "updated")])
         // Exist at 0, as those without labels do (``PrometheusMetrics/describe(_:)``).
-        func begin<Value: CaseIterable & RawRepresentable<String>>(_ name: MetricName, _ label: String, _: Value.Type) {
-            for value in Value.allCases { _ = counter(name, [(label, value.rawValue)]) }
+        @discardableResult
+        func begin<Value: CaseIterable & Hashable & RawRepresentable<String>>(
+            _ name: MetricName, _ label: String, _: Value.Type
+        ) -> [Value: Counter] {
+            Dictionary(uniqueKeysWithValues: Value.allCases.map { ($0, counter(name, [(label, $0.rawValue)])) })
         }
-        begin(.requestsShed, "reason", LoadShedding.Reason.self)
-        begin(.requestsRateLimited, "limit", CallerLimit.self)
+        shedRequests = begin(.requestsShed, "reason", LoadShedding.Reason.self)
+        limitedRequests = begin(.requestsRateLimited, "limit", CallerLimit.self)
         begin(.relayStepsFailed, "step", Relay.Step.self)
         begin(.outcomes, "class", OutcomeClass.self)
         begin(.commitsRepeated, "reason", InstallationRegistration.RepeatReason.self)
@@ -105,8 +110,8 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
-    func limited(_ limit: CallerLimit) { count(.requestsRateLimited, [("limit", limit.rawValue)]) }
-    func shed(_ reason: LoadShedding.Reason) { count(.requestsShed, [("reason", reason.rawValue)]) }
+    func limited(_ limit: CallerLimit) { limitedRequests[limit]?.increment() }
+    func shed(_ reason: LoadShedding.Reason) { shedRequests[reason]?.increment() }
 
     package func observe(_ fanOuts: FanOutWatch) {
         gauge(.fanOutsLive) { Double(fanOuts.live) }

@@ -23,6 +23,7 @@ final class SharedLimit: Sendable {
     private let share: Int
     private let shareOfApp: Int
     private let reason: LoadShedding.Reason
+    private let beyondShare: APIError
     private let metrics: TokenServiceMetrics
     private let state = Mutex(State())
 
@@ -36,6 +37,7 @@ final class SharedLimit: Sendable {
         self.share = share
         self.shareOfApp = shareOfApp
         self.reason = reason
+        beyondShare = .concurrencyLimited(reason)
         self.metrics = metrics
     }
 
@@ -49,11 +51,11 @@ final class SharedLimit: Sendable {
         let share = caller.device == nil ? share : min(share, Self.shareOfDevice)
         let refusal = state.withLock { state -> APIError? in
             let held = state.byCaller[caller.keyID] ?? 0
-            guard held + amount <= share else { return .concurrencyLimited(reason) }
+            guard held + amount <= share else { return beyondShare }
             guard state.used + amount <= maximum else { return .overloaded }
             if let app = caller.app {
                 let heldByApp = state.byApp[app] ?? 0
-                guard heldByApp + amount <= shareOfApp else { return .concurrencyLimited(reason) }
+                guard heldByApp + amount <= shareOfApp else { return beyondShare }
                 state.byApp[app] = heldByApp + amount
             }
             state.byCaller[caller.keyID] = held + amount
