@@ -27,6 +27,74 @@ struct CancellationTests {
         }
     }
 
+    /// Those that the control stream got, or is to get. The others say so from the beginning.
+    private static let published: PostgresQuery = "SELECT count(*) FROM cancellations WHERE published_at IS DISTINCT FROM at"
+
+    @Test("The control stream gets no notification that was stopped before it had a job") func neverPublished() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+            let more = #","not_before":"\#(later)","supersede_key":"reminder""#
+            var newest = ""
+            for _ in 1...20 { newest = try #require(try await shop.send(#"{"user":"ada"}"#, more: more).json.text("id")) }
+            let answer = try await shop.delete("/v1/apps/shop/notifications/\(newest)")
+            #expect(answer.json.text("state") == "cancelled" && answer.json.text("fence") == "effective")
+            #expect(try await running.count("SELECT count(*) FROM cancellations") == 20)
+            #expect(try await running.count(Self.published) == 0)
+            #expect(try await cancelled(running).isEmpty)
+        }
+    }
+
+    @Test("A cancellation does not wait for a process that takes the job at this moment, and the control stream gets it")
+    func takenMeanwhile() async throws {
+        try await RunningService.run(.init(settings: ["RELAY_INTERVAL_MS": "60000"])) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try await Self.sendInQuietHours(shop, running)
+            let answer = try await running.pool.transaction { session in
+                try session.execute("UPDATE jobs SET due_at = now(), free_from = now()")
+                let jobs = try Lane.allCases.flatMap { try JobStore(session: session).claimFree(10, of: $0, leaseSeconds: 30) }
+                #expect(jobs.count == 1)
+                let answer = Task { try await shop.delete("/v1/apps/shop/notifications/\(id)") }
+                let end = ContinuousClock.now + .seconds(60)
+                while try session.execute("SELECT FROM cancellations").isEmpty, ContinuousClock.now < end {}
+                return answer
+            }
+            #expect(try await answer.value.json.text("fence") == "effective")
+            #expect(try await running.count(Self.published) == 1)
+            #expect(try await cancelled(running).map(\.description) == [id])
+        }
+    }
+
+    @Test("A page that is committed while the cancellation waits for it is stopped by the control stream") func committedMeanwhile()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(3, app: try await running.app())
+            let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
+            let answer = try await running.pool.transaction { session in
+                try session.execute(
+                    "UPDATE notifications SET jobs = 1, total = 3, pending = 3, state = 'expanding' WHERE id = \(id)")
+                try session.execute(
+                    """
+                    INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+                    SELECT f.notification, 0, f.app_id, f.lane, '', now(), (SELECT string_agg(int8send(id), ''::bytea) FROM tokens),
+                        now() + interval '1 minute'
+                    FROM fan_outs f WHERE f.notification = \(id)
+                    """)
+                let answer = Task { try await shop.delete("/v1/apps/shop/notifications/\(id)") }
+                // The cancellation waits for this transaction.
+                while try session.execute("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").isEmpty {}
+                return answer
+            }
+            #expect(try await answer.value.json.text("fence") == "effective")
+            #expect(try await running.count(Self.published) == 1)
+            #expect(try await cancelled(running) == [id])
+        }
+    }
+
     @Test("The control stream stops a delivery that waits in the broker") func waitingInBroker() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
@@ -41,6 +109,7 @@ struct CancellationTests {
                 #expect(answer.json.text("fence") == "effective")
             }
             #expect(try await cancelled(running) == [job.notification])
+            #expect(try await running.count(Self.published) == 1)
             try await running.report(.cancelled, of: job)
             let status = try await eventually {
                 let status = try await shop.status(job.notification.description)
@@ -129,17 +198,10 @@ struct CancellationTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            try await running.execute(
-                """
-                INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
-                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' - interval '1 hour')::time, (now() AT TIME ZONE 'UTC' + interval '1 hour')::time,
-                    now() FROM apps
-                """)
-            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
-            _ = try await eventually {
-                try await running.count("SELECT count(*) FROM jobs WHERE due_at > now() AND published_at IS NULL") == 1 ? true : nil
-            }
+            let id = try await Self.sendInQuietHours(shop, running)
             #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").json.number("stoppable") == 1)
+            // No process has taken the job.
+            #expect(try await running.count(Self.published) == 0)
             let status = try await eventually {
                 let status = try await shop.status(id)
                 return status.text("completed_at") == nil ? nil : status
@@ -149,6 +211,21 @@ struct CancellationTests {
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: #","urgent":true"#)
             #expect(job.deliveries.count == 1)
         }
+    }
+
+    /// To `ada`, whose quiet hours end in an hour. Returns when the job is there that waits for their end.
+    private static func sendInQuietHours(_ shop: APITestClient, _ running: RunningService) async throws -> String {
+        try await running.execute(
+            """
+            INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+            SELECT id, 'ada', (now() AT TIME ZONE 'UTC' - interval '1 hour')::time, (now() AT TIME ZONE 'UTC' + interval '1 hour')::time,
+                now() FROM apps
+            """)
+        let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+        _ = try await eventually {
+            try await running.count("SELECT count(*) FROM jobs WHERE due_at > now() AND published_at IS NULL") == 1 ? true : nil
+        }
+        return id
     }
 
     @Test("Jobs of a cancelled campaign become due in pieces, whatever their number") func manyLaterJobs() async throws {
@@ -213,6 +290,7 @@ struct CancellationTests {
                 return try #require(sent.json.text("id"))
             }
             let minutesAway = try await send("ada", "order-1")
+            try await running.sending(try #require(PushID(minutesAway)), shop)
             let others = [try await send("grace", "order-1"), try await send("ada", "order-2")]
             let arrived = try await send("ada", "order-1")
             #expect(try await shop.status(minutesAway).text("state") == "cancelled")

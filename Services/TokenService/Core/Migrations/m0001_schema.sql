@@ -770,7 +770,7 @@ CREATE TABLE cancellations (
     notification uuid PRIMARY KEY,
     at timestamptz NOT NULL,
     reason text NOT NULL CHECK (reason IN ('cancelled', 'superseded')),
-    -- When the control stream got it.
+    -- When the control stream got it; if no dispatcher needs it, when it was stopped. See may_be_at_broker.
     published_at timestamptz,
     -- Its jobs up to this number have become due, and since this moment all of them, so that they get their outcome.
     hastened_through integer NOT NULL DEFAULT -1,
@@ -845,6 +845,24 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from, least(number, 1)) WHERE (published_at IS NULL) IS TRUE;
 -- No published job is held.
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL;
+
+-- Whether a job of a notification was published, or a process may be publishing one. `made` is its number of jobs. The caller's transaction
+-- has locked the notification and stops it, so no fan-out adds a job. A job is untouched if its free_from is still the moment that fan-out
+-- gave it: each process that takes a job writes another one. The function locks untouched jobs, so a process that takes one later finds the
+-- notification stopped. It waits for no lock, because processes lock jobs before notifications: a locked job counts as taken. So do all jobs
+-- of a notification with many.
+CREATE FUNCTION may_be_at_broker(of_notification uuid, made integer, expires_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF made = 0 THEN
+        RETURN false;
+    END IF;
+    RETURN made > (
+        SELECT count(*) FROM (
+            SELECT FROM jobs j
+            WHERE j.notification = of_notification AND j.published_at IS NULL AND j.free_from = least(j.due_at, may_be_at_broker.expires_at)
+            ORDER BY j.number LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED
+        ) AS untouched);
+END $$;
 
 -- The outcome of one delivery: written when it is applied, and before that when an attempt failed and another follows. Its key is its
 -- delivery's place. If a notification keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. A

@@ -93,6 +93,6 @@ package struct Cancelled: Equatable, Sendable {
             .optional("not_expanded", .boolean, "Its audience was not fanned out to the end: more would have followed.") {
                 $0.stopped.isCutShort ? true : nil
             },
-            .required("fence", .fence, "Whether the dispatchers' control stream has it.") { $0.fence },
+            .required("fence", .fence, "Whether the dispatchers' control stream has it, if one of them may need it.") { $0.fence },
         ])
 }

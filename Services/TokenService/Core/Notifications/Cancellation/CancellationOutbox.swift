@@ -14,7 +14,7 @@ package struct CancellationOutbox {
         package var cancelledAt: Int64
     }
 
-    /// Cancellations that the control stream does not have: older than any caller waits, or made by a newer notification.
+    /// Cancellations that the control stream needs and does not have: older than any caller waits, or made by a newer notification.
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
     /// - Returns: the oldest ones, and the moment of ``LowWater/clock`` before the search.
     package func leftOver(limit: Int, from: Int64 = 0) throws -> (now: Int64, found: [Unpublished]) {
@@ -87,7 +87,8 @@ package struct CancellationOutbox {
         return try rows.only()["are_left"]
     }
 
-    /// In the transaction of the newer notification, so that the older ones end with the commit that accepts it.
+    /// In the transaction of the newer notification, so that the older ones end with the commit that accepts it. The control stream hears only
+    /// of those that a dispatcher may have (`may_be_at_broker`): else a key that is used again and again would fill every dispatcher's memory.
     static func supersede(_ older: NotificationStore.Supersession, with newer: PushID) -> PostgresQuery {
         """
         WITH older AS (
@@ -97,17 +98,17 @@ package struct CancellationOutbox {
             ORDER BY id FOR NO KEY UPDATE
         ), stopped AS (
             UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
-            FROM older WHERE n.id = older.id RETURNING n.id
+            FROM older WHERE n.id = older.id RETURNING n.id, n.jobs, n.expires_at
         ), no_more_jobs AS (
             UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
             WHERE f.notification = s.id AND f.free_from IS NOT NULL
         )
-        INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'superseded' FROM stopped
+        INSERT INTO cancellations (notification, at, reason, published_at)
+        SELECT id, now(), 'superseded', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
         """
     }
 
-    /// Ends these notifications for a newer one, as far as they have not ended. No job of theirs waits for a moment, and the control stream
-    /// need not hear of one without a job.
+    /// Ends these notifications for a newer one, as far as they have not ended.
     static func supersede(_ notifications: [PushID]) -> [PostgresQuery] {
         guard !notifications.isEmpty else { return [] }
         return [
@@ -117,13 +118,13 @@ package struct CancellationOutbox {
                 WHERE n.completed_at IS NULL AND n.state <> 'cancelled' ORDER BY n.id FOR NO KEY UPDATE OF n
             ), stopped AS (
                 UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
-                FROM older WHERE n.id = older.id RETURNING n.id, n.jobs
+                FROM older WHERE n.id = older.id RETURNING n.id, n.jobs, n.expires_at
             ), no_more_jobs AS (
                 UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
                 WHERE f.notification = s.id AND f.free_from IS NOT NULL
             )
             INSERT INTO cancellations (notification, at, reason, published_at)
-            SELECT id, now(), 'superseded', CASE WHEN jobs = 0 THEN now() END FROM stopped
+            SELECT id, now(), 'superseded', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
             """
         ]
     }

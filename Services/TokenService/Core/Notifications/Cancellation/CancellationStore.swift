@@ -2,7 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The SQL that stops an app's notifications for a caller. The relay gives unpublished deliveries their outcome; dispatchers give it to those
-/// in the broker, once they have read the control stream.
+/// in the broker, once they have read the control stream. The stream gets no notification of which no job can be there.
 package struct CancellationStore {
     private let session: PostgresSession
     private let app: App
@@ -18,7 +18,7 @@ package struct CancellationStore {
         package var pending: Int
         /// UNIX milliseconds; nil if it was too late.
         package var cancelledAt: Int64?
-        /// The control stream has it.
+        /// The control stream has it, or no dispatcher needs it.
         package var isPublished: Bool
         /// Its fan-out had not come to its end.
         package var isCutShort: Bool
@@ -41,12 +41,14 @@ package struct CancellationStore {
             """
             WITH stopped AS (
                 UPDATE notifications SET state = 'cancelled', completed_at = CASE WHEN pending = 0 THEN now() END
-                WHERE app_id = \(app.id) AND id = \(id) AND state IN ('accepted', 'scheduled', 'expanding', 'sending') RETURNING id
+                WHERE app_id = \(app.id) AND id = \(id) AND state IN ('accepted', 'scheduled', 'expanding', 'sending')
+                RETURNING id, jobs, expires_at
             ), no_more_jobs AS (
                 UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
                 WHERE f.notification = s.id AND f.free_from IS NOT NULL
             )
-            INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'cancelled' FROM stopped
+            INSERT INTO cancellations (notification, at, reason, published_at)
+            SELECT id, now(), 'cancelled', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
             """,
             """
             WITH copies AS (
@@ -59,13 +61,14 @@ package struct CancellationStore {
                 JOIN notifications c ON c.app_id = a.app_id AND c.id IN (a.newest, a.sending) AND c.copy_of = n.id
             ), stopped AS (
                 UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
-                FROM copies c WHERE n.id = c.id AND n.state IN ('accepted', 'scheduled', 'expanding', 'sending') RETURNING n.id, n.jobs
+                FROM copies c WHERE n.id = c.id AND n.state IN ('accepted', 'scheduled', 'expanding', 'sending')
+                RETURNING n.id, n.jobs, n.expires_at
             ), no_more_jobs AS (
                 UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s
                 WHERE f.notification = s.id AND f.free_from IS NOT NULL
             )
             INSERT INTO cancellations (notification, at, reason, published_at)
-            SELECT id, now(), 'cancelled', CASE WHEN jobs = 0 THEN now() END FROM stopped
+            SELECT id, now(), 'cancelled', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
             """,
             """
             SELECT n.state, n.pending, c.at AS cancelled_at, c.published_at IS NOT NULL AS is_published,
