@@ -154,6 +154,28 @@ struct HoldTests {
         }
     }
 
+    @Test("An app sets 1,000 holds within 73 hours at most: dispatchers remember the lifted ones as well") func holdsInALoop()
+        async throws
+    {
+        try await RunningService.run { running in
+            let (_, chief) = try await running.operate()
+            let all = #"{"all":true,"reason":"r"}"#
+            for (count, hoursAgo) in [(1000, 74), (999, 72)] {
+                try await running.execute(
+                    """
+                    INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, lifted_at, lifted_by, released_at)
+                    SELECT overlay(first_id_at(m.at)::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, a.id, 'one of many', m.at, 'k',
+                        m.at, m.at, 'k', m.at
+                    FROM apps a, (SELECT now() - \(hoursAgo) * interval '1 hour' AS at) AS m, generate_series(1, \(count)) AS n
+                    """)
+            }
+            try await chief.liftHold(try await chief.setHold(all))
+            let refused = try await chief.post(APITestClient.holds, all)
+            #expect(refused.status == 409 && refused.code == "too_many_holds")
+            #expect(refused.json.text("detail")?.hasPrefix("1000 holds were set ") == true, "\(refused.json)")
+        }
+    }
+
     @Test("The service publishes holds that a dead process left unpublished, and publishes lasting holds again")
     func republishedHolds() async throws {
         try await RunningService.run { running in

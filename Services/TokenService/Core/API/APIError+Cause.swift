@@ -54,7 +54,8 @@ extension APIError {
                 "as many of this app's notifications wait for the message broker in the lane `\(full.lane.rawValue)` as may",
                 retryAfterSeconds: 5)
         case let full as TooManyHolds:
-            self = APIError(.conflict, "too_many_holds", "Too many holds", "\(full.maximum) holds are in force; lift one first")
+            let detail = full.areInForce ? "are in force; lift one first" : "were set within 73 hours; set fewer, for longer"
+            self = APIError(.conflict, "too_many_holds", "Too many holds", "\(full.maximum) holds \(detail)")
         case is UnknownNotification:
             self = .invalid([
                 JSONProblem(pointer: "/notification", code: "unknown_notification", detail: "the app has no such notification")

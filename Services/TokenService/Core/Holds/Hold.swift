@@ -71,9 +71,10 @@ extension HoldScope {
     fileprivate var isAll: Bool { lane == nil && notification == nil }
 }
 
-/// More holds of the app, or over every app, would be in force at once than may be.
+/// More holds of the app, or over every app, would be in force at once than may be, or would have been set within 73 hours.
 package struct TooManyHolds: Error {
     package let maximum: Int
+    package let areInForce: Bool
 }
 
 /// A hold names a notification that the app does not have.

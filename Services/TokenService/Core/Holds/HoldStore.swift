@@ -8,6 +8,9 @@ package struct HoldStore {
     package static let maximumPerApp = 100
     /// Holds over every app that may be in force at once. No app's own holds use them up.
     package static let maximumOverApps = 1000
+    /// For each hold that may be in force, so many may be set within 73 hours: for so long every dispatcher remembers each hold that it has
+    /// read, in force or not.
+    private static let setsForEach = 10
 
     private let session: PostgresSession
     private let app: App?
@@ -26,14 +29,19 @@ package struct HoldStore {
         }
         // One at a time of an app, so that two do not both take the last place. The key's first half is the word "hold".
         try session.execute("SELECT pg_advisory_xact_lock(1752132708, (coalesce(\(app?.id)::bigint, 0) % 2147483647)::int)")
-        let inForce: Int = try session.execute(
+        let counts: [Int] = try session.pipeline([
             """
             SELECT count(*) AS count FROM holds
             WHERE app_id IS NOT DISTINCT FROM \(app?.id) AND lifted_at IS NULL AND ends_at > now()
+            """,
             """
-        ).only()["count"]
+            SELECT count(*) AS count FROM holds
+            WHERE app_id IS NOT DISTINCT FROM \(app?.id) AND id >= first_id_at(now() - interval '73 hours')
+            """,
+        ]).map { try $0.only()["count"] }
         let maximum = app == nil ? Self.maximumOverApps : Self.maximumPerApp
-        guard inForce < maximum else { throw TooManyHolds(maximum: maximum) }
+        guard counts[0] < maximum else { throw TooManyHolds(maximum: maximum, areInForce: true) }
+        guard counts[1] < maximum * Self.setsForEach else { throw TooManyHolds(maximum: maximum * Self.setsForEach, areInForce: false) }
         try session.execute(
             """
             INSERT INTO holds (id, app_id, lane, notification, reason, set_at, set_by, ends_at)

@@ -143,7 +143,8 @@ extension ProblemCode {
         case .tooManyHolds:
             ProblemKind(
                 409, "Too many holds",
-                "As many holds are in force as may be, 100 of one app or 1,000 over every app; nothing was set. Lift one first.")
+                "As many holds are in force as may be, 100 of one app or 1,000 over every app, or ten times as many were set within 73 hours; nothing was set. Lift one first, or set fewer, for longer."
+            )
         case .deadLettersBusy:
             ProblemKind(
                 409, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",
