@@ -105,7 +105,7 @@ struct AppBoundsTests {
         "AudienceCount.tagged": "the index on tags is of all apps; the next part compares what it found",
         "AudienceCount.namesTagsOfApps 2": "the same",
         "ErasureStore.historyEnd": "a number of the log, and no row",
-        "ErasureStore+Remains.removeReceipts": "receipts are found by installation; the join with their notifications compares them",
+        "ErasureStore+Remains.removeReceipts": "receipts are found by installation; their notifications are compared",
         "InstallationHistory.page 6": "receipts are found by installation; only those of the app's tokens are shown",
         "InstallationStore+Pages.taggedPage": "the index on tags is of all apps; the next statement compares what it found",
         "NotificationReading+Statements.reached": "ids alone; the next statement compares the notifications",

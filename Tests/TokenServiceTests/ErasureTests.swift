@@ -67,6 +67,31 @@ struct ErasureTests {
         }
     }
 
+    @Test("An erasure finds the user's receipts behind any number of another app's at an installation of the same id")
+    func receiptsOfAnotherApp() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.jobs(.soon) { signal in
+                #expect(try await shop.send(#"{"users":["ada","grace"]}"#).status == 202)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, shop)
+            let others = 2 * ReceiptRemoval.batch + 1
+            try await running.execute(
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT overlay(first_id_at(now() - interval '1 hour')::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, 0, 0, -n,
+                    \(installation(1)), 1, 'production', 'accepted', now()
+                FROM generate_series(1, \(others)) AS n
+                """)
+            #expect(try await running.client.erase("ada").json["erased"]?.number("deliveries") == 1)
+            #expect(try await running.count("SELECT count(*) FROM receipts WHERE notification = \(job.notification)") == 0)
+            #expect(try await running.count("SELECT count(*) FROM receipts") == Int64(others))
+        }
+    }
+
     @Test("The request must confirm the user") func confirmedUser() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

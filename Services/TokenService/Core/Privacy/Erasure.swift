@@ -177,14 +177,22 @@ package struct Erasure: Sendable {
             }
             guard removed == ReceiptRemoval.batch else { break }
         }
+        for stay in ended {
+            var cursor: PushID? = .lowest
+            while let from = cursor {
+                let step = try await pool.transaction { session in
+                    try ErasureStore(session, app: app, user: user).removeReceipts(of: stay, after: from)
+                }
+                result.receipts.deliveries += step.removed
+                cursor = step.last
+            }
+        }
         while true {
             let removed = try await pool.transaction { session in
-                let store = ErasureStore(session, app: app, user: user)
-                return (try store.removeReceipts(of: ended), try store.removeHistory(of: ended))
+                try ErasureStore(session, app: app, user: user).removeHistory(of: ended)
             }
-            result.receipts.deliveries += removed.0
-            result.history += removed.1
-            guard removed.0 == ReceiptRemoval.batch || removed.1 == ErasureStore.historyBatch else { break }
+            result.history += removed
+            guard removed == ErasureStore.historyBatch else { break }
         }
         try await pool.session { session in try ErasureStore(session, app: app, user: user).finish(ended) }
     }

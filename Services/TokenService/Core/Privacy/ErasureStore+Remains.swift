@@ -31,22 +31,25 @@ extension ErasureStore {
 
     /// A delivery that is under way stays a member of its job, which names its token alone, and ends by itself. If the token is erased, the
     /// outcome leaves no receipt.
-    func removeReceipts(of ended: [Ended]) throws -> Int {
-        let found = try session.execute(
+    ///
+    /// Another app may have an installation of the same id, with any number of receipts. So a step reads a bounded number of receipts of any
+    /// app, and the next step begins behind them.
+    /// - Parameter cursor: The last notification that the step before read.
+    /// - Returns: how many receipts this step removed, and the last notification that it read; nil at the end.
+    func removeReceipts(of ended: Ended, after cursor: PushID) throws -> (removed: Int, last: PushID?) {
+        let rows = try session.execute(
             """
-            SELECT DISTINCT r.notification, r.number, r."position"
-            FROM unnest(
-                    \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
-                AS e (installation, epochs_from, epochs_below)
-            CROSS JOIN LATERAL (
-                SELECT * FROM receipts
-                WHERE installation = e.installation AND owner_epoch >= e.epochs_from AND owner_epoch < e.epochs_below ORDER BY notification
-            ) AS r
-            JOIN notifications n ON n.id = r.notification AND n.app_id = \(app.id)
-            LIMIT \(ReceiptRemoval.batch)
-            """
-        ).map { row in try ReceiptRemoval.Key(row) }
-        return try ReceiptRemoval(session: session, app: app).remove(found)
+            SELECT r.notification, r.number, r."position", r.owner_epoch >= \(ended.epochsFrom) AND r.owner_epoch < \(ended.epochsBelow) AND (
+                SELECT count(*) > 0 FROM notifications n WHERE n.app_id = \(app.id) AND n.id = r.notification) AS is_theirs
+            FROM (
+                SELECT notification, number, "position", owner_epoch FROM receipts
+                WHERE installation = \(ended.installation) AND notification > \(cursor)
+                ORDER BY notification FETCH FIRST \(ReceiptRemoval.batch) ROWS WITH TIES
+            ) AS r ORDER BY r.notification
+            """)
+        let theirs = try rows.filter { row in try row["is_theirs"] }.map { row in try ReceiptRemoval.Key(row) }
+        let last: PushID? = try rows.last?["notification"]
+        return (removed: try ReceiptRemoval(session: session, app: app).remove(theirs), last: last)
     }
 
     /// What these installations reported while the user had them. Its counts stay: those that ``DeviceReceiptCounter`` has not come to are put
