@@ -38,7 +38,7 @@ package enum BrokerMetrics {
     package static let all: [(name: String, labels: [String], help: String)] = [
         (
             MetricName.published, [MetricName.client, MetricName.outcome],
-            "Messages by the broker's answer: confirmed, nacked, unroutable, full, stalled, withdrawn, stopped, invalid."
+            "Messages by the broker's answer: confirmed, nacked, unroutable, full, stalled, withdrawn, disconnected, stopped, invalid."
         ),
         (
             MetricName.republished, [MetricName.client],

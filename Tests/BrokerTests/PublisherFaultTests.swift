@@ -139,6 +139,29 @@ struct PublisherFaultTests {
         }
     }
 
+    @Test("What waits for a connection for too long is given up, and is not published later") func longOutage() async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            let publisher = try makePublisher(proxied, topology, outageLimit: .milliseconds(1))
+            func becomes(_ state: PublisherState) async { while publisher.state != state { await Task.yield() } }
+            try await whileRunning(publisher) {
+                await becomes(.ready)
+                #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+                proxy.set(.refusing)
+                proxy.cut()
+                await becomes(.connecting)
+                #expect(
+                    await publisher.publish([.job(topology), .job(topology, .bulk)], deadline: .seconds(60))
+                        == [.failed(.disconnected), .failed(.disconnected)])
+                #expect(publisher.pending == 0)
+                proxy.set(.forwarding)
+                await becomes(.ready)
+                #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+            }
+            #expect(try await TestBroker.messageCount(topology.jobQueue(.now), direct) == 2)
+            #expect(try await TestBroker.messageCount(topology.jobQueue(.bulk), direct) == 0)
+        }
+    }
+
     /// The publisher's thread stands still while the confirmations come and the connection ends.
     @Test("Confirmations that come together with the end of the connection count") func confirmationsBeforeTheEnd() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in

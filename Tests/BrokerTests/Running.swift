@@ -88,11 +88,13 @@ final class Watching: Sendable {
 
 func makePublisher(
     _ configuration: RabbitMQConfiguration, _ topology: Topology, maximumPending: Int = 10_000, drainTimeout: Duration = .seconds(120),
-    watchdogLimit: Duration = .seconds(20), confirmLimit: Duration = .seconds(120), isOrdered: Bool = false
+    watchdogLimit: Duration = .seconds(20), confirmLimit: Duration = .seconds(120), outageLimit: Duration? = nil,
+    isOrdered: Bool = false
 ) throws -> Publisher {
     try Publisher(
         configuration: configuration, topology: topology, maximumPending: maximumPending, drainTimeout: drainTimeout,
-        watchdogLimit: watchdogLimit, confirmLimit: confirmLimit, isOrdered: isOrdered, logger: quiet)
+        watchdogLimit: watchdogLimit, confirmLimit: confirmLimit, outageLimit: outageLimit, isOrdered: isOrdered,
+        logger: quiet)
 }
 
 /// Gives a test a topology on the real broker and a fault proxy on the way to it.

@@ -200,6 +200,31 @@ struct OutboxTests {
         proxy.stop()
     }
 
+    @Test("A process that has no connection to the broker for long gives its jobs up, and another one publishes them")
+    func cutOff() async throws {
+        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        try await RunningService.run(
+            .init(settings: ["RELAY_LEASE_SECONDS": "2"], without: { $0 is Relay }, brokerPort: proxy.port)
+        ) { alone in
+            let shop = try await alone.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await eventually { alone.service.publisher.state == .ready ? true : nil }
+            var away = LinkConditions.paused
+            away.refusesNew = true
+            proxy.set(away)
+            for _ in 1...3 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
+            _ = try await eventually { Self.underWay(alone) == 3 ? true : nil }
+            proxy.cut()
+            try await alone.another { _ in
+                try await alone.allPublished()
+                #expect(try await TestBroker.messageCount(alone.topology.jobQueue(.now), alone.broker) == 3)
+                _ = try await eventually { Self.underWay(alone) == 0 ? true : nil }
+            }
+            proxy.set(.forwarding)
+        }
+        proxy.stop()
+    }
+
     @Test("The backlog counts the jobs and fan-outs that wait or are being published, and none that is due later")
     func backlog() async throws {
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { running in

@@ -45,7 +45,9 @@ package struct TokenService: Sendable {
         var ofServices = configuration.database
         ofServices.poolSize = configuration.backgroundPoolSize
         background = PostgresPool(ofServices)
-        publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
+        // A process renews the leases of its jobs while it tries to connect: for twice a lease, then the jobs are any process's.
+        publisher = try Publisher(
+            configuration: configuration.broker, topology: topology, outageLimit: configuration.relayLease * 2, logger: logger)
         let control = try Publisher(
             name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)

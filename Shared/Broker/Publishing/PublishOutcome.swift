@@ -33,6 +33,8 @@ package enum PublishFailure: Sendable, Equatable {
     case stalled
     /// ``Withdrawal``: it is not written any more.
     case withdrawn
+    /// The publisher had no connection for its `outageLimit`: it may be stored or not. The publisher does not write it any more.
+    case disconnected
     /// The publisher ended before the broker had confirmed it: it may be stored or not.
     case stopped
     /// The caller's deadline passed, or its task was cancelled, first: it may be stored already, or be stored later.

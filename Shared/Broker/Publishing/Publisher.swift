@@ -9,8 +9,8 @@ package import SystemIO
 ///
 /// One thread owns one connection, with a channel for each destination. At most `window` messages or 1 MiB of a channel are unconfirmed at
 /// once. If the connection is lost, unconfirmed messages are published again, with the same message id, over the next one. So a message may
-/// be stored twice, and is never forgotten while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call
-/// that hangs in the library after 10 s.
+/// be stored twice, and is never forgotten while this process lives, unless an outage is longer than its limit. Reconnects with full jitter
+/// between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after 10 s.
 ///
 /// A queue that does not answer delays its own messages only: see ``PublisherLoop``.
 package final class Publisher: Service, Sendable {
@@ -27,6 +27,8 @@ package final class Publisher: Service, Sendable {
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
     ///   - confirmLimit: how long a confirmation may take before the channel is given up, or the connection if nothing else is answered.
     ///     RabbitMQ can lose one when a queue or a stream gets another leader.
+    ///   - outageLimit: how long messages wait without any connection, before they are `.disconnected`; nil: until there is one. For senders
+    ///     whose messages another process can publish.
     ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier
     ///     message is ignored, and the connection is given up (``BrokerQuirks``).
     /// - Throws: when the process has no file descriptor left.
@@ -34,12 +36,13 @@ package final class Publisher: Service, Sendable {
         name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 128,
         maximumPending: Int = 10_000,
         drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(10),
-        isOrdered: Bool = false, logger: Logger
+        outageLimit: Duration? = nil, isOrdered: Bool = false, logger: Logger
     ) throws(SystemError) {
         let core = try PublisherCore(
             settings: PublisherSettings(
                 link: BrokerLink.Settings(name: name, configuration: configuration, topology: topology, watchdogLimit: watchdogLimit),
-                window: window, maximumPending: maximumPending, confirmLimit: confirmLimit, isOrdered: isOrdered), logger: logger)
+                window: window, maximumPending: maximumPending, confirmLimit: confirmLimit, outageLimit: outageLimit,
+                isOrdered: isOrdered), logger: logger)
         self.core = core
         thread = ServiceThread(
             name: name, drainTimeout: drainTimeout, loop: { try PublisherLoop(core).run() }, stop: { core.stop(within: $0) })

@@ -11,6 +11,7 @@ struct PublisherSettings: Sendable {
     let maximumPending: Int
     let maximumPendingBytes = 64 << 20
     let confirmLimit: Duration
+    let outageLimit: Duration?
     let isOrdered: Bool
 }
 
@@ -111,7 +112,7 @@ struct PublisherMetrics: Sendable {
         blocked = Gauge(label: MetricName.blocked, dimensions: dimensions)
         republished = Counter(label: MetricName.republished, dimensions: dimensions)
         stalled = Gauge(label: MetricName.stalledQueues, dimensions: dimensions)
-        let labels = ["confirmed", "nacked", "unroutable", "full", "stalled", "withdrawn", "stopped", "invalid"]
+        let labels = ["confirmed", "nacked", "unroutable", "full", "stalled", "withdrawn", "disconnected", "stopped", "invalid"]
         outcomes = Dictionary(
             uniqueKeysWithValues: labels.map {
                 ($0, Counter(label: MetricName.published, dimensions: dimensions + [(MetricName.outcome, $0)]))

@@ -107,6 +107,8 @@ final class PublisherLoop {
     private var stalledLines = 0
     /// The last connection was given up because of this one, which has not answered since.
     private var silentLine: Line?
+    /// Nil while there is a connection.
+    private var disconnectedSince: ContinuousClock.Instant? = .now
     /// When this connection last had an answer.
     private var lastAnswer = ContinuousClock.now
     /// The first answer after a silence of ``answerTime``.
@@ -135,6 +137,7 @@ final class PublisherLoop {
             link.passed()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(accept)
+            giveUpAfterOutage()
             let (stopAt, reconnectReason, pending) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take(), $0.pending) }
             core.metrics.pending.record(pending)
             report()
@@ -270,6 +273,7 @@ final class PublisherLoop {
                 isBlocked = false
                 isPassedOver = false
                 leaveReason = nil
+                disconnectedSince = nil
                 lastAnswer = .now
                 mayConfirmSince = .now
                 setState(.ready)
@@ -279,7 +283,26 @@ final class PublisherLoop {
         }
     }
 
+    /// Gives up every message that waits, so that another process can publish it.
+    private func giveUpAfterOutage() {
+        guard open > 0, let limit = core.settings.outageLimit, let since = disconnectedSince, since.duration(to: .now) > limit else {
+            return
+        }
+        core.logger.warning(
+            "Messages are given up: there was no connection to the broker for too long",
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.unconfirmed: "\(open)"])
+        answerWaiting(.disconnected)
+    }
+
+    /// Without a connection, every message that has no outcome waits in a line.
+    private func answerWaiting(_ failure: PublishFailure) {
+        for line in linesOfExchange.values.joined() {
+            while let pending = line.backlog.popFirst() { answer(pending, .failed(failure)) }
+        }
+    }
+
     private func lost(_ error: RabbitMQError) {
+        disconnectedSince = disconnectedSince ?? .now
         // Without a connection nothing is known of queues.
         if link.connection == nil { silentLine = nil }
         setStalled(silentLine == nil ? 0 : 1)
@@ -344,8 +367,8 @@ final class PublisherLoop {
             for channel in line.givenUp + (line.channel.map { [$0] } ?? []) {
                 for (pending, _) in channel.tracker.unanswered { answer(pending, .failed(.stopped)) }
             }
-            while let pending = line.backlog.popFirst() { answer(pending, .failed(.stopped)) }
         }
+        answerWaiting(.stopped)
         setStalled(0)
         report()
     }

@@ -203,7 +203,8 @@ package final class PublishSettlements: Service {
         if wasFull { onSettled() }
     }
 
-    /// If the broker is away for long, the relay of another process must not publish jobs that this one still holds.
+    /// While the broker is away, the relay of another process must not publish jobs that this one still holds. The publisher gives them up if
+    /// it has no connection for long.
     private func renewLeases() async {
         while await Pause.of(lease / 3) {
             let underWay = underWay.withLock { Array($0.keys) }
