@@ -313,7 +313,7 @@ struct QuarantineTests {
             try await running.execute(
                 "UPDATE tokens SET quarantined_at = now() - interval '30 days 1 second' WHERE id <= (SELECT min(id) + 4 FROM tokens)")
             let step = try await running.pool.session { session in try Retention(session: session).sweep(.quarantine) }
-            #expect(step.removed == 5 && step.isDone)
+            #expect(step.removed == 5)
             #expect(try await brake.states() == ["active": 5, "quarantined": 15, "retired": 5])
         }
     }

@@ -108,18 +108,19 @@ struct SweepTests {
                     ).only()["scans"]
                     // The planner may look at an end of an index that is not partial.
                     #expect(scans == 2 || scans == 3, "\(sweep.kind) does not go by its index")
+                    let third = try Retention(session: session).sweep(sweep, from: try #require(second.last))
                     let start = try session.entriesReadHere(of: index)
                     _ = try Retention(session: session).sweep(sweep)
                     let whole = try session.entriesReadHere(of: index) - start
                     #expect(whole >= 5000, "\(sweep.kind): \(whole) entries read from the beginning")
-                    return [first, second]
+                    return [first, second, third]
                 }
-                #expect(steps.map(\.removed) == [5000, 1] && steps.map(\.isDone) == [false, true], "\(sweep.kind)")
+                #expect(steps.map(\.removed) == [5000, 1, 0] && steps.map(\.isDone) == [false, false, true], "\(sweep.kind)")
             }
         }
     }
 
-    /// What some feed has still to read stays, however old it is.
+    /// What some feed has still to read.
     @Test("The sweep keeps events that a feed has not published yet") func unpublishedEvents() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
             _ = try await running.client.makeApp()
@@ -131,7 +132,41 @@ struct SweepTests {
             try await running.execute(
                 "UPDATE event_feeds SET position = CASE sink WHEN 'broker' THEN 2 ELSE 4 END WHERE log = 'notifications'")
             let step = try await running.pool.transaction { session in try Retention(session: session).sweep(.notificationEvents) }
-            #expect(step.removed == 2 && step.isDone)
+            #expect(step.removed == 2)
+        }
+    }
+
+    @Test("The sweep keeps the events of an app that is behind, and no other's") func appBehind() async throws {
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
+            for app in ["shop", "other"] { _ = try await running.client.makeApp(app) }
+            // Of each app ten: the odd numbers are those of one, the even numbers those of the other.
+            try await running.execute(
+                """
+                INSERT INTO notification_events (app_id, notification, event, at)
+                SELECT a.id, gen_random_uuid(), 'accepted', now() - interval '3 days'
+                FROM generate_series(1, 10) AS n, apps a ORDER BY n, a.slug = 'shop'
+                """)
+            try await running.execute(
+                """
+                UPDATE event_feeds SET position = 18, behind_apps = ARRAY[(SELECT id FROM apps WHERE slug = 'shop')], behind_positions = '{4}'
+                WHERE log = 'notifications' AND sink = 'broker'
+                """)
+            try await running.execute("UPDATE event_feeds SET position = 20 WHERE log = 'notifications' AND sink = 'webhooks'")
+            let removed = try await running.pool.transaction { session in
+                var (removed, from, isDone): ([Int], Int64, Bool) = ([], 0, false)
+                while !isDone {
+                    let step = try Retention(session: session).sweep(.notificationEvents, limit: 4, from: from)
+                    removed.append(step.removed)
+                    from = step.last ?? from
+                    isDone = step.isDone
+                }
+                return removed
+            }
+            #expect(removed == [4, 2, 2, 2, 1, 0])
+            let left: [Int64] = try await running.pool.session { session in
+                try session.execute("SELECT id FROM notification_events ORDER BY id").column("id")
+            }
+            #expect(left == [6, 8, 10, 12, 14, 16, 18, 19, 20])
         }
     }
 

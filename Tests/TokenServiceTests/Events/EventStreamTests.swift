@@ -309,6 +309,12 @@ struct EventStreamTests {
                 #expect(signal.waiting.isEmpty)
             }
             #expect(try await TestBroker.messageCount(full, running.broker) == 1)
+            let behind: PostgresQuery = """
+                SELECT count(*) FROM event_feeds f, unnest(f.behind_apps, f.behind_positions) AS b (app, position)
+                WHERE b.app = (SELECT id FROM apps WHERE slug = 'other') AND b.position < f.position
+                    AND f.position >= (SELECT max(id) FROM installation_history WHERE app_id <> b.app)
+                """
+            _ = try await eventually { try await running.count(behind) == 1 ? true : nil }
             try await Self.listen(key, running) { signal in
                 try await TestBroker.withConnection(running.broker) { try $0.deleteQueue(full) }
                 var found: [String?] = []
@@ -317,6 +323,43 @@ struct EventStreamTests {
                     if !found.contains(subject) { found.append(subject) }
                 }
                 #expect(found == (1...5).map { "installations/\(installation($0))" })
+            }
+            _ = try await eventually { try await running.count(behind) == 0 ? true : nil }
+        }
+    }
+
+    @Test("Another process goes on with an app that is behind, and publishes no other app's events again") func nextProcessBehind()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is EventFeed })) { running in
+            let (shop, other) = (try await running.client.makeApp(), try await running.client.makeApp("other"))
+            for app in ["shop", "other"] {
+                let changed = try await running.client.call("PATCH", "/v1/admin/apps/\(app)", #"{"event_stream":["installations"]}"#)
+                try #require(changed.status == 200)
+            }
+            for number in 1...2 {
+                try await other.register(installation(number), user: nil, token: token(number), app: "other")
+                try await shop.register(installation(number), user: nil, token: token(number))
+            }
+            try await running.execute(
+                """
+                UPDATE event_feeds SET position = (SELECT max(id) FROM installation_history),
+                    behind_apps = ARRAY[(SELECT id FROM apps WHERE slug = 'other')], behind_positions = '{0}'
+                WHERE log = 'installations' AND sink = 'broker'
+                """)
+            try await Self.listen("*.installation.registered", running) { signal in
+                try await running.another { _ in
+                    var found: Set<String> = []
+                    while found.count < 2 {
+                        let message = try await signal.next()
+                        #expect(message.routingKey == "other.installation.registered")
+                        found.insert(try #require(try JSONValue.parse(message.body).text("subject")))
+                    }
+                    _ = try await eventually {
+                        try await running.count("SELECT count(*) FROM event_feeds WHERE behind_apps <> '{}'") == 0 ? true : nil
+                    }
+                }
+                #expect(signal.waiting.allSatisfy { $0.routingKey == "other.installation.registered" })
             }
         }
     }

@@ -8,8 +8,8 @@ import Synchronization
 /// the same ids again. Every process runs the feed; the one with its lease reads.
 ///
 /// An app whose events a queue does not take falls behind, and the others go on. So does an app with more messages for webhooks than its share
-/// of a round: it gets a share in each of the next rounds. The recorded position is that of the last of them, so a process that takes over
-/// publishes again what the others have had since.
+/// of a round: it gets a share in each of the next rounds. Its own position is recorded beside that of all others, so that a process that takes
+/// over goes on with each app where it was.
 package final class EventFeed: Service {
     /// A row of `event_feeds`.
     package struct Name: Sendable {
@@ -54,10 +54,18 @@ package final class EventFeed: Service {
         var behind: [App.ID: Behind] = [:]
         var renewed = ContinuousClock.now
 
-        init(position: Int64) { log = LogProgress(position: position) }
+        init(of name: EventFeed.Name, in session: PostgresSession) throws {
+            let store = EventStore(session: session)
+            log = LogProgress(position: try store.position(of: name))
+            for late in try store.behind(in: name) { behind[late.app] = Behind(slug: late.slug, position: late.position) }
+        }
 
         /// Rows up to here are done for every app.
-        var recordable: Int64 { behind.values.reduce(log.position) { min($0, $1.position) } }
+        var lowest: Int64 { behind.values.reduce(log.position) { min($0, $1.position) } }
+
+        /// An app that has fallen behind in this step may be ahead of what the step has stored so far: a new reader would pass over the rows
+        /// between.
+        var recordable: [(app: App.ID, position: Int64)] { behind.map { (app: $0.key, position: min($0.value.position, log.position)) } }
     }
 
     /// An app whose events were not confirmed, or were more than its share.
@@ -109,14 +117,14 @@ package final class EventFeed: Service {
             try await advance(&now, to: now.log.readable)
         }
         reader = now
-        waiting.store(interest.apps.isEmpty ? 0 : now.log.last - now.recordable, ordering: .relaxed)
+        waiting.store(interest.apps.isEmpty ? 0 : now.log.last - now.lowest, ordering: .relaxed)
         let isPressing = now.log.last > now.log.position && !interest.apps.isEmpty && sink.isReady
         return hasMore ? .zero : isPressing ? Self.shortPause : Self.idlePause
     }
 
     /// Asks with one event for each app that is behind, and publishes its others once that is confirmed.
     private func catchUp(_ now: inout Reader) async throws {
-        let before = now.recordable
+        let before = now.behind.mapValues(\.position)
         for (app, behind) in now.behind where behind.asked?.question.isConfirmed != nil || behind.asked == nil && behind.askAt <= .now {
             var behind = behind
             let isTaken = behind.asked?.question.isConfirmed
@@ -144,7 +152,7 @@ package final class EventFeed: Service {
             }
             now.behind[app] = behind
         }
-        if now.recordable > before { try await advance(&now, to: now.log.position) }
+        if now.behind.mapValues(\.position) != before { try await advance(&now, to: now.log.position) }
     }
 
     /// Stores the next share of each app that had more in an earlier round.
@@ -247,7 +255,7 @@ package final class EventFeed: Service {
         if let reader, ContinuousClock.now - reader.renewed < .seconds(lease.seconds) / 3 { return reader }
         return try await pool.transaction { [name, lease] session in
             guard try lease.take(in: session) else { return nil }
-            guard var reader else { return Reader(position: try EventStore(session: session).position(of: name)) }
+            guard var reader else { return try Reader(of: name, in: session) }
             reader.renewed = .now
             return reader
         }
@@ -260,10 +268,10 @@ package final class EventFeed: Service {
     ) async throws {
         var next = now
         if let app { next.behind[app]?.position = position } else { next.log.position = position }
-        let recordable = next.recordable
+        let (reached, behind) = (next.log.position, next.recordable)
         try await pool.transaction { [name, lease] session in
             try lease.renew(in: session)
-            try EventStore(session: session).advance(name, to: recordable)
+            try EventStore(session: session).advance(name, to: reached, behind: behind)
             try store(session)
         }
         now = next

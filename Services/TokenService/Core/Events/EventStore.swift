@@ -55,8 +55,25 @@ struct EventStore {
         try session.execute("SELECT position FROM event_feeds WHERE log = \(feed.log) AND sink = \(feed.sink)").only()["position"]
     }
 
-    func advance(_ feed: EventFeed.Name, to position: Int64) throws {
-        try session.execute("UPDATE event_feeds SET position = \(position) WHERE log = \(feed.log) AND sink = \(feed.sink)")
+    /// The apps that are behind the position of a feed, and how far each has come.
+    func behind(in feed: EventFeed.Name) throws -> [(app: App.ID, slug: AppSlug, position: Int64)] {
+        try session.execute(
+            """
+            SELECT b.app, (SELECT slug FROM apps WHERE id = b.app) AS slug, b.position
+            FROM event_feeds f CROSS JOIN LATERAL unnest(f.behind_apps, f.behind_positions) AS b (app, position)
+            WHERE f.log = \(feed.log) AND f.sink = \(feed.sink)
+            """
+        ).map { row in (app: try row["app"], slug: try row["slug"], position: try row["position"]) }
+    }
+
+    /// - Parameter behind: The apps that are behind, and how far each has come.
+    func advance(_ feed: EventFeed.Name, to position: Int64, behind: [(app: App.ID, position: Int64)]) throws {
+        try session.execute(
+            """
+            UPDATE event_feeds SET position = \(position), behind_apps = \(behind.map(\.app))::bigint[],
+                behind_positions = \(behind.map(\.position))::bigint[]
+            WHERE log = \(feed.log) AND sink = \(feed.sink)
+            """)
     }
 
     func horizon(of log: EventLog) throws -> Horizon {

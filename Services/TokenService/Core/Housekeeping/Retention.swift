@@ -38,8 +38,8 @@ package struct Retention {
     /// - Parameter from: ``Step/last`` of the step before; 0 for the first one.
     package func sweep(_ sweep: Sweep, limit: Int = Sweep.batch, from: Int64 = 0) throws -> Step {
         let row = try session.execute(sweep.statement(limit, from)).only()
-        let removed: Int = try row["count"]
-        return Step(removed: removed, isDone: removed < limit, last: try row["last"])
+        let last: Int64? = try row["last"]
+        return Step(removed: try row["count"], isDone: last == nil, last: last)
     }
 
     /// Retired tokens without a push since; those in quarantine stay until it ends.

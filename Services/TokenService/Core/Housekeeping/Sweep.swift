@@ -10,7 +10,7 @@ package struct Sweep: Sendable {
     package static let batch = 5000
 
     package let kind: Retention.Kind
-    /// Answers one row: `count`, how many rows it found, and `last`, where they end (see ``Retention/Step/last``).
+    /// Answers one row: `count`, how many rows go, and `last`, where those end that it looked at (see ``Retention/Step/last``).
     let statement: @Sendable (_ limit: Int, _ from: Int64) -> PostgresQuery
 
     package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities]
@@ -52,19 +52,23 @@ package struct Sweep: Sendable {
         SELECT count(*) AS count, floor(extract(epoch FROM max(published_at)) * 1000)::bigint AS last FROM found
         """
     }
-    /// Only those that every feed has read; kept a day for the operator.
+    /// Only those that every feed has read; kept a day for the operator. A step goes on behind the events of an app that is behind.
     package static let notificationEvents = Sweep(kind: .notificationEvents) { limit, from in
         """
-        WITH found AS (
+        WITH old AS (
             SELECT oldest.* FROM (
-                SELECT ctid AS place, id, at FROM notification_events WHERE id >= \(from) ORDER BY id LIMIT \(limit)
+                SELECT ctid AS place, id, app_id, at FROM notification_events WHERE id > \(from) ORDER BY id LIMIT \(limit)
             ) AS oldest
             WHERE oldest.at < now() - interval '1 day'
                 AND oldest.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')
+        ), found AS (
+            SELECT place FROM old WHERE NOT EXISTS (
+                SELECT FROM event_feeds f CROSS JOIN LATERAL unnest(f.behind_apps, f.behind_positions) AS b (app, position)
+                WHERE f.log = 'notifications' AND b.app = old.app_id AND b.position < old.id)
         ), removed AS (
             DELETE FROM notification_events WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
-        SELECT count(*) AS count, max(id) AS last FROM found
+        SELECT (SELECT count(*) FROM found) AS count, max(id) AS last FROM old
         """
     }
     /// Off the lock screen for long; kept a week for who asks what became of them.

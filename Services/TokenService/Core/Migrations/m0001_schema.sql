@@ -1123,12 +1123,14 @@ CREATE TRIGGER notifications_reported_new AFTER INSERT ON notifications
 CREATE TRIGGER notifications_reported_change AFTER UPDATE ON notifications
     FOR EACH ROW WHEN (NEW.is_reported AND NEW.state <> OLD.state) EXECUTE FUNCTION report_notification_state();
 
--- The position of each sink in each log.
+-- The position of each sink in each log. An app whose events wait for its queues or for its share is behind, at a position of its own.
 CREATE TABLE event_feeds (
     log text NOT NULL CHECK (log IN ('notifications', 'installations', 'device_receipts')),
     -- The counts are those of the notifications.
     sink text NOT NULL CHECK (sink IN ('broker', 'webhooks') OR sink = 'counts' AND log = 'device_receipts'),
     position bigint NOT NULL,
+    behind_apps bigint[] NOT NULL DEFAULT '{}',
+    behind_positions bigint[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (log, sink)
 );
 INSERT INTO event_feeds (log, sink, position)
