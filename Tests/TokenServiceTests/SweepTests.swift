@@ -170,6 +170,35 @@ struct SweepTests {
         }
     }
 
+    @Test("Events that no feed has published for longer than messages to webhooks are kept are lost, counted and reported")
+    func lostEvents() async throws {
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
+            _ = try await running.client.makeApp()
+            // The app has got the first, and is behind with the others.
+            try await running.execute(
+                """
+                UPDATE event_feeds SET position = 5, behind_apps = ARRAY(SELECT id FROM apps), behind_positions = '{1}'
+                WHERE log = 'notifications'
+                """)
+            try await running.execute(
+                """
+                INSERT INTO notification_events (app_id, notification, event, at)
+                SELECT a.id, gen_random_uuid(), 'accepted', now() - make_interval(hours => age)
+                FROM unnest(ARRAY[75, 74, 73, 71, 70]) AS age, apps a
+                """)
+            let lines = LogLines()
+            let options = RunningService.Options(
+                settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1", "WEBHOOK_RETENTION_DAYS": "2"], without: { $0 is EventFeed },
+                logger: lines.logger)
+            try await running.another(options) { other in
+                try await other.counted(#"retention_removed_total{kind="unread_events"}"#, 2)
+                try await other.counted(#"retention_removed_total{kind="notification_events"}"#, 1)
+                _ = try await eventually { lines.all.contains { $0.hasPrefix("State changes of notifications are lost") } ? true : nil }
+            }
+            #expect(try await running.count("SELECT count(*) FROM notification_events") == 2)
+        }
+    }
+
     @Test("The sweep removes messages to webhooks by their age") func webhookMessages() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1", "WEBHOOK_RETENTION_DAYS": "2"])) { running in
             _ = try await running.client.makeApp()

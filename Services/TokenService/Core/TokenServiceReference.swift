@@ -144,7 +144,7 @@ package enum TokenServiceReference {
             "a webhook for which more messages wait is disabled, 1 to 10000000"),
         DocumentedSetting(
             "webhook.retention.days", "7",
-            "how long messages are kept, sent or not, 1 to 90"),
+            "how long messages are kept, sent or not, 1 to 90; unread state changes of notifications a day longer"),
         DocumentedSetting(
             "webhook.ca.file", "none",
             "PEM file of authorities to trust besides the system's"),
@@ -295,8 +295,9 @@ package enum TokenServiceReference {
         DocumentedMetric(
             MetricName.retentionRemoved.rawValue, .counter, ["kind"],
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
-                + "token_moves, outcome_counts, notification_events, webhook_messages, activities; quarantine: marks taken away; activity_tokens: "
-                + "update tokens of Live Activities retired twelve hours after their report."),
+                + "token_moves, outcome_counts, notification_events, webhook_messages, activities; unread_events: state changes that are lost, "
+                + "because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: update tokens of "
+                + "Live Activities retired twelve hours after their report."),
         DocumentedMetric(
             MetricName.retentionOverdue.rawValue, .gauge, ["table"],
             "For how long the oldest period has been past its retention; alert above 86400. Table: notifications, "

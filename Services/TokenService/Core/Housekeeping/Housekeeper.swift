@@ -173,7 +173,7 @@ extension Housekeeper {
 
     private func removeExpired() async throws {
         var attempts = Attempts()
-        for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays)] {
+        for sweep in Sweep.all + [.unreadEvents(days: settings.webhookDays), .webhookMessages(days: settings.webhookDays)] {
             try await attempts.make {
                 try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1, from: $2) }
             }
@@ -213,6 +213,8 @@ extension Housekeeper {
 
     private func report(_ kind: Retention.Kind, _ number: Int) {
         guard number > 0 else { return }
-        logger.info("Retention is over", metadata: [LogKey.reason: "\(kind.rawValue)", LogKey.count: "\(number)"])
+        let metadata: Logger.Metadata = [LogKey.reason: "\(kind.rawValue)", LogKey.count: "\(number)"]
+        guard kind == .unreadEvents else { return logger.info("Retention is over", metadata: metadata) }
+        logger.error("State changes of notifications are lost: no reader took them before their retention was over", metadata: metadata)
     }
 }

@@ -10,6 +10,7 @@ package struct Retention {
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"
         case notificationEvents = "notification_events"
+        case unreadEvents = "unread_events"
         case webhookMessages = "webhook_messages"
     }
 

@@ -99,6 +99,24 @@ package struct Sweep: Sendable {
         """
     }
 
+    /// Those that no feed has read, or not for their app: they are lost. They stay a day longer than messages to webhooks, and what was read goes
+    /// before (``notificationEvents``).
+    package static func unreadEvents(days: Int) -> Sweep {
+        Sweep(kind: .unreadEvents) { limit, from in
+            """
+            WITH found AS (
+                SELECT oldest.* FROM (
+                    SELECT ctid AS place, id, at FROM notification_events WHERE id > \(from) ORDER BY id LIMIT \(limit)
+                ) AS oldest
+                WHERE oldest.at < now() - (\(days) + 1) * interval '1 day'
+            ), removed AS (
+                DELETE FROM notification_events WHERE ctid = ANY (ARRAY(SELECT place FROM found))
+            )
+            SELECT count(*) AS count, max(id) AS last FROM found
+            """
+        }
+    }
+
     /// In every state, also those of webhooks that stay disabled.
     package static func webhookMessages(days: Int) -> Sweep {
         Sweep(kind: .webhookMessages) { limit, from in
