@@ -87,6 +87,37 @@ struct PublishRefusalTests {
         }
     }
 
+    @Test("While no queue takes an outcome, the job beside it is not published, however often it is tried; then it is, once")
+    func refusedEverywhere() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let topology = running.topology
+            try await running.jobs { jobs in
+                // Every part of the service is connected, and declares nothing any more.
+                _ = try await shop.send(#"{"user":"ada"}"#)
+                _ = try await jobs.next()
+                let hold = try await chief.setHold(#"{"all":true,"reason":"r"}"#)
+                let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+                _ = try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout")
+                try await TestBroker.withConnection(running.broker) {
+                    try $0.unbind(queue: topology.tokenServiceOutcomesQueue, from: topology.outcomesExchange, routingKey: "*.*")
+                    try $0.deleteQueue(topology.waitingOutcomesQueue)
+                }
+                for statement in Self.countClaims { try await running.execute(statement) }
+                try await chief.liftHold(hold)
+                _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 4 ? true : nil }
+                #expect(jobs.waiting.isEmpty)
+
+                try await TestBroker.withConnection(running.broker) { try topology.declare(on: $0) }
+                let job = try PushJob(decoding: try await jobs.next().body)
+                #expect(job.notification.description == id && job.deliveries.map(\.installation) == [installation(2)])
+                try await running.allPublished()
+                #expect(jobs.waiting.isEmpty)
+            }
+        }
+    }
+
     /// Publishing shows what it was refused only when the page is written: two may be under way by then, and a third.
     @Test("A fan-out stops within pages, and is finished once the queue takes jobs again") func fanOut() async throws {
         try await RunningService.run(.init(settings: ["FAN_OUT_PAGE_INSTALLATIONS": "100", "BROKER_TOPOLOGY": "operators"])) { running in

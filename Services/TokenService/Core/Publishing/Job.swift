@@ -66,8 +66,8 @@ package struct PublishableJob: Sendable {
     package var id: JobID
     package var template: JobTemplate
     package var deliveries: EncodedDeliveries
-    /// Members that get no push any more. Their outcomes go the way of all outcomes.
-    package var stopped: [OutcomeEvent] = []
+    /// The outcome of members that get no push any more. It goes the way of all outcomes, before the job.
+    package var stopped: OutcomeEvent?
     /// Fan-out made it, not the acceptance.
     package var isOfFanOut = false
 

@@ -46,98 +46,60 @@ package final class JobPublisher: Sendable {
 
     /// Hands the jobs of an acceptance to the broker together, and returns at once. The broker's answer is recorded later.
     package func publish(_ jobs: [PublishableJob]) {
-        if !jobs.isEmpty { publish(jobs, written: nil) }
+        if !jobs.isEmpty { publish(jobs, reply: nil) }
     }
 
     /// The same, but returns when the broker's answers are recorded: an unrecorded job can be published twice.
     package func publishAndWait(_ jobs: [PublishableJob]) async {
-        await withCheckedContinuation { publish(jobs, written: $0) }
+        await withCheckedContinuation { publish(jobs, reply: JobsReply(jobs: jobs.count, $0)) }
     }
 
-    private func publish(_ jobs: [PublishableJob], written: CheckedContinuation<Void, Never>?) {
-        var messages: [OutgoingMessage] = []
-        messages.reserveCapacity(jobs.count)
-        // The end of each job's messages; the first of them is the job itself, unless all of its deliveries are stopped.
-        var ends: [Int] = []
-        ends.reserveCapacity(jobs.count)
-        var spans: [PublishingSpan] = []
-        for job in jobs {
-            if !job.deliveries.isEmpty {
-                let span = span(of: job)
-                messages.append(
-                    message(job.template.encodedJob(job.id.number, job.deliveries), job.template, traceparent: span?.own.traceparent))
-                if let span { spans.append(span) }
-            }
-            messages += job.stopped.map { message($0, job.template) }
-            ends.append(messages.count)
+    private func publish(_ jobs: [PublishableJob], reply: JobsReply?) {
+        settlements.began(jobs.map { ($0.id, $0.template.appLane) })
+        publishMessages(of: jobs.filter { $0.stopped == nil }, reply)
+        publishOutcomesFirst(of: jobs.filter { $0.stopped != nil }, reply)
+    }
+
+    /// Publishes the outcomes of stopped members, and each job when its own outcome is confirmed. While the broker does not take an outcome,
+    /// the job is tried again and again: if it went with the outcome, each attempt would publish its other deliveries once more.
+    private func publishOutcomesFirst(of jobs: [PublishableJob], _ reply: JobsReply?) {
+        guard !jobs.isEmpty else { return }
+        publisher.publish(jobs.compactMap { job in job.stopped.map { message($0, job.template) } }) { [self] answers in
+            publishMessages(of: answers.filter(\.outcome.isConfirmed).map { jobs[$0.index] }, reply)
+            let unpublished = answers.filter { !$0.outcome.isConfirmed }.map { PublishedJob(jobs[$0.index], isPublished: false) }
+            if !unpublished.isEmpty { settlements.ended(unpublished, reply: reply) }
         }
-        let sent = zip(jobs, ends).map { Sent($0, end: $1) }
-        settlements.began(sent.map { ($0.id, $0.key) })
-        let open = OpenPublication(sent, written: written)
-        // All of its deliveries were settled meanwhile.
-        let done = open.withoutMessages.map { PublishedJob(id: $0.id, isPublished: true, isFirst: $0.isFirst) }
-        if !done.isEmpty { settlements.ended(done, reply: open.reply) }
-        guard !messages.isEmpty else { return }
-        publisher.publish(messages) { [settlements, window, waits, traces, spans] answers in
-            let (finished, isLast) = open.take(answers)
+    }
+
+    private func publishMessages(of jobs: [PublishableJob], _ reply: JobsReply?) {
+        // All of its deliveries are stopped, or were settled meanwhile.
+        let done = jobs.filter(\.deliveries.isEmpty).map { PublishedJob($0, isPublished: true) }
+        if !done.isEmpty { settlements.ended(done, reply: reply) }
+        let rest = jobs.filter { !$0.deliveries.isEmpty }
+        guard !rest.isEmpty else { return }
+        let spans = rest.map { span(of: $0) }
+        let messages = zip(rest, spans).map { job, span in
+            message(job.template.encodedJob(job.id.number, job.deliveries), job.template, traceparent: span?.own.traceparent)
+        }
+        let sent = rest.map { Sent($0) }
+        publisher.publish(messages) { [settlements, window, waits, traces] answers in
             var seen: [Lane: RelayWindow.Answers] = [:]
             var waiting: [Lane: (last: JobID, expiresAt: Int64)] = [:]
-            let settled = finished.map { job, outcomes in
-                let isPublished = outcomes.allSatisfy(\.isConfirmed)
-                if job.hasDeliveries {
-                    seen[job.key.lane, default: RelayWindow.Answers()].count(outcomes[outcomes.startIndex])
-                    if isPublished, !job.hasStopped {
-                        waiting[job.key.lane] = (job.id, min(waiting[job.key.lane]?.expiresAt ?? .max, job.expiresAt))
-                    }
+            let settled = answers.map { answer in
+                let job = sent[answer.index]
+                let lane = job.key.lane
+                seen[lane, default: RelayWindow.Answers()].count(answer.outcome)
+                if answer.outcome.isConfirmed, !job.hasStopped {
+                    waiting[lane] = (job.id, min(waiting[lane]?.expiresAt ?? .max, job.expiresAt))
                 }
-                return PublishedJob(id: job.id, isPublished: isPublished, isFirst: job.isFirst)
+                return PublishedJob(id: job.id, isPublished: answer.outcome.isConfirmed, isFirst: job.isFirst)
             }
             for (lane, answers) in seen { window.observe(lane, answers) }
             let now = UnixTime.milliseconds()
             for (lane, jobs) in waiting { waits.published(jobs.last, in: lane, expiresAt: jobs.expiresAt, now: now) }
-            if isLast, !spans.isEmpty { traces.record(spans.map { $0.ended() }) }
-            if !settled.isEmpty { settlements.ended(settled, reply: open.reply) }
-        }
-    }
-
-    /// Jobs that were handed over together. Each is settled when its own messages are answered, so that none waits for a queue of another
-    /// one. Thread-safe.
-    private final class OpenPublication: Sendable {
-        private struct State {
-            var outcomes: [PublishOutcome?]
-            var missing: Int
-        }
-
-        private let jobs: [Sent]
-        private let state: Mutex<State>
-        let reply: JobsReply?
-
-        init(_ jobs: [Sent], written: CheckedContinuation<Void, Never>?) {
-            self.jobs = jobs
-            reply = written.map { JobsReply(jobs: jobs.count, $0) }
-            let count = jobs.last?.end ?? 0
-            state = Mutex(State(outcomes: Array(repeating: nil, count: count), missing: count))
-        }
-
-        var withoutMessages: [Sent] { zip(jobs, [0] + jobs.map(\.end)).filter { $0.end == $1 }.map(\.0) }
-
-        /// - Returns: the jobs whose last message these answer, with the outcomes of all their messages.
-        func take(_ answers: [PublishAnswer]) -> (finished: [(Sent, ArraySlice<PublishOutcome>)], isLast: Bool) {
-            state.withLock { state in
-                for answer in answers { state.outcomes[answer.index] = answer.outcome }
-                state.missing -= answers.count
-                let answered = Set(answers.map(\.index))
-                var start = 0
-                var finished: [(Sent, ArraySlice<PublishOutcome>)] = []
-                for job in jobs {
-                    let range = start..<job.end
-                    start = job.end
-                    guard range.contains(where: answered.contains) else { continue }
-                    let outcomes = state.outcomes[range].compactMap(\.self)
-                    if outcomes.count == range.count { finished.append((job, outcomes[...])) }
-                }
-                return (finished, state.missing == 0)
-            }
+            let ended = answers.compactMap { spans[$0.index]?.ended() }
+            if !ended.isEmpty { traces.record(ended) }
+            settlements.ended(settled, reply: reply)
         }
     }
 
@@ -173,20 +135,15 @@ package final class JobPublisher: Sendable {
         let id: JobID
         let key: AppLane
         let expiresAt: Int64
-        let hasDeliveries: Bool
         let hasStopped: Bool
         let isFirst: Bool
-        /// Of its messages among those that were handed over together.
-        let end: Int
 
-        init(_ job: PublishableJob, end: Int) {
+        init(_ job: PublishableJob) {
             id = job.id
             key = job.template.appLane
             expiresAt = job.template.expiresAt
-            hasDeliveries = !job.deliveries.isEmpty
-            hasStopped = !job.stopped.isEmpty
+            hasStopped = job.stopped != nil
             isFirst = job.isFirst
-            self.end = end
         }
     }
 

@@ -200,7 +200,9 @@ package struct JobStore {
         }
         var job = PublishableJob(
             id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries), isOfFanOut: terms.isFannedOut)
-        if !stopped.isEmpty { job.stopped = [.stopped(stopped, as: (stop ?? terms.gone).outcome, of: template.app, at: now)] }
+        if !stopped.isEmpty {
+            job.stopped = OutcomeEvent.stopped(stopped, as: (stop ?? terms.gone).outcome, of: template.app, at: now)
+        }
         return job
     }
 
@@ -215,7 +217,8 @@ package struct JobStore {
                 id: id, notification: template.notification, installation: .lowest, attempt: 1, reason: reason.rawValue)
             return PublishableJob(
                 id: claimed.id, template: template, deliveries: EncodedDeliveries([PushJob.Delivery]()),
-                stopped: claimed.settled.isEmpty ? [.stopped([delivery], as: reason.outcome, of: template.app, at: now)] : [],
+                stopped: claimed.settled.isEmpty
+                    ? OutcomeEvent.stopped([delivery], as: reason.outcome, of: template.app, at: now) : nil,
                 isOfFanOut: true)
         }
         return PublishableJob(

@@ -15,6 +15,10 @@ struct PublishedJob: Sendable {
     let isFirst: Bool
 }
 
+extension PublishedJob {
+    init(_ job: PublishableJob, isPublished: Bool) { self.init(id: job.id, isPublished: isPublished, isFirst: job.isFirst) }
+}
+
 /// A caller that waits until the last of its jobs is recorded, or given up.
 final class JobsReply: Sendable {
     private let unsettled: Mutex<Int>
