@@ -39,6 +39,20 @@ final class Admission: Sendable {
         place.end()
     }
 
+    /// Ends when the answer is over: a small one when it is made, a large one when the client has taken all of it but what the connection
+    /// buffers. Clients that take no answers would otherwise fill the memory with them. A stream has a place of its own.
+    func held(by answer: ResponseBody) -> ResponseBody {
+        guard let size = answer.contentLength, size > RequestBody.maximumBytes else {
+            end()
+            return answer
+        }
+        return ResponseBody(contentLength: size) { writer in
+            defer { self.end() }
+            // The writer waits before the end of the answer, not before the one buffer that comes before.
+            try await answer.write(writer)
+        }
+    }
+
     deinit { end() }
 }
 
@@ -71,10 +85,15 @@ struct AdmissionMiddleware: Sendable {
         var response: Response
         do {
             let admission = try decision.result.get()
-            defer { admission.end() }
-            response = try await PostgresPool.$queue.withValue(decision.caller.queue) {
-                try await handler(authorized(request, context, decision.caller, route))
+            do {
+                response = try await PostgresPool.$queue.withValue(decision.caller.queue) {
+                    try await handler(authorized(request, context, decision.caller, route))
+                }
+            } catch {
+                admission.end()
+                throw error
             }
+            response.body = admission.held(by: response.body)
         } catch {
             // The answer is made here so that a refusal also carries the key's remaining rate.
             response = observation.refusal(error, context)
