@@ -1,11 +1,14 @@
 extension JSONObjectReader {
-    /// - Parameter maximumBytes: Of UTF-8. U+0000 is refused as well: a database cannot store it.
-    package mutating func string(_ key: String, minimumBytes: Int = 1, maximumBytes: Int) -> String? {
-        value(key).flatMap { checkedString(key, $0, minimumBytes...max(minimumBytes, maximumBytes)) }
+    /// Control characters are refused: a database cannot store U+0000, a terminal obeys the others, and JSON writes them as six bytes.
+    /// - Parameters:
+    ///   - maximumBytes: Of UTF-8.
+    ///   - isProse: The text may have lines, so that of the control characters U+0000 alone is refused.
+    package mutating func string(_ key: String, minimumBytes: Int = 1, maximumBytes: Int, isProse: Bool = false) -> String? {
+        value(key).flatMap { checkedString(key, $0, minimumBytes...max(minimumBytes, maximumBytes), isProse: isProse) }
     }
 
-    package mutating func optionalString(_ key: String, minimumBytes: Int = 1, maximumBytes: Int) -> String? {
-        optionalValue(key).flatMap { checkedString(key, $0, minimumBytes...max(minimumBytes, maximumBytes)) }
+    package mutating func optionalString(_ key: String, minimumBytes: Int = 1, maximumBytes: Int, isProse: Bool = false) -> String? {
+        optionalValue(key).flatMap { checkedString(key, $0, minimumBytes...max(minimumBytes, maximumBytes), isProse: isProse) }
     }
 
     package mutating func integer(_ key: String, in range: ClosedRange<Int64> = .min ... .max) -> Int64? {
@@ -64,7 +67,9 @@ extension JSONObjectReader {
     // MARK: Checks
 
     /// - Parameter step: The path from the field to one of its elements.
-    private func checkedString(_ key: String, step: String = "", _ value: JSONValue, _ bytes: ClosedRange<Int>) -> String? {
+    private func checkedString(
+        _ key: String, step: String = "", _ value: JSONValue, _ bytes: ClosedRange<Int>, isProse: Bool = false
+    ) -> String? {
         guard let text = value.stringValue else {
             wrongType(key, step: step, expected: "a string", value)
             return nil
@@ -74,8 +79,8 @@ extension JSONObjectReader {
         } else if text.utf8.count < bytes.lowerBound {
             problem(
                 key, step: step, "too_short", bytes.lowerBound == 1 ? "must not be empty" : "at least \(bytes.lowerBound) bytes of UTF-8")
-        } else if text.utf8.contains(0) {
-            problem(key, step: step, "invalid_character", "U+0000 is not allowed")
+        } else if text.utf8.contains(where: { isProse ? $0 == 0 : $0.isControl }) {
+            problem(key, step: step, "invalid_character", isProse ? "U+0000 is not allowed" : "control characters are not allowed")
         } else {
             return text
         }
@@ -146,4 +151,9 @@ extension JSONObjectReader {
             JSONObjectReader(element, at: pointer + pointerStep(key) + "/\(index)", problems: problems)
         }
     }
+}
+
+extension UInt8 {
+    /// Whether this byte of UTF-8 is a control character: one below U+0020, or U+007F. No name may have one.
+    package var isControl: Bool { self < 0x20 || self == 0x7f }
 }

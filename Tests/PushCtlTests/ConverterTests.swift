@@ -82,11 +82,13 @@ struct ConverterTests {
         #expect(result.status == 1 && result.users.isEmpty && result.errors.contains(words), "\(result)")
     }
 
-    @Test("Rows that are too short or too long, and users that are a null in words, are left out") func leftOut() async throws {
-        let rows = "ada\nbob,00aa\ncy,00aa,production,x\n" + ["NULL", "\\N", "None", "(null)"].map { Self.row(1, user: $0) }.joined()
+    @Test("Rows that are too short or too long, and users that are a null in words or have a control character, are left out")
+    func leftOut() async throws {
+        let rows =
+            "ada\nbob,00aa\ncy,00aa,production,x\n" + ["NULL", "\\N", "None", "(null)", "a\u{1}b"].map { Self.row(1, user: $0) }.joined()
         let result = try await convert("device_table.py", Self.header + rows + Self.row(2))
         #expect(result.status == 2 && result.users == ["u2"])
-        #expect(result.errors.hasSuffix("1 written, 7 skipped\n"), "\(result.errors)")
+        #expect(result.errors.hasSuffix("1 written, 8 skipped\n"), "\(result.errors)")
     }
 
     private static func endpoint(_ attributes: String) -> String {

@@ -59,6 +59,20 @@ struct JSONObjectReaderTests {
             ])
     }
 
+    @Test("A name has no control character; prose has every one but U+0000", arguments: [0, 1, 9, 10, 0x1f, 0x20, 0x7e, 0x7f, 0x80])
+    func controlCharacters(code: UInt8) throws {
+        let text = "a" + String(Unicode.Scalar(code))
+        let escaped = "a\\u00" + (code < 16 ? "0" : "") + String(code, radix: 16)
+        var reader = try reader(#"{"a":"\#(escaped)","b":"\#(escaped)"}"#)
+        let isControl = code < 0x20 || code == 0x7f
+        #expect(reader.string("a", maximumBytes: 9) == (isControl ? nil : text))
+        #expect(reader.string("b", maximumBytes: 9, isProse: true) == (code == 0 ? nil : text))
+        reader.finish()
+        #expect(
+            reader.problems.list.map { "\($0.pointer) \($0.code)" }
+                == [isControl ? "/a invalid_character" : nil, code == 0 ? "/b invalid_character" : nil].compactMap(\.self))
+    }
+
     @Test("A body that is no object is one problem, not one per field")
     func refusesOtherValues() throws {
         var reader = try reader("[1]")

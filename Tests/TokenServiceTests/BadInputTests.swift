@@ -83,6 +83,7 @@ struct BadInputTests {
         .invalid("{}", "/user missing", "/tokens missing"),
         .invalid(#"{"user":"","tokens":[]}"#, "/user too_short"),
         .invalid(#"{"user":"a\u0000","tokens":[]}"#, "/user invalid_character"),
+        .invalid(#"{"user":"a\n","tokens":[],"app_tags":["b","\u007f"]}"#, "/user invalid_character", "/app_tags/1 invalid_character"),
         .invalid(#"{"user":"\#(String(repeating: "u", count: 257))","tokens":[]}"#, "/user too_long"),
         .invalid(#"{"user":null,"tokens":[{"token":"xyz"}]}"#, "/tokens/0/token invalid_token"),
         .invalid(#"{"user":null,"tokens":[{"token":"abc"}]}"#, "/tokens/0/token invalid_token"),

@@ -148,8 +148,7 @@ extension Parameter {
         switch schema.kind {
         case .string(let text):
             [
-                text.maximum.map { String(repeating: "a", count: $0 + 1) }, text.minimum ?? 0 > 0 ? "" : nil,
-                text.format != nil || text.pattern != nil ? "!" : nil,
+                text.maximum.map { String(repeating: "a", count: $0 + 1) }, text.minimum ?? 0 > 0 ? "" : nil, text.unmatched,
             ].compactMap(\.self)
         case .integer(let minimum, let maximum):
             [minimum.map { "\($0 - 1)" }, maximum.map { "\($0 + 1)" }, "x", "1.5", ""].compactMap(\.self)
@@ -161,7 +160,7 @@ extension Parameter {
     fileprivate var allowed: [String] {
         get throws {
             switch schema.kind {
-            case .string(let text) where text.pattern == nil && text.format == nil:
+            case .string(let text) where text.pattern ?? JSONSchema.withoutControls == JSONSchema.withoutControls && text.format == nil:
                 try [example, String(repeating: "a", count: text.maximum ?? 1)]
             case .integer(let minimum, let maximum): [minimum, maximum].compactMap(\.self).map { "\($0)" }
             case .words(let words): words

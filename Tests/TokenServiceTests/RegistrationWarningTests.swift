@@ -80,11 +80,13 @@ struct RegistrationWarningTests {
         }
     }
 
-    @Test("An empty text about the device is none, and one with U+0000 ends there") func emptyTexts() async throws {
+    @Test("An empty text about the device is none, and one with a control character ends there") func emptyTexts() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let names = ["locale", "time_zone", "app_version", "os_version", "device_model"]
-            for (number, (name, text)) in names.flatMap({ name in ["", #"\u0000"#, #"x\u0000y"#].map { (name, $0) } }).enumerated() {
+            for (number, (name, text)) in names.flatMap({ name in
+                ["", #"\u0000"#, #"x\u0000y"#, #"x\u0001y"#, #"x\u007f"#].map { (name, $0) }
+            }).enumerated() {
                 let more = ",\"\(name)\":\"\(text)\""
                 let kept = text.hasPrefix("x") ? "x" : nil
                 let id = installation(number + 1)

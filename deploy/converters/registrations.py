@@ -13,6 +13,8 @@ ENVIRONMENTS = {
     "production": "production", "prod": "production", "sandbox": "sandbox", "development": "sandbox", "dev": "sandbox"}
 # How databases and languages write "no value", when it is printed as a text.
 NULLS = {"NULL", "null", "\\N", "None", "nil", "(null)", "undefined"}
+# The service refuses names with them.
+CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 EXIT_CODES = (
     "Exit codes: 0 every device was written, 2 some were skipped or stand twice with two users, 1 the input cannot be read, "
     "64 wrong usage.")
@@ -55,6 +57,8 @@ def registration(token, place, user, purpose="alert", **profile):
         raise Skipped(f"user is {user}: the name of nobody is an empty one")
     if "\n" in user or "\r" in user:
         raise Skipped("user has several lines: perhaps a quote is not closed")
+    if CONTROLS.search(user):
+        raise Skipped("user has a control character")
     # Old tables hold tokens as `<0a1b 2c3d>`: what NSData's description was before iOS 13.
     digits = re.sub(r"[<>\s]", "", token).lower()
     if not re.fullmatch(r"(?:[0-9a-f]{2}){1,256}", digits):

@@ -51,7 +51,7 @@ public final class PushClient: Sendable {
     /// This user is signed in on this device from now on. The same user again uploads what
     /// waits since the session was over, and changes nothing else.
     ///
-    /// - Parameter user: As the backend knows the user, at most 256 bytes.
+    /// - Parameter user: As the backend knows the user, at most 256 bytes without control characters.
     public func signIn(as user: String) { handle(.signIn(user)) }
 
     /// No user is signed in on this device from now on. The server learns it as soon as it can, also after a restart.

@@ -1,7 +1,7 @@
 public import Foundation
 
 /// What the app says about its installation beside user and tokens. Limits are those of the HTTP API: texts of at most 64 bytes, and
-/// at most 100 tags of at most 64 bytes.
+/// at most 100 tags of at most 64 bytes. The API refuses a tag with a control character, and keeps a text up to one.
 public struct PushProfile: Codable, Sendable, Hashable {
     /// The app's own tags. A sender names them as `app:football` in a tag expression. The backend gives an installation other tags,
     /// which the app does not state. So a sender cannot take a tag of the app for one of the backend.

@@ -1,3 +1,5 @@
+import StrictJSON
+
 /// What a token is for. An installation has at most one live token for each purpose and environment.
 ///
 /// Apple: "Starting and updating Live Activities with ActivityKit push notifications" distinguishes the two of a Live Activity.
@@ -39,7 +41,7 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
     package static let nameRule = "1 to \(maximumNameBytes) bytes without control characters"
 
     package static func isName(_ text: String) -> Bool {
-        (1...maximumNameBytes).contains(text.utf8.count) && !text.utf8.contains { $0 < 0x20 || $0 == 0x7f }
+        (1...maximumNameBytes).contains(text.utf8.count) && !text.utf8.contains { $0.isControl }
     }
 
     private static func name(in text: String, after prefix: String) -> String? {

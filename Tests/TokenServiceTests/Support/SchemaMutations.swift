@@ -23,7 +23,7 @@ struct SchemaMutations {
             return [
                 wrong("a number", 7), wrong("too long", text.maximum.map { .text(String(repeating: "a", count: $0 + 1)) }),
                 wrong("empty", (text.minimum ?? 0) > 0 || text.format != nil || text.pattern != nil ? "" : nil),
-                wrong("no \(text.format ?? "") \(text.pattern ?? "")", text.format != nil || text.pattern != nil ? "!" : nil),
+                wrong("no \(text.format ?? "") \(text.pattern ?? "")", text.unmatched.map(DocumentNode.text)),
             ].compactMap(\.self)
         case .integer(let minimum, let maximum):
             return [
@@ -99,6 +99,14 @@ struct SchemaMutations {
             return [("an item twice", .list([item, item]))]
         default: return []
         }
+    }
+}
+
+extension JSONSchema.Text {
+    /// A text that has not the format, or not the pattern.
+    var unmatched: String? {
+        if pattern == JSONSchema.withoutControls { return "a\u{1}" }
+        return format != nil || pattern != nil ? "!" : nil
     }
 }
 

@@ -55,7 +55,7 @@ struct KeysController {
 
     private static func key(_ keyID: String, _ reader: inout JSONObjectReader) -> Wish? {
         let teamID = reader.string("team_id", maximumBytes: 64)
-        let pem = reader.string("public_key", maximumBytes: 10_000)
+        let pem = reader.string("public_key", maximumBytes: 10_000, isProse: true)
         let names = reader.optionalStrings("environments", maximumCount: 2, maximumBytes: 16)
         let topics = reader.optionalStrings("topics", maximumCount: 400, maximumBytes: 255)
         let state = reader.optionalChoice("state", of: ProviderKey.State.self) ?? .active

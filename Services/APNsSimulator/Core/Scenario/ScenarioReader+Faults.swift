@@ -98,7 +98,7 @@ extension ScenarioReader {
     /// - Parameter default: The last processed stream if the scenario does not state one; nil is everything so far.
     private static func goAway(_ reader: inout JSONObjectReader, default fallback: LastStream?) -> ConnectionEffect {
         let reason = reader.optionalString("reason", maximumBytes: 200)
-        let text = reader.optionalString("text", maximumBytes: 1000)
+        let text = reader.optionalString("text", maximumBytes: 1000, isProse: true)
         if reason != nil, text != nil { reader.problem("text", "unsupported_value", "either this or reason") }
         let code = reader.optionalInteger("error_code", in: 0...Int64(UInt32.max)).map { UInt32($0) } ?? 0
         let closes = reader.optionalBool("close") ?? false

@@ -44,7 +44,7 @@ enum ScenarioReader {
     static func read(_ reader: inout JSONObjectReader) -> Scenario? {
         _ = reader.integer("v", in: 1...1)
         let name = reader.string("name", maximumBytes: 100)
-        let about = reader.optionalString("about", minimumBytes: 0, maximumBytes: 2000) ?? ""
+        let about = reader.optionalString("about", minimumBytes: 0, maximumBytes: 2000, isProse: true) ?? ""
         let seed = reader.optionalInteger("seed", in: 0...Int64.max) ?? 1
         let requests = reader.optionalObjects("requests", maximumCount: maximumRules) ?? []
         let connections = reader.optionalObjects("connections", maximumCount: maximumRules) ?? []

@@ -40,17 +40,19 @@ struct APICall: Sendable {
         let given = parameters.get(name)
         // Decoding costs more than all the rest of the path, and most paths need none.
         let decoded = given?.utf8.contains(UInt8(ascii: "%")) == true ? given?.removingPercentEncoding : given
-        guard let text = decoded, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0)
-        else { throw APIError.invalid("the path's {\(name)}", "invalid_path", "must be 1 to \(maximumBytes) bytes of UTF-8") }
+        guard let text = decoded, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(where: { $0.isControl }) else {
+            throw APIError.invalid(
+                "the path's {\(name)}", "invalid_path", "must be 1 to \(maximumBytes) bytes of UTF-8 without control characters")
+        }
         return text
     }
 
     /// A parameter of the query, decoded.
-    /// - Throws: ``APIError`` 400 where it is not percent-encoded UTF-8, or holds U+0000, which PostgreSQL refuses.
+    /// - Throws: ``APIError`` 400 where it is not percent-encoded UTF-8, or holds a control character.
     func query(_ name: String) throws -> String? {
         guard let parameter = FormQuery(request.uri.query).parameters.first(where: { $0.name == name }) else { return nil }
-        guard let value = parameter.value, !value.utf8.contains(0) else {
-            throw APIError.invalid(name, "invalid_encoding", "must be percent-encoded UTF-8 without U+0000")
+        guard let value = parameter.value, !value.utf8.contains(where: { $0.isControl }) else {
+            throw APIError.invalid(name, "invalid_encoding", "must be percent-encoded UTF-8 without control characters")
         }
         return value
     }

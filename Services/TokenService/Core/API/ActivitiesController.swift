@@ -84,14 +84,7 @@ extension APICall {
     }
 
     /// A name in the path: ``Purpose/isName(_:)``.
-    func name(_ parameter: String) throws -> String {
-        let name = try text(parameter, maximumBytes: Purpose.maximumNameBytes)
-        guard Purpose.isName(name) else {
-            throw APIError.invalid(
-                "the path's {\(parameter)}", "invalid_path", "must be 1 to \(Purpose.maximumNameBytes) bytes without control characters")
-        }
-        return name
-    }
+    func name(_ parameter: String) throws -> String { try text(parameter, maximumBytes: Purpose.maximumNameBytes) }
 }
 
 extension ActivityReport {

@@ -46,7 +46,7 @@ extension APICall {
     /// Text in the query that stands for a name.
     func words(_ name: String, maximumBytes: Int) throws -> String? {
         guard let text = try query(name) else { return nil }
-        guard (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0) else {
+        guard (1...maximumBytes).contains(text.utf8.count) else {
             throw APIError.invalid(name, "out_of_range", "must be 1 to \(maximumBytes) bytes of UTF-8")
         }
         return text
@@ -78,14 +78,11 @@ extension APICall {
     }
 
     func filter() throws -> InstallationFilter {
-        let tag = try query("tag")
-        if let tag, !(1...InstallationTags.maximumWordBytes).contains(tag.utf8.count) || tag.utf8.contains(0) {
-            throw APIError.invalid("tag", "out_of_range", "must be 1 to \(InstallationTags.maximumWordBytes) bytes of UTF-8")
-        }
-        return InstallationFilter(
+        InstallationFilter(
             state: try choice("state", of: InstallationFilter.State.self),
             permission: try choice("permission", of: ReportedPermission.self),
-            tag: tag, seenAfter: try moment("seen_after"), seenBefore: try moment("seen_before"))
+            tag: try words("tag", maximumBytes: InstallationTags.maximumWordBytes), seenAfter: try moment("seen_after"),
+            seenBefore: try moment("seen_before"))
     }
 
     /// The value of `tokens`.

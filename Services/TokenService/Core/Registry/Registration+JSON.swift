@@ -106,7 +106,8 @@ extension JSONObjectReader {
         return string(key, maximumBytes: StatedUser.maximumBytes).map { StatedUser(name: $0) }
     }
 
-    /// A text about the device, of which the beginning is kept: no text must cost the device its registration. An empty one is none.
+    /// A text about the device, of which the beginning is kept, up to a control character: no text must cost the device its registration. An
+    /// empty one is none.
     mutating func deviceText(_ key: String) -> String? { beginning(of: key) { $0 } }
 
     /// Calendar, currency and numbers of a device's identifier do not choose a text.
@@ -119,9 +120,8 @@ extension JSONObjectReader {
             problem(key, "wrong_type", "expected a string, found \(value.typeName)")
             return nil
         }
-        // PostgreSQL cannot store U+0000.
-        let storable = text.unicodeScalars.prefix { $0 != "\0" }
-        let kept = shortened(String(storable)).beginning(ofBytes: InstallationProfile.maximumBytes)
+        let named = String(Substring(text.utf8.prefix { !$0.isControl }))
+        let kept = shortened(named).beginning(ofBytes: InstallationProfile.maximumBytes)
         return kept.isEmpty ? nil : kept
     }
 
@@ -207,7 +207,7 @@ extension InstallationProfile {
             .omissible(
                 "locale",
                 .string().example("de_DE").described(
-                    "Without its extensions, and at most its first 64 bytes are kept; an empty one is none.")),
+                    "Without its extensions, and at most its first 64 bytes are kept, up to a control character; an empty one is none.")),
             .omissible("time_zone", .beginning.example("Europe/Berlin")), .omissible("app_version", .beginning.example("4.2.0")),
             .omissible("os_version", .beginning.example("26.1")), .omissible("device_model", .beginning.example("iPhone18,1")),
             .omissible(
@@ -218,7 +218,8 @@ extension InstallationProfile {
 }
 
 extension JSONSchema {
-    fileprivate static let beginning = JSONSchema.string().described("At most its first 64 bytes are kept; an empty one is none.")
+    fileprivate static let beginning = JSONSchema.string().described(
+        "At most its first 64 bytes are kept, up to a control character; an empty one is none.")
     static let user = JSONSchema.string(StatedUser.maximumBytes).example("ada")
     static let purpose = JSONSchema.string(
         pattern: "^(\(Purpose.plain.map(\.rawValue).joined(separator: "|"))|activity(_start)?:[^\\x00-\\x1f\\x7f]+)$"

@@ -41,7 +41,7 @@ extension DocumentationPage {
         return switch schema.kind {
         case .anything: "any value\(nullable)"
         case .string(let text):
-            "\(text.format ?? "string")\(text.pattern.map { "<code class=\"pattern\">\($0)</code>" as HTML })\(text.maximum.map { ", at most \($0)" } ?? "")\(nullable)"
+            "\(text.format ?? "string")\(text.pattern.map(pattern))\(text.maximum.map { ", at most \($0)" } ?? "")\(nullable)"
         case .integer(let minimum?, let maximum?): "integer \(minimum) to \(maximum)\(nullable)"
         case .integer(let minimum?, nil): "integer from \(minimum)\(nullable)"
         case .integer: "integer\(nullable)"
@@ -56,6 +56,10 @@ extension DocumentationPage {
         case .reference(let name, _): "<a href=\"#schema-\(name)\">\(name)</a>\(nullable)"
         case .oneOf(let options): "one of \(options.count) forms\(nullable)"
         }
+    }
+
+    private static func pattern(_ pattern: String) -> HTML {
+        pattern == JSONSchema.withoutControls ? " without control characters" : "<code class=\"pattern\">\(pattern)</code>"
     }
 
     private static func choices(_ words: [String]) -> [HTML] {

@@ -59,11 +59,17 @@ extension JSONSchema {
     static func integer(_ range: ClosedRange<Int64>) -> JSONSchema {
         JSONSchema(.integer(minimum: range.lowerBound, maximum: range.upperBound))
     }
+    /// A name of something.
     /// - Parameter maximum: Bytes of UTF-8.
-    static func string(_ maximum: Int? = nil, pattern: String? = nil) -> JSONSchema {
-        let schema = JSONSchema(.string(Text(pattern: pattern, minimum: maximum == nil ? nil : 1, maximum: maximum)))
-        return maximum == nil || pattern != nil ? schema : schema.described("At most \(maximum ?? 0) bytes of UTF-8.")
+    static func string(_ maximum: Int) -> JSONSchema {
+        string(maximum, pattern: withoutControls).described("At most \(maximum) bytes of UTF-8, no control characters.")
     }
+    static func string(_ maximum: Int, pattern: String) -> JSONSchema {
+        JSONSchema(.string(Text(pattern: pattern, minimum: 1, maximum: maximum)))
+    }
+    static func string(pattern: String? = nil) -> JSONSchema { JSONSchema(.string(Text(pattern: pattern))) }
+    /// The pattern of every text that names something.
+    package static let withoutControls = "^[^\\x00-\\x1f\\x7f]*$"
     static func numbers(_ numbers: [Int64]) -> JSONSchema { JSONSchema(.numbers(numbers)) }
     static func words(_ words: [String]) -> JSONSchema { JSONSchema(.words(words)) }
     static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> JSONSchema {

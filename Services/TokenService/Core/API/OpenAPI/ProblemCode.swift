@@ -99,7 +99,7 @@ extension ProblemCode {
                 "The body is empty, no JSON, deeper than 32 levels, has far more values than are taken, or names a field twice.")
         case .invalidRequest: .invalid("The body is JSON but something in it is missing, wrong or unknown; `errors` points to each fault.")
         case .invalidID: .invalid("An id in the path or the query is not a UUID.")
-        case .invalidPath: .invalid("A part of the path is empty, too long, not UTF-8 or holds U+0000.")
+        case .invalidPath: .invalid("A part of the path is empty, too long, not UTF-8 or holds a control character.")
         case .outOfRange: .invalid("A parameter of the query is outside its range.")
         case .invalidCursor: .invalid("The cursor is not a `next_cursor` of this list.")
         case .cursorOfAnotherList: .invalid("The cursor was given by another list, or by this one with other filters.")
@@ -107,7 +107,7 @@ extension ProblemCode {
         case .repeatedParameter: .invalid("The query gives a parameter twice.")
         case .unsupportedValue: .invalid("A parameter of the query is none of the words that it may be.")
         case .invalidTime: .invalid("A parameter of the query is no RFC 3339 date and time.")
-        case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8, or holds U+0000.")
+        case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8, or holds a control character.")
         case .invalidEntityTag: .invalid("`If-Match` is neither `*` nor entity tags in quotes.")
         case .invalidIdempotencyKey:
             .invalid("The `Idempotency-Key` is empty, too long, not printable ASCII, or in the head of a batch: its items have their own.")

@@ -110,12 +110,7 @@ extension JSONObjectReader {
     }
 
     /// An activity's id, an attributes type or a channel's name: ``Purpose/isName(_:)``.
-    mutating func activityName(_ key: String) -> String? {
-        guard let id = string(key, maximumBytes: Purpose.maximumNameBytes) else { return nil }
-        if Purpose.isName(id) { return id }
-        problem(key, "invalid_character", Purpose.nameRule)
-        return nil
-    }
+    mutating func activityName(_ key: String) -> String? { string(key, maximumBytes: Purpose.maximumNameBytes) }
 }
 
 extension ActivityChange {

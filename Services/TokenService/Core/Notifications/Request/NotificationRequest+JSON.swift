@@ -69,18 +69,9 @@ extension JSONObjectReader {
     /// It is sent as a header, whose value has no blank at either end (RFC 9113 section 8.2.1): APNs would never answer. The other kind of
     /// blank, the tab, is a control character.
     fileprivate mutating func collapseID() -> String? {
-        let text = name("collapse_id")
+        let text = optionalString("collapse_id", maximumBytes: 64)
         if let bytes = text?.utf8, bytes.first == UInt8(ascii: " ") || bytes.last == UInt8(ascii: " ") {
             problem("collapse_id", "invalid_character", "no blank is allowed at the beginning and at the end: it travels as a header")
-        }
-        return text
-    }
-
-    /// 1 to 64 bytes, or more, without control characters.
-    private mutating func name(_ key: String, maximumBytes: Int = 64) -> String? {
-        guard let text = optionalString(key, maximumBytes: maximumBytes) else { return nil }
-        if text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
-            problem(key, "invalid_character", "control characters are not allowed")
         }
         return text
     }
@@ -103,7 +94,7 @@ extension JSONObjectReader {
     }
 
     fileprivate mutating func supersedeKey(for target: NotificationRequest.Target?) -> String? {
-        let key = name("supersede_key")
+        let key = optionalString("supersede_key", maximumBytes: 64)
         guard key != nil, let target else { return key }
         switch target {
         case .user, .installation: break

@@ -119,7 +119,9 @@ extension NotificationRequest {
                 "TagsTarget",
                 [
                     .required(
-                        "tags", .string(8192).example("beta AND (staff OR app:football) AND NOT muted"),
+                        "tags",
+                        JSONSchema(.string(.init(minimum: 1, maximum: TagExpression.maximumBytes)))
+                            .example("beta AND (staff OR app:football) AND NOT muted"),
                         """
                         A bare word is a tag of your backend, `app:football` a tag that the app reports. NOT binds closest, then AND, \
                         then OR. A tag with blanks or operators in it stands in double quotes: `"app:big spender"`. \

@@ -104,7 +104,8 @@ extension JSONObjectReader {
     }
 
     private mutating func tagExpression() -> TagExpression? {
-        guard let text = string("tags", maximumBytes: TagExpression.maximumBytes) else { return nil }
+        // It may stand on several lines. No tag in it has a control character.
+        guard let text = string("tags", maximumBytes: TagExpression.maximumBytes, isProse: true) else { return nil }
         do {
             return try TagExpression(text)
         } catch {

@@ -1,3 +1,5 @@
+import StrictJSON
+
 /// One word of a tag expression, and where it begins.
 struct TagToken: Equatable {
     enum Kind: Equatable {
@@ -109,8 +111,8 @@ struct TagScanner {
     /// Takes the tags that a backend may set, and after `app:` those that an app may report.
     private func checked(_ word: String, at position: Int) throws(TagExpression.Fault) -> TagToken.Kind {
         let tag = InstallationTags.isOfApp(word: word) ? InstallationTags.appTag(ofWord: word) : word
-        guard (1...InstallationTags.maximumTagBytes).contains(tag.utf8.count), !tag.utf8.contains(0) else {
-            throw .init(at: position, "a tag has 1 to \(InstallationTags.maximumTagBytes) bytes of UTF-8, none of them U+0000")
+        guard (1...InstallationTags.maximumTagBytes).contains(tag.utf8.count), !tag.utf8.contains(where: { $0.isControl }) else {
+            throw .init(at: position, "a tag has 1 to \(InstallationTags.maximumTagBytes) bytes of UTF-8 without control characters")
         }
         guard ReportedPermission.isWord(word) else { return .tag(word) }
         guard let permission = ReportedPermission(word: word) else {
