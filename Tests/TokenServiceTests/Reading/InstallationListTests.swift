@@ -91,7 +91,8 @@ struct InstallationListTests {
                 repeat {
                     pages.append(
                         try await running.pool.transaction(isolation: .repeatableRead) { [position = pages.last?.next] session in
-                            try InstallationStore(session: session, app: app, tokensPerPage: 40).page(of: list, from: position, limit: 100)
+                            try InstallationStore(session: session, app: app, bytesPerPage: 14_000).page(
+                                of: list, from: position, limit: 100)
                         })
                 } while pages.last?.next != nil && pages.count < 20
                 #expect(pages.map(\.records.count) == [4, 4, 4, 1], "\(list)")

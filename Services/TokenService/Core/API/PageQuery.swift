@@ -1,5 +1,24 @@
 import Hummingbird
+import Postgres
 import PushModel
+
+/// A page of a list or of an export is in memory as a whole. So it ends behind the row that brings its JSON to this many bytes, if not
+/// before. PostgreSQL counts them (`installation_sizes`, `notification_summaries`): no more rows come here. The rows of the other lists have
+/// at most 2 KiB, and a page of them at most ``PageQuery/maximum`` rows.
+package enum PageBytes {
+    package static let maximum = 1 << 20
+}
+
+extension PostgresRows {
+    /// Whether the page ends before the last row that was found for it: each row has their number, `found`.
+    var endBeforeLastFound: Bool {
+        get throws {
+            guard let first else { return false }
+            let found: Int = try first["found"]
+            return found > count
+        }
+    }
+}
 
 /// The query of every list: `limit` and `cursor`.
 enum PageQuery {

@@ -11,13 +11,23 @@ struct ExportStore {
         self.app = app
     }
 
-    /// Those that are registered, with an owner or without. Fewer than `limit`: there are no more.
+    /// Those that are registered, with an owner or without; at most `limit`, and as many as a page has room for (``PageBytes``). None: there
+    /// are no more.
     func page(after cursor: PushID?, limit: Int) throws -> [ExportedInstallation] {
         try session.execute(
             """
             SELECT i.*, t.* FROM (
                 SELECT * FROM installations
-                WHERE app_id = \(app.id) AND id > \(cursor ?? .lowest) AND deregistered_at IS NULL ORDER BY id LIMIT \(limit)
+                WHERE app_id = \(app.id) AND id = ANY (ARRAY(
+                    SELECT id FROM (
+                        SELECT i.id, (sum(s.bytes) OVER (ORDER BY i.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before
+                        FROM (
+                            SELECT id FROM installations
+                            WHERE app_id = \(app.id) AND id > \(cursor ?? .lowest) AND deregistered_at IS NULL ORDER BY id LIMIT \(limit)
+                        ) AS i
+                        JOIN installation_sizes s ON s.app_id = \(app.id) AND s.id = i.id
+                    ) AS measured
+                    WHERE coalesce(before, 0) < \(PageBytes.maximum)))
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT coalesce(array_agg(token ORDER BY purpose, environment), '{}') AS tokens,

@@ -11,9 +11,10 @@ import StrictJSON
 package struct InstallationExport: Sendable {
     package typealias Page = @Sendable (_ app: App, _ after: PushID?, _ limit: Int) async throws -> [ExportedInstallation]
 
-    /// Each may have 64 tokens of 256 bytes.
+    /// How many installations a page has, at most.
     package static let pageSize = 200
 
+    /// None: there are no more.
     fileprivate let page: Page
     /// How long one page may wait for the database.
     private let patience: Duration
@@ -52,7 +53,7 @@ package struct InstallationExport: Sendable {
                 for installation in page { lines.installation(installation) }
                 count += page.count
                 self.cursor = page.last?.id ?? cursor
-                if page.count < InstallationExport.pageSize {
+                if page.isEmpty {
                     isOver = true
                     lines.exported(count: count)
                 }

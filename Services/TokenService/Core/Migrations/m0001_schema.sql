@@ -221,6 +221,15 @@ SELECT i.app_id, i.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NUL
 FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
 WHERE i.deregistered_at IS NULL;
 
+-- The most bytes of JSON that an installation takes in an answer, with its tokens in full.
+CREATE VIEW installation_sizes AS
+SELECT i.app_id, i.id, 450 + octet_length(array_to_json(i.tags)::text) + t.bytes
+    + octet_length(to_json(concat(i.owner, i.locale, i.time_zone, i.app_version, i.os_version, i.device_model))::text) AS bytes
+FROM installations i CROSS JOIN LATERAL (
+    SELECT coalesce(sum(210 + 2 * octet_length(t.token) + octet_length(to_json(t.purpose)::text)), 0) AS bytes FROM tokens t
+    WHERE t.app_id = i.app_id AND t.installation = i.id
+) AS t;
+
 CREATE FUNCTION has_active_token(i installations) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active');
@@ -786,6 +795,13 @@ SELECT n.*, f.target, f.entries, f.tags, f.not_before, to_char(f.local_time, 'YY
     CASE WHEN f.notification IS NULL THEN n.accepted_at ELSE coalesce(f.ended_at, c.at) END AS expanded_at,
     c.at AS cancelled_at, c.reason AS cancel_reason
 FROM notifications n LEFT JOIN fan_outs f ON f.notification = n.id LEFT JOIN cancellations c ON c.notification = n.id;
+
+-- Notifications as a list shows them, without their payload, and the most bytes of JSON that each takes there.
+CREATE VIEW notification_summaries AS
+SELECT id, app_id, state, lane, push_type, purpose, target_user, target_installation, target, entries, tags, receipts, accepted_at, not_before,
+    local_text, expires_at, completed_at, cancelled_at, cancel_reason, total, pending,
+    650 + octet_length(to_json(concat(target_user, purpose, tags))::text) AS bytes
+FROM notification_records;
 
 -- The APNs body for installations of one locale.
 CREATE TABLE notification_variants (

@@ -40,7 +40,7 @@ struct UserExportStore {
     func installations(after cursor: Cursor) throws -> Page {
         let store = InstallationStore(session: session, app: app)
         let found = try store.installations(ownedBy: user, after: cursor.id, limit: Self.pageSize)
-        let owned = try store.withinTokens(found)
+        let owned = try store.withinBytes(found)
         var tokens: [PushID: [TokenState]] = [:]
         let rows = try session.execute(
             "SELECT * FROM tokens WHERE app_id = \(app.id) AND installation = ANY (\(owned)) ORDER BY installation, id")

@@ -14,40 +14,42 @@ extension InstallationStore {
                 """))
     }
 
-    /// Some of these installations, the first ones in ascending order of id: as many as a page has room for with their tokens
-    /// (``tokensPerPage``), and at least one.
-    func withinTokens(_ installations: [PushID]) throws -> [PushID] {
+    /// Some of these installations, the first ones in ascending order of id: as many as a page has room for (``PageBytes``), and at least
+    /// one.
+    func withinBytes(_ installations: [PushID]) throws -> [PushID] {
         guard installations.count > 1 else { return installations }
         return try session.execute(
             """
             SELECT id FROM (
-                SELECT i.id, (sum(t.count) OVER (ORDER BY i.id))::bigint - t.count AS before
-                FROM unnest(\(installations)::uuid[]) AS i (id)
-                CROSS JOIN LATERAL (SELECT count(*) FROM tokens t WHERE t.app_id = \(app.id) AND t.installation = i.id) AS t
-            ) AS counted
-            WHERE before < \(tokensPerPage) ORDER BY id
+                SELECT i.id, (sum(s.bytes) OVER (ORDER BY i.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before
+                FROM unnest(\(installations)::uuid[]) AS i (id) JOIN installation_sizes s ON s.app_id = \(app.id) AND s.id = i.id
+            ) AS measured
+            WHERE coalesce(before, 0) < \(bytesPerPage) ORDER BY id
             """
         ).column("id")
     }
 
-    /// One page of a user's installations after a given id, in ascending order of id. It ends as ``withinTokens(_:)`` says.
-    func page(ownedBy user: String, after cursor: PushID, limit: Int) throws -> [InstallationRecord] {
-        try Self.records(
-            session.execute(
-                """
-                SELECT * FROM installation_records
-                WHERE app_id = \(app.id) AND id = ANY (ARRAY(
-                    SELECT id FROM (
-                        SELECT i.id, (sum(t.count) OVER (ORDER BY i.id))::bigint - t.count AS before
-                        FROM (
-                            SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor)
-                            ORDER BY id LIMIT \(limit)
-                        ) AS i
-                        CROSS JOIN LATERAL (SELECT count(*) FROM tokens t WHERE t.app_id = \(app.id) AND t.installation = i.id) AS t
-                    ) AS counted
-                    WHERE before < \(tokensPerPage)))
-                ORDER BY id, state NULLS FIRST, token_registered_at DESC, token_id
-                """))
+    /// One page of a user's installations after a given id, in ascending order of id. It ends as ``withinBytes(_:)`` says.
+    /// - Returns: The page, and the ids that were found for it: more of them if the page had no room.
+    func page(ownedBy user: String, after cursor: PushID, limit: Int) throws -> (records: [InstallationRecord], found: [PushID]) {
+        let answers = try session.pipeline([
+            """
+            SELECT * FROM installation_records
+            WHERE app_id = \(app.id) AND id = ANY (ARRAY(
+                SELECT id FROM (
+                    SELECT i.id, (sum(s.bytes) OVER (ORDER BY i.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before
+                    FROM (
+                        SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor)
+                        ORDER BY id LIMIT \(limit)
+                    ) AS i
+                    JOIN installation_sizes s ON s.app_id = \(app.id) AND s.id = i.id
+                ) AS measured
+                WHERE coalesce(before, 0) < \(bytesPerPage)))
+            ORDER BY id, state NULLS FIRST, token_registered_at DESC, token_id
+            """,
+            "SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",
+        ])
+        return (try Self.records(answers[0]), try answers[1].column("id"))
     }
 
     /// - Parameter rows: Of the view `installation_records`, those of one installation together, and the one without a token first.

@@ -5,14 +5,13 @@ package import PushModel
 package struct InstallationStore {
     let session: PostgresSession
     let app: App
-    /// A page of installations, which is in memory as a whole, ends behind the one with the token of this number: an installation may have
-    /// hundreds (``InstallationBounds``).
-    let tokensPerPage: Int
+    /// An installation may have hundreds of tokens (``InstallationBounds``) and kilobytes of tags.
+    let bytesPerPage: Int
 
-    package init(session: PostgresSession, app: App, tokensPerPage: Int = 5000) {
+    package init(session: PostgresSession, app: App, bytesPerPage: Int = PageBytes.maximum) {
         self.session = session
         self.app = app
-        self.tokensPerPage = tokensPerPage
+        self.bytesPerPage = bytesPerPage
     }
 
     /// One page of them, in ascending order.

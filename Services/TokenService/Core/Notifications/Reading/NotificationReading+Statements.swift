@@ -7,14 +7,19 @@ extension NotificationReading {
     /// limits have the index's order, so that PostgreSQL stops when the page is full. In another one it sorts up to 5,000 rows first.
     func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
         """
-        SELECT n.* FROM (
-            SELECT id FROM (
-                SELECT app_id, id, state FROM notifications
-                WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
-                ORDER BY app_id DESC, id DESC LIMIT 5000
-            ) AS scanned WHERE \(list.state)::text IS NULL OR state = \(list.state)
-            ORDER BY app_id DESC, id DESC LIMIT \(limit)
-        ) AS listed JOIN notification_records n ON n.id = listed.id ORDER BY n.id DESC
+        SELECT * FROM (
+            SELECT n.*, (sum(n.bytes) OVER (ORDER BY listed.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before,
+                count(*) OVER () AS found
+            FROM (
+                SELECT id FROM (
+                    SELECT app_id, id, state FROM notifications
+                    WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
+                    ORDER BY app_id DESC, id DESC LIMIT 5000
+                ) AS scanned WHERE \(list.state)::text IS NULL OR state = \(list.state)
+                ORDER BY app_id DESC, id DESC LIMIT \(limit)
+            ) AS listed JOIN notification_summaries n ON n.id = listed.id
+        ) AS measured
+        WHERE coalesce(before, 0) < \(PageBytes.maximum) ORDER BY id DESC
         """
     }
 
@@ -72,9 +77,16 @@ extension NotificationReading {
 
     func summaries(of notifications: [PushID], state: NotificationState?, limit: Int) -> PostgresQuery {
         """
-        SELECT n.* FROM unnest(\(notifications)::uuid[]) AS wanted (id) JOIN notification_records n ON n.id = wanted.id
-        WHERE n.app_id = \(app.id) AND (\(state)::text IS NULL OR n.state = \(state))
-        ORDER BY n.id DESC LIMIT \(limit)
+        SELECT * FROM (
+            SELECT n.*, (sum(n.bytes) OVER (ORDER BY n.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before,
+                count(*) OVER () AS found
+            FROM (
+                SELECT n.* FROM unnest(\(notifications)::uuid[]) AS wanted (id) JOIN notification_summaries n ON n.id = wanted.id
+                WHERE n.app_id = \(app.id) AND (\(state)::text IS NULL OR n.state = \(state))
+                ORDER BY n.id DESC LIMIT \(limit)
+            ) AS n
+        ) AS measured
+        WHERE coalesce(before, 0) < \(PageBytes.maximum) ORDER BY id DESC
         """
     }
 }

@@ -25,8 +25,9 @@ package struct NotificationReading {
 
     /// The app's notifications one after another, from the newest to the oldest.
     private func scan(_ list: NotificationList, before: PushID, limit: Int) throws -> NotificationList.Page {
-        let found = try session.execute(scan(of: list, before: before, limit: limit)).map { row in try NotificationSummary(row) }
-        if found.count == limit { return .init(notifications: found, next: found.last?.id) }
+        let rows = try session.execute(scan(of: list, before: before, limit: limit))
+        let found = try rows.map { row in try NotificationSummary(row) }
+        if try found.count == limit || rows.endBeforeLastFound { return .init(notifications: found, next: found.last?.id) }
         return .init(notifications: found, next: try session.execute(scanEnd(before: before, lowest: list.lowest)).first?["id"])
     }
 
@@ -45,8 +46,9 @@ package struct NotificationReading {
             if found.count >= Self.perSource, let lowest = found.min() { horizon = max(horizon ?? lowest, lowest) }
         }
         let known = ids.filter { $0 >= horizon ?? .lowest }.sorted(by: >)
-        let found = try session.execute(summaries(of: known, state: list.state, limit: limit)).map { row in try NotificationSummary(row) }
-        let next = found.count == limit ? found.last?.id : horizon
+        let rows = try session.execute(summaries(of: known, state: list.state, limit: limit))
+        let found = try rows.map { row in try NotificationSummary(row) }
+        let next = try found.count == limit || rows.endBeforeLastFound ? found.last?.id : horizon
         return .init(notifications: found, next: next)
     }
 }
@@ -56,7 +58,7 @@ extension NotificationRequest.Receipts: PostgresEncodable, PostgresDecodable {}
 extension NotificationAddress.Kind: PostgresEncodable, PostgresDecodable {}
 
 extension NotificationSummary {
-    /// - Parameter row: Of the view `notification_records`.
+    /// - Parameter row: Of the view `notification_summaries`.
     fileprivate init(_ row: PostgresRow) throws {
         self.init(
             id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"],
@@ -68,7 +70,7 @@ extension NotificationSummary {
 }
 
 extension NotificationAddress {
-    /// - Parameter row: Of the view `notification_records`.
+    /// - Parameter row: Of the view `notification_records`, or `notification_summaries`.
     init(_ row: PostgresRow) throws {
         let purpose: Purpose = try row["purpose"]
         let activity: String? = if case .activity(let id) = purpose { id } else { nil }

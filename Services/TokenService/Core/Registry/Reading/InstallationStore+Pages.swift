@@ -13,10 +13,9 @@ extension InstallationStore {
         let after = position?.after ?? .lowest
         if let user = list.user {
             guard list.filter.isEmpty else { return try scan(of: user, list.filter, after: after, limit: limit) }
-            let records = try page(ownedBy: user, after: after, limit: limit)
-            let isFull = records.count == limit || records.reduce(0) { $0 + $1.tokens.count } >= tokensPerPage
-            let next = isFull ? records.last : nil
-            return .init(records: records, next: next.map { .init(after: $0.id, isScan: false) })
+            let (records, found) = try page(ownedBy: user, after: after, limit: limit)
+            let isLast = records.last.map { last in found.count < limit && found.allSatisfy { $0 <= last.id } } ?? true
+            return .init(records: records, next: isLast ? nil : records.last.map { .init(after: $0.id, isScan: false) })
         }
         if let tag = list.filter.tag, position?.isScan != true, let page = try taggedPage(tag, list.filter, after: after, limit: limit) {
             return page
@@ -90,7 +89,7 @@ extension InstallationStore {
 
     /// - Parameter end: Behind it the next page begins if all that were found have room on this one; nil if this is the last one.
     private func page(of found: [PushID], end: PushID?, isScan: Bool) throws -> InstallationList.Page {
-        let kept = try withinTokens(found)
+        let kept = try withinBytes(found)
         let next = kept.count < found.count ? kept.last : end
         return .init(records: try records(kept), next: next.map { .init(after: $0, isScan: isScan) })
     }
