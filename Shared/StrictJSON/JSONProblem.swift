@@ -17,19 +17,23 @@ package struct JSONProblem: Sendable, Equatable {
 
 /// The readers of one body record faults here, so that a client gets all of them at once.
 package final class JSONProblems {
-    /// After this many faults, further ones are not worth reporting.
+    /// After this many faults of a body, further ones are not worth reporting.
     package static let maximum = 50
+    /// After this many faults of one item among many: an answer has up to a thousand such items.
+    package static let maximumOfItem = 10
     /// A key of the body may be as long as the body. Of a longer pointer the beginning is reported, and `…`.
     package static let maximumPointerBytes = 1024
 
     package private(set) var list: [JSONProblem] = []
+    private let maximum: Int
 
-    package init() {}
+    package init(maximum: Int = JSONProblems.maximum) { self.maximum = maximum }
 
     package var isEmpty: Bool { list.isEmpty }
+    package var isFull: Bool { list.count >= maximum }
 
     package func add(_ problem: JSONProblem) {
-        guard list.count < Self.maximum else { return }
+        guard !isFull else { return }
         guard problem.pointer.utf8.count > Self.maximumPointerBytes else { return list.append(problem) }
         let beginning = problem.pointer.beginning(ofBytes: Self.maximumPointerBytes)
         list.append(JSONProblem(pointer: beginning + "…", code: problem.code, detail: problem.detail))

@@ -80,6 +80,31 @@ struct PageBytesTests {
         }
     }
 
+    /// Else a body of 15 KB would ask for 5 MB.
+    @Test("The answer to a list of registrations has the tags that the list states, and no others") func bulk() async throws {
+        try await Self.withLargestTags { _, shop, _ in
+            let items = Self.ids.map { #"{"id":"\#($0)","user":"ada","tokens":[]}"# } + [importLine(1, more: #","tags":["vip"]"#)]
+            let answer = try await shop.post("/v1/apps/shop/installations", #"{"installations":[\#(items.joined(separator: ","))]}"#)
+            let results = answer.json["results"]?.arrayValue ?? []
+            #expect(results.map { $0.number("status") } == items.map { _ in 200 })
+            #expect(results.dropLast().allSatisfy { $0["record"]?["tags"] == nil })
+            #expect(results.last?["record"]?["tags"]?[0]?.stringValue == "vip")
+            #expect(answer.bytes.count < 1000 * items.count)
+        }
+    }
+
+    @Test("The answer to a list of bad registrations names ten faults of each") func faults() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let item = "{" + (1...60).map { #""f\#($0)":0"# }.joined(separator: ",") + "}"
+            let answer = try await shop.post("/v1/apps/shop/installations", #"{"installations":[\#(item),\#(item)]}"#)
+            #expect((answer.json["results"]?.arrayValue ?? []).map { $0["error"]?["errors"]?.arrayValue?.count } == [10, 10])
+            let batch = try await shop.post(
+                "/v1/apps/shop/notifications/batch", #"{"notifications":[{"notification":\#(item)},\#(item)]}"#)
+            #expect((batch.json["results"]?.arrayValue ?? []).map { $0["errors"]?.arrayValue?.count } == [10, 10])
+        }
+    }
+
     @Test("A page of notifications ends behind a mebibyte, and the next ones have all the others") func notifications() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

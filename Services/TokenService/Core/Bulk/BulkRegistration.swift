@@ -26,7 +26,8 @@ struct BulkRegistration: Sendable {
                 return nil
             }
             items = elements.enumerated().map { index, element in
-                var item = JSONObjectReader(element, at: "/installations/\(index)")
+                var item = JSONObjectReader(
+                    element, at: "/installations/\(index)", problems: JSONProblems(maximum: JSONProblems.maximumOfItem))
                 guard let registration = Registration(bulkItem: &item, app: app) else {
                     return .refused(id: PushID(stated: element), APIError.invalid(item.problems.list))
                 }
@@ -86,7 +87,7 @@ extension BulkRegistration {
         [
             .required("id", .uuid) { $0.value.record.id },
             .required("status", .integer(.numbers([200, 201])), "As if it had been registered alone.") { $0.value.isNew ? 201 : 200 },
-            .required("record", InstallationRecord.registered, "With the tokens that the item names.") { $0 },
+            .required("record", InstallationRecord.registeredItem, "With the tokens that the item names.") { $0 },
         ])
 
     private static let refused = ResponseSchema<(id: PushID?, error: APIError)>.object(

@@ -41,7 +41,7 @@ package struct ImportLine: Sendable {
         }
         // `done` is no field of a registration: an export's last line.
         if value["done"]?.boolValue == true { return .nothing }
-        var reader = JSONObjectReader(value)
+        var reader = JSONObjectReader(value, problems: JSONProblems(maximum: JSONProblems.maximumOfItem))
         guard let registration = Registration(bulkItem: &reader, app: app) else {
             return .refused(BulkFault(id: PushID(stated: value), problems: reader.problems.list))
         }

@@ -81,14 +81,34 @@ extension InstallationRecord {
     }
 
     /// The answer to a registration or a change.
-    static let registered = ResponseSchema<OfApp<InstallationRegistration.Result>>.object(
-        "RegisteredInstallation",
-        [
-            .all(fields(.hints)) { OfApp(app: $0.app, value: $0.value.record) },
-            .required("warnings", .array(RegistrationWarning.response), "Legal but doubtful.") { $0.value.warnings },
-        ])
+    static let registered = answer("RegisteredInstallation", tags: .required("tags", tagList, tagMeaning) { $0.value.record.tags })
+
+    /// The answer to an item of a list.
+    static let registeredItem = answer(
+        "RegisteredItem",
+        tags: .optional("tags", tagList, "The backend's, if the item states them.") {
+            $0.value.hasStatedTags ? $0.value.record.tags : nil
+        })
+
+    private typealias Registered = ResponseSchema<OfApp<InstallationRegistration.Result>>
+
+    private static func answer(_ name: String, tags: Registered.Field) -> Registered {
+        .object(
+            name,
+            [
+                .all(fieldsBesideTags(.hints)) { OfApp(app: $0.app, value: $0.value.record) }, tags,
+                .required("warnings", .array(RegistrationWarning.response), "Legal but doubtful.") { $0.value.warnings },
+            ])
+    }
+
+    private static let tagList = ResponseSchema<[String]>.array(.text(.tag))
+    private static let tagMeaning = "The backend's: no registration changes them."
 
     private static func fields(_ shown: TokenDisplay) -> [ResponseSchema<OfApp<InstallationRecord>>.Field] {
+        fieldsBesideTags(shown) + [.required("tags", tagList, tagMeaning) { $0.value.tags }]
+    }
+
+    private static func fieldsBesideTags(_ shown: TokenDisplay) -> [ResponseSchema<OfApp<InstallationRecord>>.Field] {
         [
             .required("app", .slug) { $0.app },
             .required("id", .uuid) { $0.value.id },
@@ -99,7 +119,6 @@ extension InstallationRecord {
             .required("registered_at", .time) { $0.value.registeredAt },
             .required("created_at", .time) { $0.value.createdAt },
             .all(InstallationProfile.texts) { $0.value.profile },
-            .required("tags", .array(.text(.tag)), "The backend's: no registration changes them.") { $0.value.tags },
             .required("app_tags", .array(.text(.tag)), "The app's own.") { $0.value.profile.appTags },
             .required("fence", .fence) { $0.value.fence },
         ]

@@ -9,6 +9,8 @@ package struct InstallationRegistration: Sendable {
         package var record: InstallationRecord
         /// It was not registered before.
         package var isNew: Bool
+        /// Of an item of a list: whether it states the backend's tags.
+        package var hasStatedTags = false
         package var warnings: [RegistrationWarning] = []
     }
 
@@ -79,8 +81,8 @@ package struct InstallationRegistration: Sendable {
         try await submit(RegistryRequest(app: app, assignment))
     }
 
-    /// Registers many: one answer for each, in their order, with the tokens that it names; one that fails leaves the others alone. Later ones
-    /// see the results of earlier ones.
+    /// Registers many: one answer for each, in their order, with the tokens that it names, and whether it has stated tags. One that fails
+    /// leaves the others alone. Later ones see the results of earlier ones.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {
         var results: [Swift.Result<Result, any Error>] = []
         results.reserveCapacity(registrations.count)
@@ -88,13 +90,14 @@ package struct InstallationRegistration: Sendable {
         while start < registrations.count {
             let requests = Self.batch(of: registrations[start...], app: app, crowded)
             let answers = await commit(requests)
-            for (request, answer) in zip(requests, answers) {
+            for ((request, registration), answer) in zip(zip(requests, registrations[start...]), answers) {
                 results.append(
                     answer.map { result in
                         crowded.note(request.installation, tokens: result.record.tokens.count)
-                        // The body bounds the answer: an installation may have hundreds of other tokens.
+                        // The body bounds the answer: an installation may have hundreds of other tokens, and kilobytes of tags.
                         var result = result
                         result.record.tokens.removeAll { !request.tokens.contains($0.token) }
+                        result.hasStatedTags = registration.tags != nil
                         return result
                     })
             }

@@ -39,7 +39,7 @@ extension NotificationBatch.Item {
     fileprivate static func read(
         _ element: JSONValue, at pointer: String, source: [UInt8], caller: Caller, now: Int64
     ) -> NotificationBatch.Item {
-        var item = JSONObjectReader(element, at: pointer)
+        var item = JSONObjectReader(element, at: pointer, problems: JSONProblems(maximum: JSONProblems.maximumOfItem))
         let notification = item.value("notification")
         let key = item.idempotencyKey()
         item.finish()
@@ -62,7 +62,7 @@ extension NotificationBatch.Item {
         guard notification.range.count <= NotificationRequest.maximumBodyBytes else {
             throw APIError.bodyTooLarge(NotificationRequest.maximumBodyBytes)
         }
-        var body = JSONObjectReader(notification)
+        var body = JSONObjectReader(notification, problems: JSONProblems(maximum: JSONProblems.maximumOfItem))
         let request = NotificationRequest(&body, source: source, now: now)
         guard body.problems.isEmpty, let request else { throw APIError.invalid(body.problems.list) }
         try request.checkLane(of: caller)

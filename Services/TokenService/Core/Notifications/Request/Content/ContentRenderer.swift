@@ -26,8 +26,7 @@ struct ContentRenderer {
             for (key, value) in custom { payload.field(key, value, source: source) }
         }
         content.finish()
-        let after = content.problems.list.count
-        guard after == before, after < JSONProblems.maximum else { return nil }
+        guard content.problems.list.count == before, !content.problems.isFull else { return nil }
         do {
             let place = ContentPlace(form: .content, pointer: object.pointer)
             return ContentDraft(
