@@ -43,7 +43,7 @@ extension PushAPI {
         public let createdAt: Date
         /// When its state changed last.
         public let changedAt: Date
-        /// Live Activities that follow it; nil in lists.
+        /// Live Activities that follow it, counted to 10,000; nil in lists.
         public let followers: Int?
     }
 

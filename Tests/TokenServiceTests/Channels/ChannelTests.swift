@@ -3,7 +3,8 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("Broadcast channels: the registry, and Apple", .timeLimit(.minutes(5)))
 struct ChannelTests {
@@ -154,10 +155,38 @@ struct ChannelTests {
             try await running.execute("UPDATE activities SET ended_at = now() WHERE id = 'b'")
             #expect(try await shop.get("\(Self.path)/game-1").json.number("followers") == 1)
             let refused = try await shop.delete("\(Self.path)/game-1")
-            #expect(refused.code == "channel_in_use" && refused.json.text("detail")?.hasPrefix("1 Live Activities") == true)
+            #expect(refused.code == "channel_in_use" && refused.json.text("detail")?.hasPrefix("Live Activities follow it") == true)
             #expect(apple.channels().count == 1)
             try await Self.delete("\(Self.path)/game-1?force=true", by: shop)
             #expect(apple.channels().isEmpty)
+        }
+    }
+
+    @Test("A channel's followers are counted to 10,000, and a deletion looks at one of them, however many there are") func manyFollowers()
+        async throws
+    {
+        try await Self.run { running, shop in
+            try await Self.open("game-1", by: shop)
+            try await running.execute(
+                """
+                INSERT INTO activities (app_id, id, owner, started_at, channel)
+                SELECT app_id, n::text, 'ada', now() - CASE WHEN n % 2 = 0 THEN interval '9 hours' ELSE interval '1 minute' END, id
+                FROM channels, generate_series(1, 30000) AS n WHERE name = 'game-1'
+                """)
+            #expect(try await shop.get("\(Self.path)/game-1").json.number("followers") == 10_000)
+            #expect(try await shop.delete("\(Self.path)/game-1").code == "channel_in_use")
+            let app = try await running.app()
+            for limit in [1, 100, 10_000] {
+                let (followers, read) = try await running.pool.transaction { session in
+                    let channel = try #require(try ChannelReading(session: session, app: app).channel("game-1"))
+                    let store = ChannelStore(session: session, app: app.id, environment: channel.environment)
+                    let followers = try store.followers(of: channel, upTo: limit)
+                    let indexes = ["activities_following", "activities_by_channel"]
+                    return (followers, try indexes.reduce(0) { try $0 + session.entriesReadHere(of: $1) })
+                }
+                #expect(followers == limit)
+                #expect((1...Int64(limit) + 1).contains(read), "\(read) entries for \(limit)")
+            }
         }
     }
 

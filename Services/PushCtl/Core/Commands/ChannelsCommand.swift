@@ -43,8 +43,11 @@ struct ChannelsCommand: AsyncParsableCommand {
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.get(channelPath(app, channel)) }
             let followers = answer["followers"]?.integerValue ?? 0
-            try output.show(
-                answer, "\(channelTable([answer]))\n\(counted(followers, "Live Activity follows", "Live Activities follow")) it")
+            // The service counts no further.
+            let words =
+                followers < 10_000
+                ? counted(followers, "Live Activity follows", "Live Activities follow") : "10000 or more Live Activities follow"
+            try output.show(answer, "\(channelTable([answer]))\n\(words) it")
         }
     }
 

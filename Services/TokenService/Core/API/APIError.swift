@@ -114,10 +114,10 @@ extension APIError {
         .conflict, "channel_differs", "The channel exists",
         "the name has a channel of another environment, storage or id, or the id has another name; nothing was changed")
 
-    static func channelInUse(_ followers: Int) -> APIError {
+    static func channelInUse(isFollowed: Bool) -> APIError {
         APIError(
             .conflict, "channel_in_use", "The channel is in use",
-            "\(followers == 0 ? "a broadcast is on its way" : "\(followers) Live Activities follow it"); "
+            "\(isFollowed ? "Live Activities follow it" : "a broadcast is on its way"); "
                 + "force=true deletes it all the same. Nothing was changed")
     }
 

@@ -3,8 +3,10 @@ import PushModel
 /// A channel as the API shows it.
 struct ShownChannel: Sendable {
     let channel: BroadcastChannel
-    /// Live Activities that follow it; nil in lists.
+    /// Live Activities that follow it, at most ``maximumFollowers``; nil in lists.
     var followers: Int?
+
+    static let maximumFollowers = 10_000
 
     static let page = PageResponse.schema("Channels", "channels", of: response)
     static let response = ResponseSchema<ShownChannel>.object(
@@ -30,6 +32,6 @@ struct ShownChannel: Sendable {
             },
             .required("created_at", .time) { $0.channel.createdAt },
             .required("changed_at", .time, "When its state changed last.") { $0.channel.changedAt },
-            .optional("followers", .count, "Live Activities that follow it. Absent in lists.") { $0.followers },
+            .optional("followers", .count, "Live Activities that follow it, counted to 10,000. Absent in lists.") { $0.followers },
         ])
 }

@@ -19,7 +19,7 @@ struct ChannelReading {
     func find(_ name: String) throws -> ShownChannel? {
         guard let channel = try self.channel(name) else { return nil }
         let store = ChannelStore(session: session, app: app.id, environment: channel.environment)
-        return ShownChannel(channel: channel, followers: try store.followers(of: channel))
+        return ShownChannel(channel: channel, followers: try store.followers(of: channel, upTo: ShownChannel.maximumFollowers))
     }
 
     /// In the order in which they were recorded.
@@ -40,11 +40,17 @@ struct ChannelReading {
 
 extension ChannelStore {
     /// Live Activities that follow the channel. The system ends each eight hours after its start, and a broadcast may end all of them.
-    func followers(of channel: BroadcastChannel) throws -> Int {
+    /// - Parameter limit: PostgreSQL reads no more of them: a channel may have millions.
+    func followers(of channel: BroadcastChannel, upTo limit: Int) throws -> Int {
         try session.execute(
             """
-            SELECT count(*) AS count FROM channels c JOIN activities a ON a.channel = c.id
-            WHERE c.app_id = \(app) AND c.id = \(channel.id) AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
+            SELECT count(*) AS count FROM channels c
+            CROSS JOIN LATERAL (
+                SELECT FROM activities a
+                WHERE a.channel = c.id AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
+                LIMIT \(limit)
+            ) AS followers
+            WHERE c.app_id = \(app) AND c.id = \(channel.id)
             """
         ).only()["count"]
     }

@@ -61,8 +61,9 @@ package struct ChannelRegistry: Sendable {
                 let channel = try store.lock(name)
             else { return nil }
             if !force, channel.state != .deleting {
-                let (followers, isBusy) = (try store.followers(of: channel), try store.isBroadcasting(channel))
-                guard followers == 0, !isBusy else { throw APIError.channelInUse(followers) }
+                // Activities that begin to follow it wait meanwhile, with the registrations that share their transactions.
+                let isFollowed = try store.followers(of: channel, upTo: 1) > 0
+                if try isFollowed || store.isBroadcasting(channel) { throw APIError.channelInUse(isFollowed: isFollowed) }
             }
             return (store, scope, channel)
         }

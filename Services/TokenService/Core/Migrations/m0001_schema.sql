@@ -557,6 +557,8 @@ CREATE TABLE activities (
     fillfactor = 70
 );
 CREATE INDEX activities_by_start ON activities (started_at);
+-- Who follows a channel now, up to a number: not past those that started long ago.
+CREATE INDEX activities_following ON activities (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
 CREATE INDEX activities_by_channel ON activities (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
 
 -- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying

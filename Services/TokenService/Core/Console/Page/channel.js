@@ -2,9 +2,9 @@
 
 import { lacking } from "./ask.js";
 import { code, element, facts, note } from "./dom.js";
-import { channelBadge, remove } from "./channels.js";
+import { channelBadge, count, remove } from "./channels.js";
 import { hash, path } from "./paths.js";
-import { moment, number } from "./words.js";
+import { moment } from "./words.js";
 
 const meanings = {
   creating: "Apple has not answered yet. The platform goes on by itself.",
@@ -32,7 +32,7 @@ export const channel = {
       facts([
         ["Name", found.name], ["State", [channelBadge(found.state), " ", meanings[found.state]]],
         ["Reason", found.reason && code(found.reason)],
-        ["Live Activities that follow it", number(found.followers)], ["Environment", found.environment],
+        ["Live Activities that follow it", count(found.followers)], ["Environment", found.environment],
         ["Storage", storages[found.storage]], ["Apple's id", found.channel_id && code(found.channel_id)],
         ["Created", moment(found.created_at)], ["Changed", moment(found.changed_at)],
       ]),

@@ -6,7 +6,7 @@ import { anyOf, choice, form, labelled } from "./forms.js";
 import { go, hash, path } from "./paths.js";
 import { may } from "./session.js";
 import { pages, table } from "./table.js";
-import { moment, plural } from "./words.js";
+import { moment, number } from "./words.js";
 
 const kinds = { creating: "busy", open: "good", deleting: "busy", failed: "bad", foreign: "plain", lost: "bad" };
 
@@ -45,6 +45,9 @@ export const channels = {
   },
 };
 
+// The service counts the Live Activities that follow a channel no further than this.
+export const count = followers => number(followers) + (followers < 10_000 ? "" : " or more");
+
 // A foreign channel has no name. The service refuses to delete a channel that Live Activities follow, unless the request says so.
 export const remove = (app, { name, channel_id: id, environment, followers }) => {
   const words = name === null ? "the channel " + id : "the channel " + name;
@@ -52,7 +55,7 @@ export const remove = (app, { name, channel_id: id, environment, followers }) =>
     title: "Delete this channel?",
     sentences: [
       "The platform deletes " + words + " of " + app + " in " + environment + ", here and at Apple.",
-      ...followers > 0 ? [plural(followers, "Live Activity follows", "Live Activities follow") + " it and get no more updates."] : [],
+      ...followers > 0 ? [count(followers) + (followers === 1 ? " Live Activity follows" : " Live Activities follow") + " it and get no more updates."] : [],
       "Apple never gives its id again. This cannot be undone.",
     ],
     yes: "Delete the channel",
