@@ -12,7 +12,8 @@ import SystemIO
 /// no connection: each may have as many messages under way as its client has connections, so a slow one delays no other.
 ///
 /// The number of clients that are kept is bounded, because each has its own connections and TLS context. The client that was not used for
-/// longest goes, of an app that has its share one of its own.
+/// longest goes, of an app that has its share one of its own. If messages use it, it lives until they end: while more webhooks than
+/// ``capacity`` have messages under way, each of these messages (256 at most) may have a client of its own beside those that are kept.
 package final class WebhookClients: Sendable {
     /// Of all apps.
     package static let capacity = 64
