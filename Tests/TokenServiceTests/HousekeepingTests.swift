@@ -181,6 +181,68 @@ struct HousekeepingTests {
         }
     }
 
+    @Test(
+        "A removal goes by the app's settings of its own moment, not by those with which the round began",
+        arguments: [
+            "UPDATE apps SET removes_stale = false", "UPDATE apps SET stale_after_days = 365", "UPDATE apps SET stale_after_days = NULL",
+        ] as [PostgresQuery])
+    func changedRule(change: PostgresQuery) async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await Self.age(running, days: 31)
+            let app = try await Self.app(running)
+            let removable = try await Self.flag(running).removable
+            #expect(removable == [installation(1)])
+            // The change is under way: the removal waits for it.
+            try await running.holding(change) {
+                _ = await #expect(throws: PostgresError.self) {
+                    try await running.pool.transaction { session in
+                        try session.execute("SET LOCAL lock_timeout = '100ms'")
+                        _ = try StaleInstallations(session: session, app: app).remove(removable)
+                    }
+                }
+            }
+            let removed = try await running.pool.transaction { session in
+                try StaleInstallations(session: session, app: app).remove(removable)
+            }
+            #expect(removed.installations.isEmpty && removed.fences.isEmpty)
+            #expect(try await shop.record(installation(1)).tokenStates == ["\(hint(1)) active"])
+            let page = try await running.pool.transaction { session in
+                try StaleInstallations(session: session, app: app).flag(after: PushID(high: 0, low: 0))
+            }
+            #expect(page.removable.isEmpty)
+        }
+    }
+
+    @Test("A removal that an operator stops ends with the batch that is under way") func stoppedRemoval() async throws {
+        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
+            _ = try await running.client.makeApp()
+            try await running.fill(250, app: try await Self.app(running), owner: "ada")
+            try await Self.age(running, days: 31)
+            for statement: PostgresQuery in [
+                // The operator's change comes with the first batch.
+                """
+                CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    UPDATE apps SET removes_stale = false
+                    WHERE removes_stale AND EXISTS (SELECT FROM changed WHERE deregistered_at IS NOT NULL);
+                    RETURN NULL;
+                END $$
+                """,
+                """
+                CREATE TRIGGER stop AFTER UPDATE ON installations REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stop()
+                """, "UPDATE apps SET stale_after_days = 30, removes_stale = true",
+            ] { try await running.execute(statement) }
+            let removed: PostgresQuery = "SELECT count(*) FROM installations WHERE signed_out_reason = 'stale'"
+            _ = try await eventually { try await running.count(removed) > 0 ? true : nil }
+            let rounds = "housekeeping_rounds_total{result=\"finished\"}"
+            let finished = running.counter(rounds)
+            _ = try await eventually { running.counter(rounds) > finished ? true : nil }
+            #expect(try await running.count(removed) == Int64(StaleInstallations.removalBatch))
+        }
+    }
+
     @Test("Removals that race with registrations remove no installation that registered") func racingRemovals() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()

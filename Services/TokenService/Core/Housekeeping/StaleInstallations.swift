@@ -5,6 +5,8 @@ package import PushModel
 ///
 /// Found page by page in the order of the primary key: an index on the last registration would make every refresh dearer. ``RegistryBatch``
 /// decides under the row's lock whether one is stale, so one that registered meanwhile is left alone.
+///
+/// Each step goes by the app's settings of its own moment: a round may take hours, and an operator stops a removal by them.
 package struct StaleInstallations {
     /// Rows that one step reads.
     package static let page = 1000
@@ -14,6 +16,7 @@ package struct StaleInstallations {
     private let session: PostgresSession
     private let app: App
 
+    /// - Parameter app: As the round has read it; its settings do not count here.
     package init(session: PostgresSession, app: App) {
         self.session = session
         self.app = app
@@ -29,7 +32,8 @@ package struct StaleInstallations {
 
     /// Reads the installations after `cursor` and marks those that are stale. It commits.
     package func flag(after cursor: PushID) throws -> Page {
-        guard let moment = try unseenSince() else { return Page() }
+        let rule = try rule()
+        guard let moment = rule.unseenSince else { return Page() }
         // A query of one table: joined with the app, the planner reads all of its installations if the app sets no days.
         let rows = try session.execute(
             """
@@ -40,13 +44,15 @@ package struct StaleInstallations {
         var page = Page(last: try rows.last?["id"])
         guard !stale.isEmpty else { return page }
         page.flagged = try apply(.markStale(stale, unseenSince: moment), to: stale).installations.count
-        if app.removesStale { page.removable = stale }
+        if rule.removes { page.removable = stale }
         return page
     }
 
-    /// Deregisters the installations that are marked and still stale: tokens retired, epoch ended, fenced. It commits.
+    /// Deregisters the installations that are marked and still stale, if the app still wants it: tokens retired, epoch ended, fenced. It
+    /// commits.
     package func remove(_ installations: [PushID]) throws -> RegistryStore.Committed {
-        guard let moment = try unseenSince() else { return RegistryStore.Committed() }
+        let rule = try rule()
+        guard rule.removes, let moment = rule.unseenSince else { return RegistryStore.Committed() }
         return try apply(.removeStale(installations, unseenSince: moment), to: installations)
     }
 
@@ -55,9 +61,19 @@ package struct StaleInstallations {
             change, of: app, reading: RegistryStore.Scope(app: app.id, installations: installations))
     }
 
-    /// UNIX milliseconds. An installation that registered later is not stale; nil if the app sets no days.
-    private func unseenSince() throws -> Int64? {
-        guard let days = app.staleAfterDays else { return nil }
-        return try session.execute("SELECT now() - make_interval(days => \(days)::int) AS moment").only().milliseconds("moment")
+    private struct Rule {
+        /// UNIX milliseconds. An installation that registered later is not stale; nil if the app sets no days.
+        var unseenSince: Int64?
+        var removes: Bool
+    }
+
+    /// The row lock makes a change of the settings wait for this step: once the change is answered, no step goes by the older ones.
+    private func rule() throws -> Rule {
+        let row = try session.execute(
+            """
+            SELECT now() - make_interval(days => stale_after_days) AS unseen_since, removes_stale FROM apps WHERE id = \(app.id) FOR SHARE
+            """
+        ).only()
+        return Rule(unseenSince: try row.milliseconds("unseen_since"), removes: try row["removes_stale"])
     }
 }
