@@ -66,6 +66,26 @@ extension ActivityLineTests {
         }
     }
 
+    @Test("A cancellation of an update whose copy has come to its end stops the later copies, and a replay of the copy") func laterCopy()
+        async throws
+    {
+        try await Self.withCopy { running, shop, signal, job in
+            let update = job.notification
+            try await running.report(
+                .throttled, of: job, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
+            let copy = try PushJob(decoding: try await signal.next().body)
+            #expect(copy.notification != update && copy.deliveries.count == 2)
+            try await DeadLetterTests.giveUp(copy, running)
+            _ = try await running.completed(copy.notification, shop)
+            let answer = try await shop.delete("/v1/apps/shop/notifications/\(update)")
+            #expect(answer.json.text("state") == "cancelled" && answer.json.text("fence") == "effective")
+            #expect(try await DeadLetterTests.replay(running)["deliveries"]?.number("cancelled") == 2)
+            // Another update token of the tablet.
+            #expect(try await Self.report("ride", token: token(6), on: 2, by: shop) == 200)
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE copy_of = \(update)") == 1)
+        }
+    }
+
     @Test("A hold on an update keeps its copy, too") func heldCopy() async throws {
         try await Self.withCopy { running, shop, signal, job in
             let chief = try await running.client.makeKey(app: "shop", scopes: ["admin"])

@@ -31,7 +31,8 @@ struct ActivityReports {
     }
 
     private var activities: [LiveActivity.Key: LiveActivity]
-    /// Of their newest notifications, those that were not cancelled and have not expired.
+    /// Of their newest notifications, those that may be copied: neither they nor the notifications that they are copies of were cancelled, and
+    /// they have not expired.
     private var sendable: Set<PushID> = []
     /// Activities of these names were started for former users of the installations that report them.
     private var ofFormerUsers: [LiveActivity.Key: String] = [:]
@@ -54,7 +55,11 @@ struct ActivityReports {
         let newest = activities.values.compactMap(\.line.newest)
         if !newest.isEmpty {
             let found: [PushID] = try session.execute(
-                "SELECT id FROM notifications WHERE id = ANY (\(newest)) AND state <> 'cancelled' AND expires_at > now()"
+                """
+                SELECT n.id FROM notifications n
+                WHERE n.id = ANY (\(newest)) AND n.state <> 'cancelled' AND n.expires_at > now()
+                    AND (SELECT c.reason FROM cancellations c WHERE c.notification = n.copy_of) IS DISTINCT FROM 'cancelled'
+                """
             ).column("id")
             sendable = Set(found)
         }

@@ -37,8 +37,11 @@ extension DeadLetterStore {
             SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.settled, e.position::int) = 1 AS is_settled,
                 r.class, coalesce(r.attempts, 0) AS attempts, coalesce(r.is_replayed, false) AS is_replayed,
                 coalesce(r.is_open, false) AS is_open,
-                -- A newer state of the same Live Activity was accepted. A broadcast does not go again: its backend sends a newer one.
-                n.state = 'cancelled' OR n.purpose LIKE 'channel:%' OR n.purpose LIKE 'activity:%' AND EXISTS (
+                -- It or what it is a copy of was cancelled, or a newer state of the same Live Activity was accepted. A broadcast does not go
+                -- again: its backend sends a newer one.
+                n.state = 'cancelled'
+                    OR (SELECT c.reason FROM cancellations c WHERE c.notification = n.copy_of) IS NOT DISTINCT FROM 'cancelled'
+                    OR n.purpose LIKE 'channel:%' OR n.purpose LIKE 'activity:%' AND EXISTS (
                     SELECT FROM activities x
                     WHERE x.app_id = n.app_id AND x.owned_by = activity_owner(n.target_user, n.target_installation)
                         AND x.id = substr(n.purpose, 10) AND x.newest <> n.id) AS is_cancelled, n.expires_at,

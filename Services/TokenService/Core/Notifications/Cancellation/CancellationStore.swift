@@ -27,7 +27,8 @@ package struct CancellationStore {
     }
 
     /// An update of a Live Activity may have a copy that waits for the update's end, or has taken its place after a failed attempt: it is the
-    /// activity's newest notification, and stops too. The activity's lock keeps a report from making a copy meanwhile.
+    /// activity's newest notification, and stops too. If the copy has come to its end, no report makes another one: the update then counts as
+    /// cancelled, and no longer as superseded (``ActivityReports``). The activity's lock keeps a report from making a copy meanwhile.
     /// - Throws: ``APIError`` 404 where the app has no such notification.
     package func cancel(_ id: PushID) throws -> Stopped {
         let answers = try session.pipeline([
@@ -52,13 +53,15 @@ package struct CancellationStore {
             """,
             """
             WITH copies AS (
-                SELECT c.id FROM (
+                SELECT c.id, c.copy_of FROM (
                     SELECT id, app_id, activity_owner(target_user, target_installation) AS owned_by, substr(purpose, 10) AS activity
                     FROM notifications
                     WHERE app_id = \(app.id) AND id = \(id) AND purpose LIKE 'activity:%' AND state = 'cancelled' LIMIT 1
                 ) AS n
                 JOIN activities a ON a.app_id = n.app_id AND a.owned_by = n.owned_by AND a.id = n.activity
                 JOIN notifications c ON c.app_id = a.app_id AND c.id IN (a.newest, a.sending) AND c.copy_of = n.id
+            ), remembered AS (
+                UPDATE cancellations k SET reason = 'cancelled' FROM copies c WHERE k.notification = c.copy_of AND k.reason = 'superseded'
             ), stopped AS (
                 UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
                 FROM copies c WHERE n.id = c.id AND n.state IN ('accepted', 'scheduled', 'expanding', 'sending')
