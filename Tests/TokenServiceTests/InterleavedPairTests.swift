@@ -280,7 +280,7 @@ struct InterleavedPairTests {
     /// Without names and moments, so that two worlds can be compared.
     private static func state(of world: World, _ pool: PostgresPool) async throws -> [String] {
         // As the relay does in the end.
-        while try await pool.transaction({ session in try CancellationOutbox(session: session).hasten(limit: 100) }) {}
+        while try await pool.transaction({ session in try CancellationOutbox(session: session).hastenAll(limit: 100) }) {}
         let app = world.app.id
         return try await pool.session { session in
             let lines: [String] = try session.execute(

@@ -178,7 +178,8 @@ struct StoredRows {
             INSERT INTO fan_outs (notification, app_id, lane, target, due_at, free_from)
             SELECT new_id(), \(app), CASE n % 2 WHEN 0 THEN 'now' ELSE 'bulk' END, 'all', \(past), \(past) FROM generate_series(1, \(few)) AS n;
             UPDATE fan_outs SET free_from = NULL, ended_at = now() WHERE free_from IS NOT NULL AND xmin = pg_current_xact_id()::xid;
-            INSERT INTO cancellations (notification, at, reason) SELECT new_id(), \(past), 'cancelled' FROM generate_series(1, \(few)) AS n;
+            INSERT INTO cancellations (notification, at, reason, hasten_from)
+            SELECT new_id(), \(past), 'cancelled', \(past) FROM generate_series(1, \(few)) AS n;
             UPDATE cancellations SET published_at = now(), hastened_at = now()
             WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)

@@ -245,12 +245,81 @@ struct CancellationTests {
                 try await running.execute("INSERT INTO cancellations (notification, at, reason) VALUES (\(id), now(), 'cancelled')")
             }
             func step() async throws -> Bool {
-                try await running.pool.transaction { try CancellationOutbox(session: $0).hasten(limit: 4) }
+                try await running.pool.transaction { try CancellationOutbox(session: $0).hastenAll(limit: 4) }
             }
             #expect(try await step())
             #expect(try await running.count("SELECT count(*) FROM jobs WHERE number > 0 AND free_from <= now()") == 6)
             #expect(try await !step())
             #expect(try await running.count("SELECT count(*) FROM jobs WHERE number > 0 AND free_from <= now()") == 10)
+            #expect(try await running.count("SELECT count(*) FROM cancellations WHERE hastened_at IS NULL") == 0)
+        }
+    }
+
+    /// The relay's, which does not run.
+    private static func hastening(_ running: RunningService) -> Cancellation {
+        let publisher = running.service.publisher
+        let control = ControlPublisher(stream: publisher, copies: publisher, topology: running.topology, patience: .seconds(60))
+        return Cancellation(pool: running.pool, control: control, relay: WakeUp(), marks: OutboxMarks())
+    }
+
+    /// Cancelled notifications of two jobs each, which are due in an hour.
+    private static func insertCancelled(_ count: Int, locale: String = "", _ running: RunningService) async throws {
+        try await running.execute(
+            """
+            WITH made AS (
+                INSERT INTO cancellations (notification, at, reason) SELECT new_id(), now() - interval '10 minutes', 'cancelled'
+                FROM generate_series(1, \(count))
+                RETURNING notification
+            )
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
+            SELECT m.notification, number, a.id, 'now', \(locale), now() + interval '1 hour', int8send(1), now() + interval '1 hour'
+            FROM made m, generate_series(0, 1) AS number, apps a
+            """)
+    }
+
+    @Test("A locked job keeps no other cancelled notification's jobs from becoming due") func lockedLaterJobs() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let hastening = Self.hastening(running)
+            let due: PostgresQuery = "SELECT count(*) FROM jobs WHERE free_from <= now()"
+            // A step takes ten notifications.
+            try await Self.insertCancelled(12, running)
+            try await running.holding("SELECT FROM jobs WHERE number = 1 FOR UPDATE") {
+                try await Self.insertCancelled(1, running)
+                for _ in 1...2 { try await hastening.hastenJobs() }
+                #expect(try await running.count(due) == 12 + 2)
+            }
+            #expect(try await running.count("SELECT count(*) FROM cancellations WHERE hastened_at IS NULL AND hastened_through = 0") == 12)
+            try await running.execute("UPDATE cancellations SET hasten_from = now()")
+            for _ in 1...2 { try await hastening.hastenJobs() }
+            #expect(try await running.count(due) == 26)
+            #expect(try await running.count("SELECT count(*) FROM cancellations WHERE hastened_at IS NULL") == 0)
+        }
+    }
+
+    @Test("A job that cannot be read keeps no other cancelled notification's jobs from becoming due") func unreadableLaterJobs()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let hastening = Self.hastening(running)
+            for statement: PostgresQuery in [
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001';
+                END $$
+                """,
+                "CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW WHEN (NEW.locale = 'damaged') EXECUTE FUNCTION refuse()",
+            ] { try await running.execute(statement) }
+            try await Self.insertCancelled(12, locale: "damaged", running)
+            try await Self.insertCancelled(1, running)
+            for _ in 1...2 { await #expect(throws: PostgresError.self) { try await hastening.hastenJobs() } }
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE free_from <= now()") == 2)
+            #expect(try await running.count("SELECT count(*) FROM cancellations WHERE hastened_at IS NULL AND hasten_from > now()") == 12)
+            // They are mended.
+            try await running.execute("DROP TRIGGER refuse ON jobs")
+            try await running.execute("UPDATE cancellations SET hasten_from = now()")
+            for _ in 1...2 { try await hastening.hastenJobs() }
             #expect(try await running.count("SELECT count(*) FROM cancellations WHERE hastened_at IS NULL") == 0)
         }
     }

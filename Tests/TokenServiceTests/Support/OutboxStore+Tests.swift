@@ -22,3 +22,8 @@ extension OutboxStore {
         return sizes
     }
 }
+
+extension CancellationOutbox {
+    /// One step for all notifications that have jobs to hasten.
+    func hastenAll(limit: Int) throws -> Bool { try hasten(try unhastened(limit: 1000), limit: limit) }
+}

@@ -785,10 +785,12 @@ CREATE TABLE cancellations (
     published_at timestamptz,
     -- Its jobs up to this number have become due, and since this moment all of them, so that they get their outcome.
     hastened_through integer NOT NULL DEFAULT -1,
-    hastened_at timestamptz
+    hastened_at timestamptz,
+    -- Until hastened_at: from then on the relay makes the next ones due. Never before the begin of the transaction that sets it.
+    hasten_from timestamptz NOT NULL DEFAULT now()
 ) PARTITION BY RANGE (notification);
 CREATE INDEX cancellations_unpublished ON cancellations (at) WHERE published_at IS NULL;
-CREATE INDEX cancellations_unhastened ON cancellations (at) WHERE hastened_at IS NULL;
+CREATE INDEX cancellations_unhastened ON cancellations (hasten_from) WHERE hastened_at IS NULL;
 
 -- A notification as a reader sees it. expanded_at: its jobs are made, or no more will be.
 CREATE VIEW notification_records AS

@@ -6,6 +6,8 @@ package struct Cancellation: Sendable {
     private static let maximumLeftOver = 500
     /// Jobs of a notification that become due in one step: a campaign may have hundreds of thousands.
     private static let hastenedAtOnce = 200
+    /// Notifications of a step.
+    private static let hastenedTogether = 10
 
     private let pool: PostgresPool
     private let control: ControlPublisher
@@ -55,16 +57,34 @@ package struct Cancellation: Sendable {
         }
     }
 
-    /// Jobs that are due later or held get their outcome.
+    /// Jobs that are due later or held get their outcome. A notification whose jobs cannot be read keeps no other one waiting.
     package func hastenJobs() async throws {
         let oldest = try await marks.unhastened.searchOldest { from in
             try await pool.session { session in try CancellationOutbox(session: session).oldestUnhastened(from: from) }
         }
         guard let oldest else { return }
-        let areLeft = try await pool.transaction { session in
-            try CancellationOutbox(session: session).hasten(limit: Self.hastenedAtOnce, from: oldest)
+        let found = try await pool.session { session in
+            try CancellationOutbox(session: session).unhastened(limit: Self.hastenedTogether + 1, from: oldest)
+        }
+        var (areLeft, fault): (Bool, (any Error)?) = (found.count > Self.hastenedTogether, nil)
+        let remains = await BatchSplit.write(Array(found.prefix(Self.hastenedTogether))) { part in
+            do {
+                let hasMore = try await pool.transaction { session in
+                    try CancellationOutbox(session: session).hasten(part, limit: Self.hastenedAtOnce)
+                }
+                areLeft = areLeft || hasMore
+                return true
+            } catch {
+                fault = error
+                throw error
+            }
         }
         if areLeft { relay.signal() }
+        if let outage = remains.outage { throw outage }
+        let unread = remains.refused.map(\.item) + remains.waiting
+        guard !unread.isEmpty, let fault else { return }
+        try await pool.session { session in try CancellationOutbox(session: session).putOff(unread) }
+        throw fault
     }
 
     private func publish(_ cancelled: [CancellationOutbox.Unpublished]) async throws -> Bool {

@@ -48,41 +48,78 @@ package struct CancellationOutbox {
     }
 
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: the moment of the oldest cancellation with jobs to hasten, and the moment of ``LowWater/clock`` before the search.
+    /// - Returns: from when on the oldest cancellation with jobs to hasten has waited, and the moment of ``LowWater/clock`` before the search.
     package func oldestUnhastened(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
         let answers = try session.pipeline([
             LowWater<AnyApp>.clock,
-            "SELECT at FROM cancellations WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 1",
+            """
+            SELECT hasten_from FROM cancellations
+            WHERE hastened_at IS NULL AND hasten_from >= \(milliseconds: from) AND hasten_from <= now() ORDER BY hasten_from LIMIT 1
+            """,
         ])
-        return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("at"))
+        return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("hasten_from"))
     }
 
-    /// Jobs of some stopped notifications that are due later or held become due, to get their outcome: of each, among its next `limit` jobs.
-    /// No fan-out and no hold adds another one.
-    /// - Returns: whether notifications are left.
-    package func hasten(limit: Int, from: Int64 = 0) throws -> Bool {
+    /// The oldest notifications with jobs to hasten; none that another transaction has locked.
+    package func unhastened(limit: Int, from: Int64 = 0) throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT notification FROM cancellations
+            WHERE hastened_at IS NULL AND hasten_from >= \(milliseconds: from) AND hasten_from <= now()
+            ORDER BY hasten_from LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
+            """
+        ).column("notification")
+    }
+
+    /// Notifications whose jobs could not be read wait again for as long as since their cancellation, an hour at most.
+    package func putOff(_ notifications: [PushID]) throws {
+        try session.execute(
+            """
+            UPDATE cancellations SET hasten_from = now() + greatest(interval '1 second', least(now() - at, interval '1 hour'))
+            WHERE notification = ANY (\(notifications))
+            """)
+    }
+
+    /// Jobs of these stopped notifications that are due later or held become due, to get their outcome: of each, among its next `limit` jobs.
+    /// No fan-out and no hold adds another one. If another transaction has locked a job, this job and the later ones of its notification
+    /// wait for a second, behind all other notifications.
+    /// - Returns: whether one of them has more jobs.
+    package func hasten(_ notifications: [PushID], limit: Int) throws -> Bool {
         let rows = try session.execute(
             """
             WITH open AS (
+                -- IS TRUE: by the notifications, not by all cancellations with jobs to hasten.
                 SELECT notification, hastened_through FROM cancellations
-                WHERE hastened_at IS NULL AND at >= \(milliseconds: from) ORDER BY at LIMIT 11 FOR NO KEY UPDATE SKIP LOCKED
+                WHERE notification = ANY (\(notifications)) AND (hastened_at IS NULL) IS TRUE
+                ORDER BY notification FOR NO KEY UPDATE SKIP LOCKED
             ), next AS MATERIALIZED (
-                SELECT o.notification, j.number, j.is_late FROM (SELECT * FROM open LIMIT 10) AS o CROSS JOIN LATERAL (
+                SELECT o.notification, j.number, j.is_late FROM open o CROSS JOIN LATERAL (
                     SELECT number, published_at IS NULL AND (due_at > now() OR held_by IS NOT NULL) AS is_late FROM jobs
                     WHERE notification = o.notification AND number > o.hastened_through ORDER BY number LIMIT \(limit)
                 ) AS j
-            ), hastened AS (
-                UPDATE jobs j SET free_from = now() FROM next n
-                WHERE n.is_late AND j.notification = n.notification AND j.number = n.number AND j.published_at IS NULL
+            ), free AS (
+                SELECT notification, array_agg(number) AS numbers FROM (
+                    SELECT j.notification, j.number FROM next n JOIN jobs j ON j.notification = n.notification AND j.number = n.number
+                    WHERE n.is_late AND j.published_at IS NULL FOR NO KEY UPDATE OF j SKIP LOCKED
+                ) AS f GROUP BY notification
             ), counted AS (
-                SELECT o.notification, count(n.number) AS jobs, max(n.number) AS through
-                FROM (SELECT * FROM open LIMIT 10) AS o LEFT JOIN next n ON n.notification = o.notification GROUP BY o.notification
+                SELECT o.notification, count(n.number) AS jobs, max(n.number) AS through,
+                    min(n.number) FILTER (WHERE n.is_late AND (n.number = ANY (f.numbers)) IS NOT TRUE) AS locked
+                FROM open o LEFT JOIN next n ON n.notification = o.notification LEFT JOIN free f ON f.notification = o.notification
+                GROUP BY o.notification
+            ), hastened AS (
+                UPDATE jobs j SET free_from = now() FROM (
+                    SELECT n.notification, n.number FROM next n JOIN counted c ON c.notification = n.notification
+                    WHERE n.is_late AND (n.number < c.locked) IS NOT FALSE ORDER BY n.notification, n.number
+                ) AS f
+                WHERE j.notification = f.notification AND j.number = f.number AND j.published_at IS NULL
             ), moved AS (
-                UPDATE cancellations c SET hastened_at = CASE WHEN n.jobs < \(limit) THEN now() END,
-                    hastened_through = coalesce(n.through, c.hastened_through)
+                UPDATE cancellations c SET hastened_at = CASE WHEN n.jobs < \(limit) AND n.locked IS NULL THEN now() END,
+                    hastened_through = coalesce(n.locked - 1, n.through, c.hastened_through),
+                    hasten_from = CASE WHEN n.locked IS NULL THEN c.hasten_from ELSE now() + interval '1 second' END
                 FROM counted n WHERE c.notification = n.notification
             )
-            SELECT (SELECT count(*) > 10 FROM open) OR EXISTS (SELECT FROM counted WHERE jobs = \(limit)) AS are_left
+            SELECT EXISTS (SELECT FROM counted WHERE jobs = \(limit) AND locked IS NULL) AS are_left
             """)
         return try rows.only()["are_left"]
     }
