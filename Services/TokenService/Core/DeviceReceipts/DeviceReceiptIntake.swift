@@ -13,7 +13,9 @@ package struct DeviceReceiptIntake: Sendable {
     private let queue: CommitQueue<Item, [DeviceReceipt.Result]>
 
     private struct Item: Sendable {
-        let report: DeviceReceiptStore.Report
+        let app: App.ID
+        let installation: PushID
+        let receipts: [DeviceReceipt]
         /// See ``ExpectedOwner/device(user:ownerEpoch:)``.
         let expectedOwner: ExpectedOwner
     }
@@ -21,7 +23,7 @@ package struct DeviceReceiptIntake: Sendable {
     package init(pool: PostgresPool) {
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            maximumWeight: Self.maximumReceipts, weight: { Self.weight(of: $0.report) },
+            maximumWeight: Self.maximumReceipts, weight: { Self.weight(of: $0.receipts) },
             commit: { items, onward in
                 await pool.commitSeries(items, onward: onward) { items, session in
                     session.inParts(items) { part in
@@ -31,7 +33,7 @@ package struct DeviceReceiptIntake: Sendable {
             })
     }
 
-    static func weight(of report: DeviceReceiptStore.Report) -> Int { report.receipts.count }
+    static func weight(of receipts: [DeviceReceipt]) -> Int { receipts.count }
 
     /// - Parameter expectedOwner: The installation's owner; another one is no reporter.
     /// - Returns: One result for each receipt, in their order.
@@ -39,32 +41,35 @@ package struct DeviceReceiptIntake: Sendable {
     package func count(
         _ receipts: [DeviceReceipt], of installation: PushID, app: App, expectedOwner: ExpectedOwner
     ) async throws -> [DeviceReceipt.Result] {
-        let report = DeviceReceiptStore.Report(app: app.id, installation: installation, receipts: receipts)
-        return try await queue.submit(Item(report: report, expectedOwner: expectedOwner))
+        try await queue.submit(Item(app: app.id, installation: installation, receipts: receipts, expectedOwner: expectedOwner))
     }
 
     private static func count(
         _ items: [Item], in session: PostgresSession
     ) throws -> [Result<[DeviceReceipt.Result], any Error>] {
         let allowed = try allowed(items, in: session)
-        let counted = try DeviceReceiptStore(session: session).count(allowed.map { items[$0].report })
+        let counted = try DeviceReceiptStore(session: session).count(allowed.map(\.report))
         var answers = items.map { _ in Result<[DeviceReceipt.Result], any Error>.failure(OwnerMismatch()) }
-        for (index, results) in zip(allowed, counted) { answers[index] = .success(results) }
+        for (item, results) in zip(allowed, counted) { answers[item.index] = .success(results) }
         return answers
     }
 
-    /// The indices of items whose installation has the expected owner.
-    private static func allowed(_ items: [Item], in session: PostgresSession) throws -> [Int] {
+    /// The reports of items whose installation has the expected owner, with the items' indices.
+    private static func allowed(_ items: [Item], in session: PostgresSession) throws -> [(index: Int, report: DeviceReceiptStore.Report)] {
         let rows = try session.execute(
             """
             SELECT e.index, i.owner, coalesce(i.owner_epoch, 0) AS owner_epoch
-            FROM unnest(\(Array(items.indices))::bigint[], \(items.map(\.report.app))::bigint[], \(items.map(\.report.installation))::uuid[])
+            FROM unnest(\(Array(items.indices))::bigint[], \(items.map(\.app))::bigint[], \(items.map(\.installation))::uuid[])
                 AS e (index, app, installation)
             LEFT JOIN installations i ON i.app_id = e.app AND i.id = e.installation ORDER BY e.index
             """)
         return try rows.compactMap { row in
-            let index: Int = try row["index"]
-            return items[index].expectedOwner.allowsPresent(try row["owner"], epoch: try row["owner_epoch"]) ? index : nil
+            let (index, epoch): (Int, Int64) = (try row["index"], try row["owner_epoch"])
+            let item = items[index]
+            guard item.expectedOwner.allowsPresent(try row["owner"], epoch: epoch) else { return nil }
+            let report = DeviceReceiptStore.Report(
+                app: item.app, installation: item.installation, ownerEpoch: epoch, receipts: item.receipts)
+            return (index: index, report: report)
         }
     }
 }

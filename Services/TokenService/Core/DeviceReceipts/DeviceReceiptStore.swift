@@ -14,11 +14,14 @@ package struct DeviceReceiptStore {
     package struct Report: Sendable {
         package var app: App.ID
         package var installation: PushID
+        /// Of the owner who may report.
+        package var ownerEpoch: Int64
         package var receipts: [DeviceReceipt]
 
-        package init(app: App.ID, installation: PushID, receipts: [DeviceReceipt]) {
+        package init(app: App.ID, installation: PushID, ownerEpoch: Int64, receipts: [DeviceReceipt]) {
             self.app = app
             self.installation = installation
+            self.ownerEpoch = ownerEpoch
             self.receipts = receipts
         }
     }
@@ -28,7 +31,8 @@ package struct DeviceReceiptStore {
     /// A job's message names the job, so the statement finds the delivery among the job's members, without an index: the one whose token
     /// the installation has. An installation may have a token for each environment there; then it is the live one. An installation with
     /// hundreds of tokens costs twice as much as another one, so it needs no transaction of its own. The statement reads tokens and writes
-    /// receipts, as outcomes do, so an erasure waits for it (``ErasureBarrier``).
+    /// receipts, as outcomes do, so an erasure waits for it (``ErasureBarrier``). It counts nothing for an installation whose epoch has ended
+    /// since its owner was checked: the next owner's erasure, and not the reporter's, would remove the receipt.
     /// - Returns: One result for each receipt of each report, in their order.
     package func count(_ reports: [Report]) throws -> [[DeviceReceipt.Result]] {
         let rows = reports.enumerated().flatMap { index, report in report.receipts.map { (index: index, report: report, receipt: $0) } }
@@ -37,16 +41,16 @@ package struct DeviceReceiptStore {
             """
             WITH reported AS (
                 SELECT * FROM unnest(\(Array(rows.indices))::bigint[], \(rows.map(\.report.app))::bigint[],
-                        \(rows.map(\.report.installation))::uuid[], \(rows.map(\.receipt.job.notification))::uuid[],
-                        \(rows.map(\.receipt.job.number))::bigint[], \(rows.map(\.receipt.event.rawValue))::text[],
-                        \(milliseconds: rows.map(\.receipt.at))::timestamptz[])
-                    AS e (index, app, installation, notification, number, event, at)
+                        \(rows.map(\.report.installation))::uuid[], \(rows.map(\.report.ownerEpoch))::bigint[],
+                        \(rows.map(\.receipt.job.notification))::uuid[], \(rows.map(\.receipt.job.number))::bigint[],
+                        \(rows.map(\.receipt.event.rawValue))::text[], \(milliseconds: rows.map(\.receipt.at))::timestamptz[])
+                    AS e (index, app, installation, owner_epoch, notification, number, event, at)
             ), asked AS MATERIALIZED (
                 -- The members of a job are read once, however many installations report it.
                 SELECT e.*, j.published_at, ARRAY(SELECT m.token_id FROM members_of(j) AS m ORDER BY m."position") AS members
                 FROM (
                     SELECT app, notification, number, array_agg(index) AS indices, array_agg(installation) AS installations,
-                        array_agg(event) AS events, array_agg(at) AS moments
+                        array_agg(owner_epoch) AS epochs, array_agg(event) AS events, array_agg(at) AS moments
                     FROM reported GROUP BY app, notification, number
                 ) AS e
                 JOIN notifications n ON n.id = e.notification AND n.app_id = e.app AND n.device_receipts
@@ -56,8 +60,9 @@ package struct DeviceReceiptStore {
                     least(greatest(r.at, a.published_at), now()) AS at,
                     a.published_at < now() - \(Self.patienceDays) * interval '1 day' AS is_late
                 FROM asked a
-                CROSS JOIN LATERAL unnest(a.indices, a.installations, a.events, a.moments) AS r (index, installation, event, at)
-                JOIN installations i ON i.app_id = a.app AND i.id = r.installation
+                CROSS JOIN LATERAL unnest(a.indices, a.installations, a.epochs, a.events, a.moments)
+                    AS r (index, installation, owner_epoch, event, at)
+                JOIN installations i ON i.app_id = a.app AND i.id = r.installation AND i.owner_epoch = r.owner_epoch
                 CROSS JOIN LATERAL (
                     SELECT array_position(a.members, t.id) - 1 AS "position" FROM tokens t
                     -- IS TRUE: by the installation, not by all tokens of the job.
