@@ -180,7 +180,7 @@ struct DeviceReceiptTests {
             @Sendable func take(_ event: DeviceReceipt.Event) async throws {
                 let receipt = DeviceReceipt(
                     job: JobID(notification: job.notification, number: 0), event: event, at: UnixTime.milliseconds())
-                let report = DeviceReceiptStore.Report(app: app, installation: installation(1), receipts: [receipt])
+                let report = DeviceReceiptStore.Report(app: app, installation: installation(1), ownerEpoch: 1, receipts: [receipt])
                 let results = try await running.pool.transaction { session in try DeviceReceiptStore(session: session).count([report]) }
                 #expect(results == [[.counted]])
             }
