@@ -86,6 +86,51 @@ struct ManyInstallationsTests {
         }
     }
 
+    @Test("A sign-out reads a bounded number of them and of their Live Activities, and ends none that another one may show")
+    func signOut() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(2 * Self.count, app: app, owner: "guest")
+            // Half of them are of other users, as PostgreSQL expects, and other users' activities live. The activities of `guest` are of an
+            // earlier day, but for the one that a device shows which has signed out.
+            let statements: [PostgresQuery] = [
+                "UPDATE installations SET owner = 'u' || ordinal WHERE ordinal % 2 = 0",
+                "UPDATE installations SET owner = NULL WHERE ordinal = (SELECT max(ordinal) FROM installations)",
+                """
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                SELECT app_id, 'production', 'activity:ride', sha256('ride'), id, ordinal, now() FROM installations WHERE owner IS NULL
+                """,
+                """
+                INSERT INTO activities (app_id, owner, id, is_started_for_user, started_at)
+                SELECT \(app.id), 'guest', n::text, true, now() - interval '1 day' FROM generate_series(1, \(Int32(Self.count))::int) AS n
+                """,
+                "INSERT INTO activities (app_id, owner, id, started_at) VALUES (\(app.id), 'guest', 'ride', now())",
+                """
+                INSERT INTO activities (app_id, owner, id, is_started_for_user, started_at)
+                SELECT app_id, owner, 'lift', true, now() FROM installations WHERE owner <> 'guest'
+                """,
+                "ANALYZE installations, tokens, activities",
+            ]
+            for statement in statements { try await running.execute(statement) }
+            let read = try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let installation: PushID = try session.execute("SELECT id FROM installations WHERE owner IS NULL").only()["id"]
+                func entries() throws -> Int64 {
+                    try ["installations_by_owner", "tokens_one_active", "activities_pkey", "activities_of_users", "activities_by_start"]
+                        .reduce(0) { try $0 + session.entriesReadHere(of: $1) }
+                }
+                let before = try entries()
+                try session.pipeline(
+                    ActivityEnd.insert([ActivityEnd.Place(installation: InstallationKey(app: app.id, id: installation), user: "guest")]))
+                return try entries() - before
+            }
+            #expect(read < 500, "\(read) entries read")
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE push_type = 'liveactivity'") == 1)
+            #expect(try await running.count("SELECT count(*) FROM activities WHERE ended_at IS NOT NULL") == 0)
+        }
+    }
+
     @Test("Two processes never make the same page of them") func twoProcesses() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()

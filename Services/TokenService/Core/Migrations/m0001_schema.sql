@@ -560,6 +560,8 @@ CREATE INDEX activities_by_start ON activities (started_at);
 -- Who follows a channel now, up to a number: not past those that started long ago.
 CREATE INDEX activities_following ON activities (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
 CREATE INDEX activities_by_channel ON activities (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
+-- A user's activities are kept for a week; a sign-out asks for those of eight hours.
+CREATE INDEX activities_of_users ON activities (app_id, owned_by, started_at) WHERE is_started_for_user AND ended_at IS NULL;
 
 -- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
 -- live data with Live Activities").
@@ -586,10 +588,11 @@ RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c
     WHEN c.newest = broadcast AND c.is_end THEN true
     ELSE started_at > c.ended_at IS NOT FALSE END;
 
--- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet.
+-- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet. Of a user
+-- with more than 100 installations none is looked at, and the answer is yes: such an activity is over when its sender or the system ends it.
 CREATE FUNCTION may_be_shown(a activities) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN EXISTS (
+RETURN EXISTS (SELECT FROM installations i WHERE i.app_id = a.app_id AND i.owner = a.owner OFFSET 100) OR EXISTS (
     SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
     WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation AND i.owner IS NULL) AND t.state = 'active'
         AND (t.purpose = 'activity:' || a.id
@@ -614,14 +617,15 @@ BEGIN ATOMIC
     SELECT a.app_id, a.owned_by, a.id
     FROM unnest(apps, installations, users, purposes) AS e (app_id, installation, owner, purpose)
     CROSS JOIN LATERAL (
-        SELECT * FROM activities WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, e.installation) ORDER BY id
+        SELECT * FROM activities
+        WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, e.installation) AND is_started_for_user AND ended_at IS NULL
+            -- A start that is not due yet may reach a device that the user gets until then.
+            AND started_at BETWEEN now() - interval '8 hours' AND now() + interval '1 minute' ORDER BY started_at
     ) AS a
-    -- A start that is not due yet may reach a device that the user gets until then.
-    WHERE e.purpose IS NULL AND a.is_started_for_user AND (a.ended_at IS NULL) IS TRUE
-        AND a.started_at BETWEEN now() - interval '8 hours' AND now() + interval '1 minute' AND EXISTS (
-            SELECT FROM tokens t
-            WHERE t.app_id = e.app_id AND t.installation = e.installation AND t.purpose = 'activity_start:' || a.attributes_type
-                AND (t.state = 'active') IS TRUE)
+    WHERE e.purpose IS NULL AND EXISTS (
+        SELECT FROM tokens t
+        WHERE t.app_id = e.app_id AND t.installation = e.installation AND t.purpose = 'activity_start:' || a.attributes_type
+            AND (t.state = 'active') IS TRUE)
     ORDER BY 1, 2, 3;
 END;
 
