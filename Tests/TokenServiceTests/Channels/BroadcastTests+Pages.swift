@@ -68,6 +68,59 @@ extension BroadcastTests {
         }
     }
 
+    @Test("A page of the fallback reads a bounded number of activities that the system ended, and the next one goes on behind them")
+    func pastActivities() async throws {
+        try await Self.withoutRelay { running, shop in
+            let statements: [PostgresQuery] = [
+                """
+                INSERT INTO activities (app_id, owner, id, channel, started_at)
+                SELECT app_id, 'grace', n::text, id, now() - interval '1 day' FROM channels, generate_series(1, 150000) AS n
+                """,
+                """
+                INSERT INTO activities (app_id, owner, id, channel, started_at, reported_at)
+                SELECT app_id, 'ada', 'ride', id, now(), now() FROM channels
+                """,
+                """
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                SELECT app_id, 'production', 'activity:ride', sha256('ride'), id, ordinal, now() FROM installations
+                """,
+                "UPDATE activities SET started_at = now() - interval '1 day' WHERE id = 'watch'",
+                "ANALYZE activities",
+            ]
+            for statement in statements { try await running.execute(statement) }
+            let id = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+            let app = try await running.app()
+            try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                // A session does not count what its workers read.
+                try session.simple("SET LOCAL max_parallel_workers_per_gather = 0")
+                func read(_ body: () throws -> Void) throws -> Int64 {
+                    let before = try session.entriesReadHere(of: "activities_by_channel")
+                    try body()
+                    return try session.entriesReadHere(of: "activities_by_channel") - before
+                }
+                let (store, now) = (AudienceStore(session: session), UnixClock.now())
+                var audience = try #require(try store.audience(of: id))
+                var (found, reads): ([Int], [Int64]) = ([], [])
+                for _ in 1...4 {
+                    reads.append(
+                        try read {
+                            let page = try store.page(of: audience, names: DeliveryNames(id), now: now)
+                            found.append(page.count)
+                            audience.advance(past: page)
+                        })
+                }
+                #expect(found == [1, 0, 1, 0])
+                // The activities are read to find those that live, to find the page's end, and for the page.
+                #expect(reads[1] <= 200_010 && reads[2] <= 150_010 && reads[3] == 0, "\(reads) entries read")
+                let counted = try read {
+                    #expect(try ChannelReading(session: session, app: app).find("game")?.followers == 1)
+                }
+                #expect(counted <= 100_000, "\(counted) entries read for the number of followers")
+            }
+        }
+    }
+
     /// With the channel `game`, which one activity follows that has an update token.
     private static func withoutRelay(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in

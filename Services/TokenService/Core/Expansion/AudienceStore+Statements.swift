@@ -196,17 +196,29 @@ extension AudienceStore {
             """
     }
 
-    /// The end of a page of the activities that follow a channel and are not over.
+    /// The end of a page of the activities that follow a channel and are not over. An activity that the system ended stays in the index for a
+    /// week, before those that live. So a page looks at no more than 100,000, and may find few that live, or none.
     static func endOfActivities(of audience: Audience, _ channel: BroadcastMember) -> PostgresQuery {
-        """
-        SELECT ordinal, count(*) OVER () AS read FROM (
-            SELECT a.ordinal FROM channels c JOIN activities a ON a.channel = c.id
-            WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position)
-                AND a.started_at > now() - interval '8 hours'
-                AND reaches(c, \(audience.template.notification), a.started_at)
-            ORDER BY a.ordinal LIMIT \(entriesOfPage)
-        ) AS page ORDER BY ordinal DESC LIMIT 1
-        """
+        let position = audience.checkpoint.position
+        return """
+            SELECT coalesce(
+                CASE WHEN count(*) < \(entriesOfPage) THEN (
+                    SELECT ordinal FROM activities WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(position)
+                    ORDER BY ordinal OFFSET 99999 LIMIT 1
+                ) END, max(ordinal)) AS ordinal, count(*) AS read
+            FROM (
+                SELECT a.ordinal FROM (
+                    SELECT channel, ordinal, started_at FROM activities
+                    WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(position) ORDER BY ordinal LIMIT 100000
+                ) AS a
+                -- OFFSET: the order of the activities is kept, and the page ends with its last one.
+                CROSS JOIN LATERAL (
+                    SELECT FROM channels c WHERE c.id = a.channel AND reaches(c, \(audience.template.notification), a.started_at) OFFSET 0
+                ) AS c
+                WHERE a.started_at > now() - interval '8 hours'
+                ORDER BY a.ordinal LIMIT \(entriesOfPage)
+            ) AS page
+            """
     }
 
     /// Up to an ordinal, those that devices of their owners have update tokens of, in the channel's environment. Quiet hours do not hold a
@@ -228,7 +240,8 @@ extension AudienceStore {
                     AND t.environment = \(channel.environment) AND t.state = 'active'
             ) AS t
             WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position) AND a.ordinal <= \(last)
-                AND a.started_at > now() - interval '8 hours' AND reaches(c, \(audience.template.notification), a.started_at)
+                -- IS TRUE: by the channel alone, not also by the start of all apps' activities.
+                AND (a.started_at > now() - interval '8 hours') IS TRUE AND reaches(c, \(audience.template.notification), a.started_at)
             ORDER BY a.ordinal
             """
     }

@@ -175,12 +175,14 @@ package struct AudienceStore {
             guard let channel = audience.channel, channel.isOpen else { return nil }
             return Part(found: [channel.found], end: end, isLast: !audience.includesActivities, read: 1)
         }
-        guard let channel = audience.channel,
-            let last = try session.execute(Self.endOfActivities(of: audience, channel)).first
-        else { return nil }
-        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: try last["ordinal"]))
-        end.position = try last["ordinal"]
-        return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: try last["read"])
+        guard let channel = audience.channel else { return nil }
+        let last = try session.execute(Self.endOfActivities(of: audience, channel)).only()
+        let (ordinal, read): (Int64?, Int) = (try last["ordinal"], try last["read"])
+        guard let ordinal else { return nil }
+        end.position = ordinal
+        guard read > 0 else { return Part(found: [], end: end, read: 0) }
+        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: ordinal))
+        return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: read)
     }
 
     /// Installations beside their tokens, both in the order of fan-out.
