@@ -117,6 +117,26 @@ struct ErasureTests {
         }
     }
 
+    @Test("The service erases many Live Activities in several transactions") func manyActivities() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            let count = Int32(ActivityReading.removalBatch + 5)
+            try await running.execute(
+                """
+                INSERT INTO activities (app_id, owner, id, started_at)
+                SELECT \(app.id), owner, n::text, now() FROM unnest(ARRAY['ada', 'grace']) AS owner, generate_series(1, \(count)::int) AS n
+                """)
+            let first = try await running.pool.transaction { session in
+                try ActivityReading(session: session, app: app).remove(of: "ada")
+            }
+            #expect(first == ActivityReading.removalBatch)
+            #expect(try await running.count("SELECT count(*) FROM activities WHERE owner = 'ada'") == 5)
+            #expect(try await running.client.erase("grace").json["user_erased"]?.boolValue == true)
+            #expect(try await running.texts("owner", "SELECT DISTINCT owner FROM activities") == ["ada"])
+        }
+    }
+
     @Test("An erasure removes what the user left on a device and keeps what others had there") func sharedDevice() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -39,4 +39,31 @@ struct ReceiptRetentionTests {
             #expect(try await shop.get("/v1/apps/shop/notifications/\(id)").status == 404)
         }
     }
+
+    @Test("Receipts of devices go in steps too, before the notifications that they belong to") func receiptsOfDevices() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            var ids: [PushID] = []
+            for _ in 1...2 {
+                let sent = try await shop.send(#"{"installation":"\#(installation(1))"}"#)
+                ids.append(try #require(sent.json.text("id").flatMap { PushID($0) }))
+            }
+            let app = try await running.app()
+            try await running.execute(
+                """
+                INSERT INTO device_receipts (notification, number, position, event, app_id, installation, owner_epoch, at)
+                SELECT id, n / 100, n % 100, 'shown', \(app.id), gen_random_uuid(), 1, now()
+                FROM notifications, generate_series(1, \(Int32(ReceiptRemoval.batch))::int) AS n
+                """)
+            var left: [Int64] = []
+            for _ in 1...3 {
+                let count = try await running.pool.transaction { [ids] session in
+                    try ReceiptRemoval(session: session, app: app).removeBatch(of: ids)
+                }
+                left.append(try await running.count("SELECT count(*) FROM device_receipts"))
+                #expect(count.isDone == (left.count == 3) && count.notifications == (left.count == 3 ? 2 : 0))
+            }
+            #expect(left == [Int64(ReceiptRemoval.batch), 0, 0])
+        }
+    }
 }

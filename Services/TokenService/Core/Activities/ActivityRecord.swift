@@ -127,10 +127,19 @@ package struct ActivityReading {
             """
     }
 
-    /// All that belong to a user.
-    /// - Returns: how many there were.
-    func remove(of user: String) throws -> Int {
-        try session.execute("DELETE FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)").affected
+    /// Activities that one call of ``remove(of:)`` removes.
+    package static let removalBatch = 2000
+
+    /// Removes activities of a user.
+    /// - Returns: how many there were; fewer than ``removalBatch`` if none is left.
+    package func remove(of user: String) throws -> Int {
+        try session.execute(
+            """
+            DELETE FROM activities WHERE app_id = \(app.id) AND (owned_by, id) IN (
+                SELECT owned_by, id FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)
+                ORDER BY id LIMIT \(Self.removalBatch))
+            """
+        ).affected
     }
 }
 

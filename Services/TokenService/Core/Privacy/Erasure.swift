@@ -59,7 +59,11 @@ package struct Erasure: Sendable {
         try await pool.transaction { session in _ = try session.execute(ErasureBarrier.wait(for: app)) }
         // Not before the fences: without quiet hours, a push that waits for their end would be due.
         result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
-        result.activities = try await pool.session { session in try ActivityReading(session: session, app: app).remove(of: user) }
+        while true {
+            let removed = try await pool.session { session in try ActivityReading(session: session, app: app).remove(of: user) }
+            result.activities += removed
+            guard removed == ActivityReading.removalBatch else { break }
+        }
         try await removeNotifications(user: user, app: app, into: &result)
         try await leaveLists(app: app, into: &result) { session, cursor in
             try ErasureStore(session, app: app, user: user).leaveUserLists(after: cursor)

@@ -4,7 +4,7 @@ package import PushModel
 /// Removes jobs and receipts of one app within one transaction, and keeps the counts correct: a notification that waited only for removed deliveries is
 /// complete, unless its fan-out is still under way. Counts of deliveries that have ended name no user, and stay as they are.
 package struct ReceiptRemoval {
-    /// Jobs, and receipts, that one transaction removes: well within a statement's time limit.
+    /// Jobs, receipts, and receipts of devices that one transaction removes: well within a statement's time limit.
     package static let batch = 2000
 
     private let session: PostgresSession
@@ -41,8 +41,9 @@ package struct ReceiptRemoval {
         }
     }
 
-    /// Removes jobs of these notifications; if none is left, their receipts; if none of these is left, the notifications and their
-    /// idempotency records too. It locks rows in the order of outcomes: while a job is locked, no delivery of it gets a receipt.
+    /// Removes jobs of these notifications; if none is left, their receipts; if none of these is left, the receipts of devices; then the
+    /// notifications and their idempotency records. It locks rows in the order of outcomes: while a job is locked, no delivery of it gets a
+    /// receipt.
     package func removeBatch(of notifications: [PushID]) throws -> Count {
         var gone = Gone()
         let jobs = try session.execute(
@@ -64,6 +65,20 @@ package struct ReceiptRemoval {
         ).map { row in try Key(row) }
         try gone.add(session.execute(removal(of: receipts)))
         guard receipts.count < Self.batch else {
+            try discount(gone)
+            return Count(deliveries: gone.deliveries)
+        }
+        // Without its job, a notification gets no more of them.
+        let reported = try session.execute(
+            """
+            DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
+                SELECT d.notification, d.number, d."position", d.event
+                FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                    SELECT * FROM device_receipts WHERE app_id = \(app.id) AND notification = e.id ORDER BY number LIMIT \(Self.batch)
+                ) AS d LIMIT \(Self.batch))
+            """
+        ).affected
+        guard reported < Self.batch else {
             try discount(gone)
             return Count(deliveries: gone.deliveries)
         }
