@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import TestDatabase
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("Stale installations and retention", .serialized, .timeLimit(.minutes(5)))
 struct HousekeepingTests {
@@ -98,6 +99,22 @@ struct HousekeepingTests {
             try await running.execute("ALTER TABLE away RENAME TO outcome_counts")
             _ = try await eventually { rounds("finished") > finished ? true : nil }
         }
+    }
+
+    @Test("After a step that failed the housekeeping pauses as it does after others") func pauses() async throws {
+        struct Failed: Error {}
+        var pauses = 0
+        let pause: (Duration) async -> Bool = { _ in
+            pauses += 1
+            return true
+        }
+        let done = try await Housekeeper.paced(pause: pause) { 1 }
+        #expect(done == 1 && pauses == 1)
+        do {
+            _ = try await Housekeeper.paced(pause: pause) { () -> Int in throw Failed() }
+            Issue.record("the step did not fail")
+        } catch is Failed {}
+        #expect(pauses == 2)
     }
 
     @Test("What cannot be done for one app, or for one kind of rows, keeps nothing else from being done", arguments: ["shop", "blog"])

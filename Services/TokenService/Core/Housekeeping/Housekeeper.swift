@@ -97,19 +97,31 @@ package final class Housekeeper: Service {
         try await pool.session { [lease] session in try lease.renew(in: session) }
     }
 
-    /// One transaction under the lease, its follow-up work, then a pause of four times their length.
+    /// One transaction under the lease, its follow-up work, then a pause.
     private func step<R: Sendable>(
         _ body: @escaping @Sendable (PostgresSession) throws -> R, then committed: (R) async -> Void = { _ in }
     ) async throws -> R {
-        let start = ContinuousClock.now
-        let result = try await pool.registryTransaction { [lease] session in
-            try lease.renew(in: session)
-            try ClocksDiffer.check(in: session)
-            return try body(session)
+        try await Self.paced {
+            let result = try await pool.registryTransaction { [lease] session in
+                try lease.renew(in: session)
+                try ClocksDiffer.check(in: session)
+                return try body(session)
+            }
+            await committed(result)
+            return result
         }
-        await committed(result)
-        guard await Pause.of((ContinuousClock.now - start) * 4) else { throw CancellationError() }
-        return result
+    }
+
+    /// Works, then pauses four times as long, also after an error: a statement that was ended has used its whole limit, and is tried again.
+    /// - Parameter pause: Returns false where the task was cancelled meanwhile.
+    static func paced<R: Sendable>(
+        pause: (Duration) async -> Bool = { await Pause.of($0) }, _ work: () async throws -> R
+    ) async throws -> R {
+        let start = ContinuousClock.now
+        let result: Result<R, any Error>
+        do { result = .success(try await work()) } catch { result = .failure(error) }
+        guard await pause((ContinuousClock.now - start) * 4) else { throw CancellationError() }
+        return try result.get()
     }
 }
 
