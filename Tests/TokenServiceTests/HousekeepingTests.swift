@@ -183,6 +183,25 @@ struct HousekeepingTests {
         }
     }
 
+    @Test("The retention of all apps does not wait for the removal of one app's stale installations") func order() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await Self.age(running, days: 31)
+            try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
+            try await running.execute(
+                "INSERT INTO outcome_counts (app_id, minute, class, count) SELECT id, now() - interval '25 hours', 'accepted', 1 FROM apps")
+            let lines = LogLines()
+            try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"], logger: lines.logger)) { _ in
+                let work = try await eventually { () -> [String]? in
+                    let found = lines.all.filter { $0.hasPrefix("Retention is over") || $0.hasPrefix("Stale installations") }
+                    return found.count > 1 ? found : nil
+                }
+                #expect(work.first?.contains("outcome_counts") == true && work.last?.hasPrefix("Stale installations") == true, "\(work)")
+            }
+        }
+    }
+
     @Test("The housekeeping does not remove an installation that has registered since it was flagged") func registeredSince() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()

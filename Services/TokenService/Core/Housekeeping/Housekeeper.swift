@@ -77,8 +77,9 @@ package final class Housekeeper: Service {
             await refreshTimeZones()
             try await dropPartitions()
             var attempts = Attempts()
-            try await attempts.make { try await handleStaleInstallations() }
             try await attempts.make { try await removeExpired() }
+            // Last: the first removal of an app's stale installations may take days.
+            try await attempts.make { try await handleStaleInstallations() }
             try attempts.end()
             metrics.housekeepingRound(.finished)
             await lease.release(after: settings.interval, in: pool, logger: logger)
