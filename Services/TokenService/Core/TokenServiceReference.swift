@@ -290,8 +290,8 @@ package enum TokenServiceReference {
             "Dead letters that were dropped."),
         DocumentedMetric(
             MetricName.housekeepingRounds.rawValue, .counter, ["result"],
-            "Rounds of stale installations and retention; what comes after the failure of one is not done: alert when the fleet's "
-                + "`failed` grows and `finished` does not. Result: finished, failed."),
+            "Rounds of stale installations and retention; one in which a part failed is failed, and its other parts are done: alert "
+                + "when the fleet's `failed` grows and `finished` does not. Result: finished, failed."),
         DocumentedMetric(
             MetricName.retentionRemoved.rawValue, .counter, ["kind"],
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
@@ -365,7 +365,7 @@ package enum TokenServiceReference {
         DocumentedLogKey(LogKey.deliveries, "deliveries that an erasure removed"),
         DocumentedLogKey(LogKey.delivery, "a delivery; the `apns-id` of its pushes"),
         DocumentedLogKey(LogKey.error, "the library's or the server's own words, without values"),
-        DocumentedLogKey(LogKey.eventLog, "the log that a feed reads: `notifications` or `installations`"),
+        DocumentedLogKey(LogKey.eventLog, "the log that a feed reads: `notifications`, `installations` or `device_receipts`"),
         DocumentedLogKey(LogKey.eventRow, "the number of an event's row in its log"),
         DocumentedLogKey(LogKey.eventSink, "where its events go: `broker` or `webhooks`"),
         DocumentedLogKey(LogKey.flagged, "installations that were flagged as stale"),

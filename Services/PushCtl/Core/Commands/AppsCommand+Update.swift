@@ -31,7 +31,10 @@ extension AppsCommand {
         @Option(help: "Installations that did not register for so many days are stale.") var staleAfterDays: Int?
         @Flag(help: "No installation is ever stale.") var neverStale = false
         @Option(
-            help: "Which state changes go to the exchange of outcomes: none, or a comma-separated list of notifications, installations.")
+            help: """
+                Which state changes go to the exchange of outcomes: none, or a comma-separated list of notifications, installations, \
+                device_receipts.
+                """)
         var eventStream: String?
         @Option(help: "Two updates of a Live Activity with priority 10 are at least so many seconds apart; 0: no window.")
         var activityWindowSeconds: Int?

@@ -61,7 +61,7 @@ extension Resource {
 
     private static let endActivity = Operation(
         .endActivity, "endActivity", "Report that a Live Activity is over", "Idempotent. Its token is retired.",
-        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.ownerMismatch, .tooManyChanges])
+        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.tooManyChanges])
 
     private static let ifMatch = Parameter.header(
         "If-Match", .string().example("\"c2hvcC1hZGE\""),
