@@ -90,7 +90,7 @@ extension InstallationRecord {
             $0.value.hasStatedTags ? $0.value.record.tags : nil
         })
 
-    private typealias Registered = ResponseSchema<OfApp<InstallationRegistration.Result>>
+    typealias Registered = ResponseSchema<OfApp<InstallationRegistration.Result>>
 
     private static func answer(_ name: String, tags: Registered.Field) -> Registered {
         .object(
