@@ -72,11 +72,13 @@ package struct AudienceStore {
     }
 
     /// Reads the pages that cannot be read in columns.
+    /// - Parameter areTagsCommon: The page goes through the app's installations, although the tags are ``Audience/rareTags``.
     package func rows(
-        of audience: Audience, after previous: Audience.Page?, installations: Int, names: DeliveryNames, now: Int64
+        of audience: Audience, after previous: Audience.Page?, installations: Int, areTagsCommon: Bool = false, names: DeliveryNames,
+        now: Int64
     ) throws -> Audience.Page {
         guard audience.template.expiresAt > now else { return Audience.Page(end: audience.checkpoint, isLast: true, jobs: []) }
-        guard var part = try part(of: audience, installations: installations) else {
+        guard var part = try part(of: audience, installations: installations, areTagsCommon: areTagsCommon) else {
             return Audience.Page(end: audience.checkpoint, isLast: true, jobs: [])
         }
         let moved = part.found.filter(\.hasMoved).map(\.tokenID)
@@ -113,11 +115,11 @@ package struct AudienceStore {
     }
 
     /// - Returns: nil if no installation is left.
-    private func part(of audience: Audience, installations: Int) throws -> Part? {
+    private func part(of audience: Audience, installations: Int, areTagsCommon: Bool) throws -> Part? {
         if case .channel = audience.updates { return try partOfChannel(audience) }
         var end = audience.checkpoint
         if let entries = audience.entries { return try partOfList(audience, entries: entries, installations: installations) }
-        if let tags = audience.rareTags {
+        if let tags = audience.rareTags, !areTagsCommon {
             let tagged = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
             // If PostgreSQL's statistics were too old, this page and those after it go through the app's installations: both ways go in the
             // order of ordinals.

@@ -130,16 +130,24 @@ package struct FanOut: Sendable {
     }
 
     /// - Parameter previous: The page before, if it may not be committed yet.
-    private func read(_ audience: Audience, after previous: Audience.Page? = nil, _ names: DeliveryNames) async throws -> Reading {
+    private func read(
+        _ audience: Audience, after previous: Audience.Page? = nil, areTagsCommon: Bool = false, _ names: DeliveryNames
+    ) async throws -> Reading {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
         if case .activity(let key) = audience.updates { return Reading(found: .underLock(key), at: now) }
-        return try await pool.transaction(isolation: .repeatableRead) { session in
-            let store = AudienceStore(session: session)
-            if let columns = try store.columns(of: audience, installations: size, now: now) {
-                return Reading(found: .columns(columns), at: now)
+        do {
+            return try await pool.transaction(isolation: .repeatableRead) { session in
+                let store = AudienceStore(session: session)
+                if let columns = try store.columns(of: audience, installations: size, now: now) {
+                    return Reading(found: .columns(columns), at: now)
+                }
+                let page = try store.rows(
+                    of: audience, after: previous, installations: size, areTagsCommon: areTagsCommon, names: names, now: now)
+                return Reading(found: .page(page), at: now)
             }
-            let page = try store.rows(of: audience, after: previous, installations: size, names: names, now: now)
-            return Reading(found: .page(page), at: now)
+        } catch let error as PostgresError where error.isOfSize && audience.rareTags != nil && !areTagsCommon {
+            // Until a vacuum, the index on tags holds the rows that have lost the tag, of every app. No statistics count them.
+            return try await read(audience, after: previous, areTagsCommon: true, names)
         }
     }
 
