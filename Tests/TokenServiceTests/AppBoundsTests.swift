@@ -60,6 +60,7 @@ struct AppBoundsTests {
     private static let inPLpgSQL = [
         "attach_partition": "the housekeeping",
         "drop_partition": "the housekeeping",
+        "forget_emptiness": "the housekeeping",
         "in_use_until": "the housekeeping",
         "lock_alone": "the housekeeping",
         "make_partition": "the housekeeping",

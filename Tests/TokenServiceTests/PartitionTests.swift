@@ -87,6 +87,27 @@ struct PartitionTests {
         }
     }
 
+    @Test("A partition that was analyzed while it was empty counts as never analyzed after the next round; rows that it has got since stay")
+    func analyzedWhileEmpty() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute("ANALYZE")
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            @Sendable func takenForEmpty() async throws -> Int64 {
+                try await running.count(
+                    """
+                    SELECT count(*) FROM partitions p JOIN pg_class c ON c.oid = p.name::regclass
+                    WHERE p.family = 'notifications' AND c.reltuples = 0 AND pg_relation_size(c.oid) = 0
+                    """)
+            }
+            #expect(try await takenForEmpty() > Int64(Self.ofNotifications.count))
+            #expect(try await Self.make(.notifications, days: 4, running).isEmpty)
+            #expect(try await takenForEmpty() == 0)
+            #expect(try await shop.status(id).text("id") == id)
+        }
+    }
+
     @Test("A process that starts makes what is missing, and its metrics say how far it reaches") func start() async throws {
         try await RunningService.run(Self.still) { running in
             try await running.dropPeriods()

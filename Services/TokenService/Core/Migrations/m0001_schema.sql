@@ -1287,6 +1287,25 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- TRUNCATE makes a partition that was analyzed while it was empty one that was never analyzed. For the former, a plan that reads the whole
+-- index looks as cheap as any, and is kept when the rows come; of the latter PostgreSQL expects ten pages.
+CREATE FUNCTION forget_emptiness(of_family text, as_of timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    tables text[] := ARRAY(
+        SELECT p.name FROM partitions p JOIN pg_class c ON c.oid = p.name::regclass
+        WHERE p.family = of_family AND p.ends_at > as_of AND c.reltuples = 0 AND pg_relation_size(c.oid) = 0);
+    name text;
+    has_rows boolean;
+BEGIN
+    PERFORM lock_alone(tables);
+    FOREACH name IN ARRAY tables LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM %I)', name) INTO has_rows;
+        IF NOT has_rows THEN
+            EXECUTE format('TRUNCATE %I', name);
+        END IF;
+    END LOOP;
+END $$;
+
 -- Makes the next period of a family, unless one period lies ahead. Where rows came without a period, `…_rest` becomes one first.
 --
 -- ATTACH PARTITION locks `…_rest` alone. A statement that reads or changes rows locks `…_rest` too, an insert does not.
@@ -1308,6 +1327,7 @@ BEGIN
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', of_family);
     SELECT max(ends_at) INTO begins FROM partitions WHERE table_name = of_family;
     IF begins >= as_of + period THEN
+        PERFORM forget_emptiness(of_family, as_of);
         RETURN;
     END IF;
     -- The first period begins early: a process whose clock is behind makes ids of yesterday.
@@ -1401,7 +1421,7 @@ BEGIN ATOMIC
 END;
 
 -- The service's account may not change tables. It may call make_partition and drop_partition.
-REVOKE EXECUTE ON FUNCTION make_partition, drop_partition, new_partition, attach_partition, lock_alone FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION make_partition, drop_partition, new_partition, attach_partition, lock_alone, forget_emptiness FROM PUBLIC;
 
 -- The first periods, as long as the service makes them by default.
 DO $$
