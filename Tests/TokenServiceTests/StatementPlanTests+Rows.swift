@@ -8,6 +8,29 @@ extension StatementPlanTests {
         }
     }
 
+    /// One notification, with so many jobs, each with a receipt and a receipt of its device.
+    static func fillWithOneNotification(_ jobs: Int64, _ session: PostgresSession) throws {
+        try session.transaction { session in
+            for query in registryRows(1...1) + notificationRows(1...1) { try session.execute(query) }
+            try session.execute(
+                """
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
+                SELECT id, n, app_id, lane, '', now(), int8send(n), now(), now() FROM notifications, generate_series(1, \(jobs)) AS n
+                """)
+            try session.execute(
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status, attempts,
+                    updated_at)
+                SELECT notification, number, 0, number, md5('i' || number)::uuid, 1, 'production', 'accepted', 200, 1, now() FROM jobs WHERE number > 0
+                """)
+            try session.execute(
+                """
+                INSERT INTO device_receipts (notification, number, position, event, app_id, installation, owner_epoch, at)
+                SELECT notification, number, 0, 'shown', 1, installation, 1, now() FROM receipts
+                """)
+        }
+    }
+
     private static func registryRows(_ numbers: ClosedRange<Int64>) -> [PostgresQuery] {
         let (first, last) = (numbers.lowerBound, numbers.upperBound)
         return [

@@ -48,8 +48,9 @@ package struct ReceiptRemoval {
         var gone = Gone()
         let jobs = try session.execute(
             """
-            SELECT j.notification, j.number FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN jobs j ON j.notification = e.id
-            WHERE j.app_id = \(app.id) LIMIT \(Self.batch)
+            SELECT j.notification, j.number FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                SELECT notification, number FROM jobs WHERE app_id = \(app.id) AND notification = e.id ORDER BY number LIMIT \(Self.batch)
+            ) AS j LIMIT \(Self.batch)
             """)
         try gone.add(session.execute(removal(ofJobs: jobs.column("notification"), jobs.column("number"))))
         guard jobs.count < Self.batch else {
@@ -58,9 +59,11 @@ package struct ReceiptRemoval {
         }
         let receipts = try session.execute(
             """
-            SELECT r.notification, r.number, r."position"
-            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id JOIN receipts r ON r.notification = n.id
-            WHERE n.app_id = \(app.id) LIMIT \(Self.batch)
+            SELECT r.notification, r.number, r."position" FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                SELECT notification, number, "position" FROM receipts
+                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = e.id)
+                ORDER BY number, "position" LIMIT \(Self.batch)
+            ) AS r LIMIT \(Self.batch)
             """
         ).map { row in try Key(row) }
         try gone.add(session.execute(removal(of: receipts)))
@@ -89,12 +92,25 @@ package struct ReceiptRemoval {
             SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id WHERE n.app_id = \(app.id)
             ORDER BY n.id FOR UPDATE OF n
             """,
-            "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.app_id = \(app.id) AND j.notification = e.id",
             """
-            DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
-            WHERE n.app_id = \(app.id) AND r.notification = n.id
+            DELETE FROM jobs WHERE (notification, number) IN (
+                SELECT j.notification, j.number FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                    SELECT notification, number FROM jobs WHERE app_id = \(app.id) AND notification = e.id ORDER BY number
+                ) AS j)
             """,
-            "DELETE FROM device_receipts d USING unnest(\(notifications)::uuid[]) AS e (id) WHERE d.app_id = \(app.id) AND d.notification = e.id",
+            """
+            DELETE FROM receipts WHERE (notification, number, "position") IN (
+                SELECT r.notification, r.number, r."position" FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                    SELECT notification, number, "position" FROM receipts
+                    WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = e.id) ORDER BY number, "position"
+                ) AS r)
+            """,
+            """
+            DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
+                SELECT d.notification, d.number, d."position", d.event FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                    SELECT * FROM device_receipts WHERE app_id = \(app.id) AND notification = e.id ORDER BY number
+                ) AS d)
+            """,
             """
             DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             WHERE n.app_id = \(app.id) AND v.notification = n.id
