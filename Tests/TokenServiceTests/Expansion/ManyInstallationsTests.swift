@@ -153,6 +153,34 @@ struct ManyInstallationsTests {
         }
     }
 
+    @Test("A page of the user's export reads few more deliveries than it has, and the pages have each of them once") func export()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(Self.count, app: app, owner: "guest")
+            let id = try #require(try await shop.send(#"{"user":"guest"}"#).json.text("id").flatMap { PushID($0) })
+            while try await Self.page(id, running) != nil {}
+            let (items, read) = try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let store = UserExportStore(session, app: app, user: "guest")
+                // Once for each delivery under way that has no receipt.
+                let before = try session.entriesReadHere(of: "tokens_pkey")
+                var page = try store.deliveries(of: id, isToMany: false, after: .first)
+                let read = try session.entriesReadHere(of: "tokens_pkey") - before
+                var items = page.items
+                while let next = page.next {
+                    page = try store.deliveries(of: id, isToMany: false, after: next)
+                    items += page.items
+                }
+                return (items, read)
+            }
+            #expect((200...300).contains(read), "\(read) deliveries read")
+            #expect(items.count == Self.count && Set(items).count == Self.count)
+        }
+    }
+
     /// - Returns: nil when the fan-out is over.
     private static func page(_ id: PushID, _ running: RunningService) async throws -> Audience.Page? {
         try await running.pool.transaction { session in

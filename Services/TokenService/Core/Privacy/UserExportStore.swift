@@ -118,27 +118,52 @@ struct UserExportStore {
 
     /// - Parameter isToMany: Other users have deliveries of it too.
     func deliveries(of notification: PushID, isToMany: Bool, after cursor: Cursor) throws -> Page {
-        let rows = try session.execute(
-            isToMany ? receiptsOfStays(notification, after: cursor.place) : ownDeliveries(notification, after: cursor.place))
-        var page = Page()
-        for row in rows {
-            page.items.append(Self.json(Self.delivery, try NotificationStatus.Delivery(row)))
-            page.next = Cursor(place: try DeliveryPlace(row))
-        }
+        guard isToMany else { return try ownDeliveries(notification, after: cursor.place) }
+        let rows = try session.execute(receiptsOfStays(notification, after: cursor.place))
+        var page = try Self.page(of: rows)
         if rows.count < Self.pageSize { page.next = nil }
         return page
     }
 
+    private static func page(of deliveries: PostgresRows) throws -> Page {
+        var page = Page()
+        for row in deliveries {
+            page.items.append(json(delivery, try NotificationStatus.Delivery(row)))
+            page.next = Cursor(place: try DeliveryPlace(row))
+        }
+        return page
+    }
+
     /// For a notification that was sent to the user alone: every receipt, and deliveries under way without one to tokens of installations
-    /// that the user has now. A token that has moved on may be another user's.
-    private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
-        """
-        SELECT d.* FROM deliveries d
-        WHERE d.notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND d.number >= \(place.job)
-            AND (d.number, d."position") > (\(place.job), \(place.position)) AND (
-                d.has_receipt OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))
-        ORDER BY d.number, d."position" LIMIT \(Self.pageSize)
-        """
+    /// that the user has now. A token that has moved on may be another user's. It reads the next few jobs: each delivery has its place in one,
+    /// and the database forms all deliveries that it reads before it sorts them.
+    private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) throws -> Page {
+        let end = place.job + Self.pageSize / PushJob.maximumDeliveries + 1
+        let answers = try session.pipeline([
+            """
+            SELECT d.* FROM deliveries d
+            WHERE d.notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND d.number >= \(place.job)
+                AND d.number < \(end) AND (d.number, d."position") > (\(place.job), \(place.position)) AND (
+                    d.has_receipt
+                    OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))
+            ORDER BY d.number, d."position" LIMIT \(Self.pageSize)
+            """,
+            """
+            SELECT least(
+                (SELECT number FROM jobs
+                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND number >= \(end)
+                ORDER BY number LIMIT 1),
+                (SELECT number FROM receipts
+                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND number >= \(end)
+                ORDER BY number LIMIT 1)) AS number
+            """,
+        ])
+        var page = try Self.page(of: answers[0])
+        if answers[0].count < Self.pageSize {
+            let next: Int? = try answers[1].only()["number"]
+            page.next = next.map { Cursor(place: DeliveryPlace(job: $0, position: -1)) }
+        }
+        return page
     }
 
     /// For a notification that was sent to others as well: the receipts of installations while the user was signed in there, now or by the
