@@ -52,7 +52,6 @@ struct AppBoundsTests {
         "UpdateTargetStore.putBack": "a notification that fan-out has claimed",
         "UpdateTargetStore.release": "the newest states of activities and channels that are locked",
         "moved_since": "a token of an installation that fan-out has found by app",
-        "places_of": "a notification that the same FROM has found by app",
         "reported_at": "the place of a delivery of such a notification",
     ]
 

@@ -1007,19 +1007,6 @@ WHERE NOT m.is_settled
         SELECT count(*) = 0 FROM receipts r
         WHERE r.notification = j.notification AND r.number = j.number AND r."position" = m."position");
 
--- The places of these tokens among the members of a notification's jobs. It searches the first 20,000 jobs: for a token's bytes anywhere in
--- the members, and where they are, at each member's place.
-CREATE FUNCTION places_of(tokens bigint[], of_notification uuid)
-RETURNS TABLE (number integer, "position" integer, token_id bigint, is_settled boolean, due_at timestamptz, published_at timestamptz)
-LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT (job).number, m."position", m.token_id, m.is_settled, (job).due_at, (job).published_at
-    FROM (SELECT j AS job FROM jobs j WHERE j.notification = of_notification ORDER BY j.number LIMIT 20000) AS searched
-    CROSS JOIN LATERAL members_of(job) AS m
-    WHERE EXISTS (SELECT FROM unnest(tokens) AS wanted (token) WHERE position(int8send(token) IN (job).members) > 0)
-        AND m.token_id = ANY (tokens);
-END;
-
 -- Final outcomes by app and minute: the brake on rejections reads them instead of counting deliveries.
 CREATE TABLE outcome_counts (
     app_id bigint NOT NULL REFERENCES apps,

@@ -100,14 +100,20 @@ extension ExplanationStore {
         """
     }
 
-    /// The members of jobs that have these tokens and no receipt.
-    func members(with tokens: [Int64], of notification: PushID) -> PostgresQuery {
+    /// Of these members, those that have no receipt.
+    func members(_ members: [MemberSearch.Found], of notification: PushID) -> PostgresQuery {
         """
-        SELECT delivery_id(n.id, p.number, p."position") AS id, p.token_id, p.is_settled, p.due_at, p.published_at,
-            t.token, t.environment
-        FROM notifications n CROSS JOIN LATERAL places_of(\(tokens), n.id) AS p JOIN tokens t ON t.id = p.token_id
-        WHERE n.app_id = \(app.id) AND n.id = \(notification) AND NOT EXISTS (
-            SELECT FROM receipts r WHERE r.notification = n.id AND r.number = p.number AND r."position" = p."position")
+        SELECT delivery_id(j.notification, j.number, p."position"::integer) AS id, p.token_id,
+            get_bit(j.settled, p."position"::integer) = 1 AS is_settled, j.due_at, j.published_at, t.token, t.environment
+        FROM unnest(\(members.map(\.place.job))::bigint[], \(members.map(\.place.position))::bigint[], \(members.map(\.token))::bigint[])
+            AS p (number, "position", token_id)
+        CROSS JOIN LATERAL (
+            SELECT *, p.token_id FROM jobs WHERE app_id = \(app.id) AND notification = \(notification) AND number = p.number LIMIT 1
+        ) AS j
+        JOIN tokens t ON t.id = j.token_id
+        WHERE (
+            SELECT count(*) = 0 FROM receipts r
+            WHERE r.notification = j.notification AND r.number = j.number AND r."position" = p."position")
         ORDER BY p.number, p."position"
         """
     }

@@ -96,9 +96,8 @@ package struct ExplanationStore {
                 if let token = move.token?.id { holders[token] = installation.id }
             }
         }
-        let answers = try session.pipeline([
-            members(with: holders.keys.sorted(), of: notification.id), jobHorizon(of: notification.id),
-        ])
+        let places = try MemberSearch(session: session, app: app).places(of: Set(holders.keys), in: notification.id)
+        let answers = try session.pipeline([members(places, of: notification.id), jobHorizon(of: notification.id)])
         for row in answers[0] {
             let (token, isSettled): (Int64, Bool) = (try row["token_id"], try row["is_settled"])
             guard let holder = holders[token] else { continue }

@@ -23,8 +23,8 @@ package struct DeliveryReading {
         let start = position ?? .start
         let found: (rows: PostgresRows, end: DeliveryPlace?)
         if let installation = list.installation {
-            let query = deliveries(to: installation, of: list, after: start, isWithMembers: receipts == .all, limit: limit)
-            found = (try session.execute(query), nil)
+            let places = receipts == .all ? try members(at: installation, of: list.notification) : []
+            found = (try session.execute(deliveries(to: installation, of: list, members: places, after: start, limit: limit)), nil)
         } else if receipts == .all {
             found = try nextJobs(of: list, after: start, limit: limit)
         } else {
@@ -98,18 +98,24 @@ package struct DeliveryReading {
         return (answers[0], try answers[1].first.map { row in try DeliveryPlace(row) })
     }
 
-    /// - Parameter isWithMembers: Also those that are under way without a receipt, to the tokens that the installation has now.
+    /// The places of the tokens that the installation has now.
+    private func members(at installation: PushID, of notification: PushID) throws -> [DeliveryPlace] {
+        let tokens: [Int64] = try session.execute(
+            "SELECT id FROM tokens WHERE app_id = \(app.id) AND installation = \(installation)"
+        ).column("id")
+        return try MemberSearch(session: session, app: app).places(of: Set(tokens), in: notification).map(\.place)
+    }
+
+    /// - Parameter members: Places of deliveries that may be under way without a receipt.
     private func deliveries(
-        to installation: PushID, of list: DeliveryList, after start: DeliveryPlace, isWithMembers: Bool, limit: Int
+        to installation: PushID, of list: DeliveryList, members: [DeliveryPlace], after start: DeliveryPlace, limit: Int
     ) -> PostgresQuery {
         """
         SELECT d.*, t.token
         FROM (
             SELECT number, "position" FROM receipts WHERE installation = \(installation) AND notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
             UNION
-            SELECT p.number, p."position" FROM notifications n CROSS JOIN LATERAL places_of(
-                ARRAY(SELECT id FROM tokens WHERE app_id = \(app.id) AND installation = \(installation) AND \(isWithMembers)), n.id) AS p
-            WHERE n.app_id = \(app.id) AND n.id = \(list.notification) AND NOT p.is_settled
+            SELECT * FROM unnest(\(members.map(\.job))::bigint[], \(members.map(\.position))::bigint[])
         ) AS place
         CROSS JOIN LATERAL (
             SELECT * FROM deliveries
