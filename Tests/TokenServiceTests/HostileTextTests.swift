@@ -1,5 +1,6 @@
 import HTTPTypes
 import PushModel
+import StrictJSON
 import Testing
 import TokenService
 

@@ -157,7 +157,7 @@ struct LimitTests {
                 await connection.send(String(repeating: request, count: 10))
                 // Between two answers a request may get the place. Once the connection's buffers are full, none does.
                 var refusedInARow = 0
-                _ = try await eventually("the place is taken for good") {
+                _ = try await eventually {
                     refusedInARow = try await shop.get(Self.path).status == 503 ? refusedInARow + 1 : 0
                     return refusedInARow == 30 ? true : nil
                 }

@@ -227,9 +227,10 @@ struct OpenSnapshotTests {
                     marks.unhastened.found([:], at: try outbox.oldestUnhastened().now)
                 }
                 let marked = try read {
-                    #expect(try outbox.leftOver(limit: 500, from: marks.unpublished.marks.lowest).found.isEmpty)
-                    #expect(try outbox.oldestUnhastened(from: marks.unhastened.marks.lowest).oldest == nil)
-                    #expect(try outbox.unhastened(limit: 11, from: marks.unhastened.marks.lowest).isEmpty)
+                    let leftOver = try outbox.leftOver(limit: 500, from: marks.unpublished.marks.lowest)
+                    let oldest = try outbox.oldestUnhastened(from: marks.unhastened.marks.lowest)
+                    let unhastened = try outbox.unhastened(limit: 11, from: marks.unhastened.marks.lowest)
+                    #expect(leftOver.found.isEmpty && oldest.oldest == nil && unhastened.isEmpty)
                 }
                 #expect(unmarked >= 6000 && marked < 50, "\(unmarked) and \(marked) entries read")
             }

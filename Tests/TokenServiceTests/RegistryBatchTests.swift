@@ -1,6 +1,7 @@
 import Dispatch
 import Postgres
 import PushModel
+import StrictJSON
 import TestDatabase
 import TestSupport
 import Testing

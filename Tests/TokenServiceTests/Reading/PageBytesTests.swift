@@ -1,3 +1,5 @@
+import NIOCore
+import Postgres
 import PushModel
 import StrictJSON
 import Testing
