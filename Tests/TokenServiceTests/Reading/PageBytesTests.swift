@@ -115,7 +115,7 @@ struct PageBytesTests {
             let batch = Array(repeating: item, count: Self.count).joined(separator: ",")
             let sent = try await shop.post("/v1/apps/shop/notifications/batch", #"{"notifications":[\#(batch)]}"#)
             let ids = (sent.json["results"]?.arrayValue ?? []).compactMap { $0.text("id") }
-            #expect(ids.count == Self.count)
+            #expect(ids.count == Self.count, "\(String(decoding: sent.bytes.prefix(300), as: UTF8.self))")
             let (bytes, found) = try await Self.pages(shop, "notifications?", "notifications")
             #expect(found == ids.sorted(by: >))
             #expect(bytes.allSatisfy { $0 < PageBytes.maximum + 10_000 } && bytes.count == 2, "\(bytes)")

@@ -48,7 +48,7 @@ extension ChannelStore {
             CROSS JOIN LATERAL (
                 SELECT FROM activities a
                 WHERE a.channel = c.id AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
-                LIMIT \(limit)
+                ORDER BY a.started_at LIMIT \(limit)
             ) AS followers
             WHERE c.app_id = \(app) AND c.id = \(channel.id)
             """

@@ -65,7 +65,7 @@ package final class EventFeed: Service {
 
         /// An app that has fallen behind in this step may be ahead of what the step has stored so far: a new reader would pass over the rows
         /// between.
-        var recordable: [(app: App.ID, position: Int64)] { behind.map { (app: $0.key, position: min($0.value.position, log.position)) } }
+        var recordable: [App.ID: Int64] { behind.mapValues { min($0.position, log.position) } }
     }
 
     /// An app whose events were not confirmed, or were more than its share.

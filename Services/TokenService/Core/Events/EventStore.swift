@@ -67,11 +67,11 @@ struct EventStore {
     }
 
     /// - Parameter behind: The apps that are behind, and how far each has come.
-    func advance(_ feed: EventFeed.Name, to position: Int64, behind: [(app: App.ID, position: Int64)]) throws {
+    func advance(_ feed: EventFeed.Name, to position: Int64, behind: [App.ID: Int64]) throws {
         try session.execute(
             """
-            UPDATE event_feeds SET position = \(position), behind_apps = \(behind.map(\.app))::bigint[],
-                behind_positions = \(behind.map(\.position))::bigint[]
+            UPDATE event_feeds SET position = \(position), behind_apps = \(Array(behind.keys))::bigint[],
+                behind_positions = \(Array(behind.values))::bigint[]
             WHERE log = \(feed.log) AND sink = \(feed.sink)
             """)
     }

@@ -99,8 +99,10 @@ package struct CancellationOutbox {
                 ) AS j
             ), free AS (
                 SELECT notification, array_agg(number) AS numbers FROM (
-                    SELECT j.notification, j.number FROM next n JOIN jobs j ON j.notification = n.notification AND j.number = n.number
-                    WHERE n.is_late AND j.published_at IS NULL FOR NO KEY UPDATE OF j SKIP LOCKED
+                    SELECT n.notification, j.number FROM next n CROSS JOIN LATERAL (
+                        SELECT number FROM jobs WHERE notification = n.notification AND number = n.number AND published_at IS NULL
+                        FOR NO KEY UPDATE SKIP LOCKED
+                    ) AS j WHERE n.is_late
                 ) AS f GROUP BY notification
             ), counted AS (
                 SELECT o.notification, count(n.number) AS jobs, max(n.number) AS through,
