@@ -205,7 +205,7 @@ struct OpenSnapshotTests {
 
     @Test("A search for cancellations reads none that was over before the last one") func cancellations() async throws {
         try await RunningService.run(Self.still) { running in
-            try await running.pool.transaction { session in
+            try await running.service.pool.transaction { session in
                 let (outbox, marks) = (CancellationOutbox(session: session), OutboxMarks())
                 func read(_ body: () throws -> Void) throws -> Int64 {
                     func entries() throws -> Int64 {

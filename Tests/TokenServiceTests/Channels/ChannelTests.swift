@@ -177,12 +177,14 @@ struct ChannelTests {
             #expect(try await shop.delete("\(Self.path)/game-1").code == "channel_in_use")
             let app = try await running.app()
             for limit in [1, 100, 10_000] {
-                let (followers, read) = try await running.pool.transaction { session in
+                let (followers, read) = try await running.service.pool.transaction { session in
                     let channel = try #require(try ChannelReading(session: session, app: app).channel("game-1"))
                     let store = ChannelStore(session: session, app: app.id, environment: channel.environment)
-                    let followers = try store.followers(of: channel, upTo: limit)
                     let indexes = ["activities_following", "activities_by_channel"]
-                    return (followers, try indexes.reduce(0) { try $0 + session.entriesReadHere(of: $1) })
+                    func entries() throws -> Int64 { try indexes.reduce(0) { try $0 + session.entriesReadHere(of: $1) } }
+                    let before = try entries()
+                    let followers = try store.followers(of: channel, upTo: limit)
+                    return (followers, try entries() - before)
                 }
                 #expect(followers == limit)
                 #expect((1...Int64(limit) + 1).contains(read), "\(read) entries for \(limit)")

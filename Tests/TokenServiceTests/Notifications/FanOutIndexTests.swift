@@ -49,6 +49,20 @@ struct FanOutIndexTests {
         }
     }
 
+    /// ANALYZE looks at 30,000 rows, so that it knows nothing of a tag that a hundred of twenty million have.
+    @Test("A tag that the statistics do not list is rare, also in a large table") func unlistedTag() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            try await running.fill(1000, app: try await running.app(), tag: "common")
+            try await running.execute("ANALYZE installations")
+            try await running.execute("UPDATE pg_class SET reltuples = 20000000 WHERE oid = 'installations'::regclass")
+            let estimates = try await running.pool.session { session in
+                try ["common", "rare"].map { tag -> Int in try session.execute(AudienceStore.estimateTagged([tag])).only()["estimate"] }
+            }
+            #expect(estimates[0] >= 19_000_000 && (1...AudienceStore.maximumRare).contains(estimates[1]), "\(estimates)")
+        }
+    }
+
     /// By the statistics: the index on tags would read each of a hundred million rows that have a common tag before a limit ends it.
     @Test("Of the tags that every match needs, the rarest leads; those that too many have lead nowhere, and none is counted")
     func commonTag() async throws {

@@ -182,7 +182,7 @@ struct NotificationListTests {
             let app = try await running.app()
             try await Self.fill(1000, running)
             try await running.execute("ANALYZE notifications")
-            try await running.pool.transaction { session in
+            try await running.service.pool.transaction { session in
                 let before = try session.entriesReadHere(of: "notifications_by_app")
                 let page = try NotificationReading(session: session, app: app).page(of: NotificationList(), from: nil, limit: 10)
                 #expect(page.notifications.count == 10 && page.next == page.notifications.last?.id)

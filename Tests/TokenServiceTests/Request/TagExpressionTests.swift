@@ -49,6 +49,13 @@ struct TagExpressionTests {
         #expect(fault?.message.hasPrefix(message) == true, "\(fault?.message ?? "nothing")")
     }
 
+    /// So many of the longest tags.
+    private static func longest(_ count: Int) -> String {
+        (100..<100 + count).map { "\($0)" + String(repeating: "x", count: 61) }.joined(separator: " OR ")
+    }
+
+    private static let notted = String(repeating: "NOT ", count: 15) + "a"
+
     static let faults: [(String, Int, String)] = [
         ("", 1, "unexpected end, where a tag, NOT or '(' is expected"),
         ("ios-17 AND AND beta", 12, "unexpected AND, where a tag, NOT or '(' is expected"),
@@ -79,6 +86,8 @@ struct TagExpressionTests {
         (String(repeating: "(", count: 17) + "a", 17, "nested deeper than 16 levels"),
         (String(repeating: "NOT ", count: 17) + "a", 65, "nested deeper than 16 levels"),
         (Array(repeating: "t", count: 101).joined(separator: " OR "), 501, "more than 100 tags"),
+        (longest(90), 1, "its tags take 7998 bytes"),
+        ("NOT " + Array(repeating: notted, count: 40).joined(separator: " OR NOT "), 1, "its tags take"),
     ]
 
     @Test("What is printed is read back as the same, whatever the tags hold") func roundTrip() throws {

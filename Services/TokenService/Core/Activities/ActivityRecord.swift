@@ -135,8 +135,8 @@ package struct ActivityReading {
     package func remove(of user: String) throws -> Int {
         try session.execute(
             """
-            DELETE FROM activities WHERE (app_id, owned_by, id) IN (
-                SELECT app_id, owned_by, id FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)
+            DELETE FROM activities WHERE app_id = \(app.id) AND (owned_by, id) IN (
+                SELECT owned_by, id FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)
                 ORDER BY id LIMIT \(Self.removalBatch))
             """
         ).affected

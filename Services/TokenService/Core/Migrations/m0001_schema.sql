@@ -240,14 +240,22 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN array_to_tsvector(array_append(tags, 'permission:' || coalesce(permission, 'unknown')));
 
 -- About how many installations of all apps have one of these tags, by PostgreSQL's statistics: the index on tags would read every one of
--- them before a limit ends it. Plans are made anew for each call.
+-- them before a limit ends it. The planner itself takes a tag that the statistics do not list to be in 0.5 % of the rows. But they list the
+-- thousand most common ones: of a shorter list, any other tag was seen at most once in 30,000 rows.
 CREATE FUNCTION tagged_estimate(wanted text[]) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE plan json;
-BEGIN
-    EXECUTE 'EXPLAIN (FORMAT JSON) SELECT FROM installations WHERE tags && $1' INTO plan USING wanted;
-    RETURN plan -> 0 -> 'Plan' ->> 'Plan Rows';
-END $$;
+LANGUAGE sql STABLE
+RETURN (
+    SELECT ceil(greatest(c.reltuples, 0) * sum(CASE WHEN s.attname IS NULL THEN 0.005 ELSE coalesce(
+        s.frequencies[array_position(s.tags, w.tag)],
+        -- Behind the tags' own frequencies stands the lowest of them.
+        least(0.005, s.frequencies[cardinality(s.tags) + 1] / 2, CASE WHEN coalesce(cardinality(s.tags), 0) < 1000 THEN 0.0001 END)) END))
+    FROM pg_class c CROSS JOIN unnest(wanted) AS w (tag)
+    LEFT JOIN LATERAL (
+        SELECT attname, most_common_elems::text::text[] AS tags, most_common_elem_freqs AS frequencies FROM pg_stats
+        WHERE schemaname = c.relnamespace::regnamespace::text AND tablename = c.relname AND attname = 'tags'
+    ) AS s ON true
+    WHERE c.oid = 'installations'::regclass GROUP BY c.reltuples
+);
 
 -- Whether a list with these filters shows the installation. NULL: without the filter.
 CREATE FUNCTION is_listed(

@@ -126,7 +126,7 @@ extension NotificationRequest {
                         A bare word is a tag of your backend, `app:football` a tag that the app reports. NOT binds closest, then AND, \
                         then OR. A tag with blanks or operators in it stands in double quotes: `"app:big spender"`. \
                         `permission:denied` stands for the permission that the app last reported; `permission:unknown`: none. At most \
-                        100 tags.
+                        100 tags, and 7,168 bytes: those of the tags, 13 more for each tag and 12 for each AND, OR and NOT.
                         """
                     )
                 ]),

@@ -11,6 +11,16 @@ extension TagExpression {
         }
     }
 
+    /// What PostgreSQL needs for it: 12 bytes for each word and each operator of two, a word's bytes and a zero.
+    var searchBytes: Int {
+        switch self {
+        case .tag(let tag): 13 + tag.utf8.count
+        case .permission(let permission): 13 + permission.word.utf8.count
+        case .not(let operand): 12 + operand.searchBytes
+        case .all(let operands), .any(let operands): operands.reduce(12 * (operands.count - 1)) { $0 + $1.searchBytes }
+        }
+    }
+
     /// - Parameter text: As an accepted notification stores it. Nil if it has more tags or levels than an expression in a request may have.
     static func stored(_ text: String) -> TagExpression? {
         do {

@@ -3,6 +3,8 @@ extension TagExpression {
     package static let maximumBytes = 8192
     package static let maximumTerms = 100
     package static let maximumDepth = 16
+    /// Of its search (``searchBytes``): PostgreSQL stores it within a row of 8 KiB.
+    package static let maximumSearchBytes = 7168
 
     /// The fault in a text, and its position.
     package struct Fault: Error, Equatable, CustomStringConvertible {
@@ -24,6 +26,12 @@ extension TagExpression {
     package init(_ text: String) throws(Fault) {
         var parser = try TagParser(text)
         self = try parser.expression()
+        guard searchBytes <= Self.maximumSearchBytes else {
+            throw Fault(
+                at: 1,
+                "its tags take \(searchBytes) bytes, 13 more counted for each and 12 for each AND, OR and NOT; \(Self.maximumSearchBytes) are allowed"
+            )
+        }
     }
 }
 
