@@ -14,6 +14,8 @@ struct RelayStepTests {
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let stopped = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            // Only of a notification that may be at the broker does the control stream hear.
+            try await running.sending(try #require(PushID(stopped)), shop)
             for statement in [
                 """
                 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

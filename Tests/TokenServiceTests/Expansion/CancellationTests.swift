@@ -404,6 +404,8 @@ struct CancellationTests {
                 WITH due AS (
                     INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
                     SELECT notification, 1, app_id, lane, locale, now(), members, now() FROM jobs
+                ), counted AS (
+                    UPDATE notifications SET jobs = 2 WHERE jobs = 1
                 )
                 UPDATE fan_outs SET free_from = now(), due_at = now() WHERE target = 'all'
                 """)
