@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import NIOCore
 import NIOHTTP1
 import Observability
 import Postgres
@@ -48,12 +49,31 @@ final class Admission: Sendable {
         }
         return ResponseBody(contentLength: size) { writer in
             defer { self.end() }
-            // The writer waits before the end of the answer, not before the one buffer that comes before.
-            try await answer.write(writer)
+            try await answer.write(WriterOfPieces(writer))
         }
     }
 
     deinit { end() }
+}
+
+/// Writes each buffer as copies of its pieces. The connection keeps a buffer until its last byte has gone, and the writer waits while the
+/// connection has much to send: so the connection keeps two pieces at most of an answer, and not the whole answer.
+struct WriterOfPieces: ResponseBodyWriter {
+    private static let maximumBytes = 65_536
+
+    private var whole: any ResponseBodyWriter
+
+    init(_ whole: any ResponseBodyWriter) { self.whole = whole }
+
+    @concurrent mutating func write(_ buffer: ByteBuffer) async throws {
+        var rest = buffer
+        while rest.readableBytes > 0, let piece = rest.readSlice(length: min(rest.readableBytes, Self.maximumBytes)) {
+            // A slice would keep the whole.
+            try await whole.write(ByteBuffer(bytes: piece.readableBytesView))
+        }
+    }
+
+    @concurrent consuming func finish(_ trailingHeaders: HTTPFields?) async throws { try await whole.finish(trailingHeaders) }
 }
 
 /// What the limits say to one request of a caller.
