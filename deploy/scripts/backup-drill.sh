@@ -80,9 +80,9 @@ schedule() { # DEVICE: an hour ahead, to the installation; prints the id
 hour_passes() { sql -c "UPDATE fan_outs SET not_before = now(), due_at = now(), free_from = now() WHERE notification = '$1'"; }
 settled() { [ "$(sql -c "SELECT state IN ('completed', 'cancelled') AND pending = 0 FROM notifications WHERE id = '$1'")" = t ]; }
 retries_wait() { [ "$(broker list_queues name messages | awk '$1 ~ /^push\.retry\./ { sum += $2 } END { print sum + 0 }')" -ge "$1" ]; }
-purge_jobs() {
+purge_queues() {
     local queue
-    for queue in $(broker list_queues name messages | awk '/^push\.(jobs|retry|dead)/ && $2 > 0 { print $1 }'); do broker purge_queue "$queue" >/dev/null; done
+    for queue in $(broker list_queues name messages | awk '/^push\.(jobs|retry|dead|outcomes)/ && $2 > 0 { print $1 }'); do broker purge_queue "$queue" >/dev/null; done
     ! retries_wait 1
 }
 control_is_published() { [ "$(sql -f "$root/deploy/sql/control-to-publish.sql")" = 0 ]; }
@@ -138,7 +138,7 @@ start_postgres
 pg_restore --exit-on-error --no-owner --dbname="$POSTGRES_URL" "$work/push.dump" || fail "pg_restore failed."
 psql -q -d "$POSTGRES_URL" -c ANALYZE || fail "ANALYZE failed."
 hour_passes "$eve"
-wait_for rabbitmq "$rabbitmq_id" 60 purge_jobs
+wait_for rabbitmq "$rabbitmq_id" 60 purge_queues
 broker delete_queue push.control >"$work/rabbitmqctl.out" 2>&1 || fail "the control stream could not be deleted (see $work/rabbitmqctl.out)."
 sql -f "$root/deploy/sql/after-restore.sql" >"$work/perhaps-sent.txt" || fail "deploy/sql/after-restore.sql failed."
 note "$((SECONDS - began)) s"

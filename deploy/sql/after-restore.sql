@@ -1,5 +1,5 @@
 -- Prepares a database that was restored to an earlier moment, before a token service starts on it. docs/guides/backup.md has the steps
--- around it: the queues of jobs are empty, and the control stream is deleted.
+-- around it: the queues of jobs and of outcomes are empty, and the control stream is deleted.
 --
 -- Prints app and id of each notification that was due: since the backup it may have been sent.
 \set ON_ERROR_STOP on
