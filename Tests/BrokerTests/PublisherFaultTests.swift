@@ -162,6 +162,21 @@ struct PublisherFaultTests {
         }
     }
 
+    @Test("What waits while each new connection breaks at the first message is given up, too") func brokenAtEachMessage() async throws {
+        try await withProxiedBroker { _, proxied, topology, proxy in
+            // Enough to open a connection, and not for the large message.
+            proxy.set(LinkConditions(toServer: .ending(after: 500_000, .reset)))
+            let publisher = try makePublisher(proxied, topology, outageLimit: .seconds(1))
+            try await whileRunning(publisher) {
+                #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+                let large = OutgoingMessage.job(topology, body: [UInt8](repeating: 1, count: 1 << 20))
+                #expect(await publisher.publish([large], deadline: .seconds(60)) == [.failed(.disconnected)])
+                #expect(proxy.accepted.waiting.count > 1, "no connection opened again")
+                #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+            }
+        }
+    }
+
     /// The publisher's thread stands still while the confirmations come and the connection ends.
     @Test("Confirmations that come together with the end of the connection count") func confirmationsBeforeTheEnd() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in

@@ -107,7 +107,7 @@ final class PublisherLoop {
     private var stalledLines = 0
     /// The last connection was given up because of this one, which has not answered since.
     private var silentLine: Line?
-    /// Nil while there is a connection.
+    /// When the outage began. A connection ends it with an answer, or when nothing waits: one after the other may open and break at once.
     private var disconnectedSince: ContinuousClock.Instant? = .now
     /// When this connection last had an answer.
     private var lastAnswer = ContinuousClock.now
@@ -136,6 +136,7 @@ final class PublisherLoop {
         while true {
             link.passed()
             core.wakeUp.clear()
+            if open == 0, link.connection != nil { disconnectedSince = nil }
             core.inbox.takeAll().forEach(accept)
             giveUpAfterOutage()
             let (stopAt, reconnectReason, pending) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take(), $0.pending) }
@@ -273,7 +274,6 @@ final class PublisherLoop {
                 isBlocked = false
                 isPassedOver = false
                 leaveReason = nil
-                disconnectedSince = nil
                 lastAnswer = .now
                 mayConfirmSince = .now
                 setState(.ready)
@@ -285,11 +285,11 @@ final class PublisherLoop {
 
     /// Gives up every message that waits, so that another process can publish it.
     private func giveUpAfterOutage() {
-        guard open > 0, let limit = core.settings.outageLimit, let since = disconnectedSince, since.duration(to: .now) > limit else {
-            return
-        }
+        guard open > 0, link.connection == nil, let limit = core.settings.outageLimit, let since = disconnectedSince,
+            since.duration(to: .now) > limit
+        else { return }
         core.logger.warning(
-            "Messages are given up: there was no connection to the broker for too long",
+            "Messages are given up: no connection to the broker had an answer for too long",
             metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.unconfirmed: "\(open)"])
         answerWaiting(.disconnected)
     }
@@ -545,6 +545,7 @@ final class PublisherLoop {
         let now = ContinuousClock.now
         if lastAnswer.duration(to: now) > Self.answerTime { answeringSince = now }
         lastAnswer = now
+        if !isRefusal { disconnectedSince = nil }
         let isCurrent = channel === line.channel
         if isRefusal, isCurrent { line.renewal?.refused() }
         // Such a refusal says nothing about the queue: a channel that waited a minute for it in vain refuses the message by itself.
