@@ -22,7 +22,8 @@ package struct Retention {
 
     package struct Step: Equatable, Sendable {
         package var removed: Int
-        /// No older rows follow.
+        /// The step found fewer rows than it may remove. Rows that become old during a sweep are left to the next round: if each step looked
+        /// for them, a sweep would not end where they come faster than the pauses let it remove them.
         package var isDone: Bool
         /// Where the next step begins: the moment of the newest row that this one found, in UNIX milliseconds, or its number if the rows are
         /// in the order of numbers. Nil if it found none.
@@ -39,8 +40,8 @@ package struct Retention {
     /// - Parameter from: ``Step/last`` of the step before; 0 for the first one.
     package func sweep(_ sweep: Sweep, limit: Int = Sweep.batch, from: Int64 = 0) throws -> Step {
         let row = try session.execute(sweep.statement(limit, from)).only()
-        let last: Int64? = try row["last"]
-        return Step(removed: try row["count"], isDone: last == nil, last: last)
+        let looked: Int = try row["looked"]
+        return Step(removed: try row["count"], isDone: looked < limit, last: try row["last"])
     }
 
     /// Retired tokens without a push since; those in quarantine stay until it ends.

@@ -10,7 +10,8 @@ package struct Sweep: Sendable {
     package static let batch = 5000
 
     package let kind: Retention.Kind
-    /// Answers one row: `count`, how many rows go, and `last`, where those end that it looked at (see ``Retention/Step/last``).
+    /// Answers one row: `count`, how many rows go, `looked`, how many old rows it looked at, and `last`, where these end (see
+    /// ``Retention/Step/last``).
     let statement: @Sendable (_ limit: Int, _ from: Int64) -> PostgresQuery
 
     package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities]
@@ -24,7 +25,7 @@ package struct Sweep: Sendable {
         ), removed AS (
             DELETE FROM outcome_counts WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
-        SELECT count(*) AS count, floor(extract(epoch FROM max(minute)) * 1000)::bigint AS last FROM found
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(minute)) * 1000)::bigint AS last FROM found
         """
     }
     /// After longer than a job waits in the broker.
@@ -36,7 +37,7 @@ package struct Sweep: Sendable {
         ), removed AS (
             DELETE FROM token_moves WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
-        SELECT count(*) AS count, floor(extract(epoch FROM max(moved_at)) * 1000)::bigint AS last FROM found
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(moved_at)) * 1000)::bigint AS last FROM found
         """
     }
     /// Published fences, after longer than the control stream keeps them.
@@ -49,7 +50,7 @@ package struct Sweep: Sendable {
         ), removed AS (
             DELETE FROM fences WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
-        SELECT count(*) AS count, floor(extract(epoch FROM max(published_at)) * 1000)::bigint AS last FROM found
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(published_at)) * 1000)::bigint AS last FROM found
         """
     }
     /// Only those that every feed has read; kept a day for the operator. A step goes on behind the events of an app that is behind.
@@ -68,7 +69,7 @@ package struct Sweep: Sendable {
         ), removed AS (
             DELETE FROM notification_events WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
-        SELECT (SELECT count(*) FROM found) AS count, max(id) AS last FROM old
+        SELECT (SELECT count(*) FROM found) AS count, count(*) AS looked, max(id) AS last FROM old
         """
     }
     /// Off the lock screen for long; kept a week for who asks what became of them.
@@ -81,7 +82,7 @@ package struct Sweep: Sendable {
         ), removed AS (
             DELETE FROM activities WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
-        SELECT count(*) AS count, floor(extract(epoch FROM max(started_at)) * 1000)::bigint AS last FROM found
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(started_at)) * 1000)::bigint AS last FROM found
         """
     }
     /// Only the mark: the token stays retired.
@@ -95,7 +96,7 @@ package struct Sweep: Sendable {
         ), cleared AS (
             UPDATE tokens SET quarantined_at = NULL WHERE id = ANY (ARRAY(SELECT id FROM found))
         )
-        SELECT count(*) AS count, floor(extract(epoch FROM max(quarantined_at)) * 1000)::bigint AS last FROM found
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(quarantined_at)) * 1000)::bigint AS last FROM found
         """
     }
 
@@ -112,7 +113,7 @@ package struct Sweep: Sendable {
             ), removed AS (
                 DELETE FROM notification_events WHERE ctid = ANY (ARRAY(SELECT place FROM found))
             )
-            SELECT count(*) AS count, max(id) AS last FROM found
+            SELECT count(*) AS count, count(*) AS looked, max(id) AS last FROM found
             """
         }
     }
@@ -128,7 +129,7 @@ package struct Sweep: Sendable {
             ), removed AS (
                 DELETE FROM webhook_messages WHERE ctid = ANY (ARRAY(SELECT place FROM found))
             )
-            SELECT count(*) AS count, floor(extract(epoch FROM max(created_at)) * 1000)::bigint AS last FROM found
+            SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(created_at)) * 1000)::bigint AS last FROM found
             """
         }
     }
