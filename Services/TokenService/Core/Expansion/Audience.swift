@@ -50,8 +50,8 @@ package struct Audience: Sendable {
         package var jobs: [Draft]
         /// Installations, or entries of the list, that fan-out read.
         package var read = 0
-        /// More installations have ``Audience/rareTags`` than PostgreSQL's statistics said, or the search for them took too long: the pages
-        /// after this one go through the app's.
+        /// More installations have ``Audience/rareTags`` than PostgreSQL's statistics said, or the search for them took too long twice in a
+        /// row: the pages after this one go through the app's.
         package var areTagsCommon = false
         package var count: Int { jobs.reduce(0) { $0 + $1.deliveries.count } }
     }

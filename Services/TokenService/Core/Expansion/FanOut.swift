@@ -3,6 +3,7 @@ import Observability
 package import Postgres
 package import PushModel
 import ServiceLifecycle
+import Synchronization
 
 /// Fan-out of one notification: reads a page, commits its jobs with the checkpoint, hands them to the broker, and repeats. If the process
 /// dies, another one goes on from the checkpoint, and a relay publishes the jobs.
@@ -18,6 +19,7 @@ package struct FanOut: Sendable {
     private let turns: FanOutTurns
     private let lease: Duration
     private let watch: FanOutWatch
+    private let slowSearches = SlowSearches()
     private let logger: Logger
 
     package init(
@@ -136,7 +138,7 @@ package struct FanOut: Sendable {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
         if case .activity(let key) = audience.updates { return Reading(found: .underLock(key), at: now) }
         do {
-            return try await pool.transaction(isolation: .repeatableRead) { session in
+            let reading: Reading = try await pool.transaction(isolation: .repeatableRead) { session in
                 let store = AudienceStore(session: session)
                 if let columns = try store.columns(of: audience, installations: size, now: now) {
                     return Reading(found: .columns(columns), at: now)
@@ -145,8 +147,12 @@ package struct FanOut: Sendable {
                     of: audience, after: previous, installations: size, areTagsCommon: areTagsCommon, names: names, now: now)
                 return Reading(found: .page(page), at: now)
             }
-        } catch let error as PostgresError where error.isOfSize && audience.rareTags != nil && !areTagsCommon {
-            // Until a vacuum, the index on tags holds the rows that have lost the tag, of every app. No statistics count them.
+            if audience.rareTags != nil { slowSearches.remove(audience.template.notification) }
+            return reading
+        } catch let error as PostgresError where error.sqlState == .queryCanceled && audience.rareTags != nil && !areTagsCommon {
+            // Until a vacuum, the index on tags holds the rows that have lost the tag, of every app. No statistics count them. A single timeout
+            // may have another cause, such as a checkpoint: the fan-out is released, and its next attempt goes by the index again.
+            guard slowSearches.add(audience.template.notification) else { throw error }
             return try await read(audience, after: previous, areTagsCommon: true, names)
         }
     }
@@ -214,5 +220,27 @@ package struct FanOut: Sendable {
                 metadata: .traced(
                     traceparent, [LogKey.notification: "\(notification)", LogKey.error: "\(String(describing: error))"]))
         }
+    }
+}
+
+/// The fan-outs whose last search by the index on tags took too long in this process. If there are too many, it forgets the oldest: that
+/// fan-out tries the index once more.
+private final class SlowSearches: Sendable {
+    private static let maximum = 100
+
+    private let notifications = Mutex<[PushID]>([])
+
+    /// - Returns: Whether the search before this one took too long, too.
+    func add(_ notification: PushID) -> Bool {
+        notifications.withLock { known in
+            guard !known.contains(notification) else { return true }
+            if known.count == Self.maximum { known.removeFirst() }
+            known.append(notification)
+            return false
+        }
+    }
+
+    func remove(_ notification: PushID) {
+        notifications.withLock { known in known.removeAll { $0 == notification } }
     }
 }
