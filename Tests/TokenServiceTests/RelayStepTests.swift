@@ -34,6 +34,43 @@ struct RelayStepTests {
         }
     }
 
+    @Test("Many fences that are left over keep no job waiting") func manyFences() async throws {
+        // This process commits and dies: nothing in it ever publishes.
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
+            let shop = try await dying.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await shop.send(#"{"user":"ada"}"#)
+            try await dying.execute("UPDATE jobs SET free_from = now()")
+            try await dying.execute(
+                """
+                INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
+                SELECT app_id, id, 1, now(), now() FROM installations CROSS JOIN generate_series(1, 2000)
+                """)
+            // No job can be taken over once all fences are published.
+            for statement in [
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    IF EXISTS (SELECT FROM changed WHERE published_at IS NULL) AND NOT EXISTS (SELECT FROM open_fences) THEN
+                        RAISE EXCEPTION 'the job waited for all fences';
+                    END IF;
+                    RETURN NULL;
+                END $$
+                """,
+                """
+                CREATE TRIGGER refuse AFTER UPDATE ON jobs REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION refuse()
+                """,
+            ] {
+                try await dying.pool.session { session in try session.simple(statement) }
+            }
+            try await dying.another { _ in
+                _ = try await eventually {
+                    try await dying.count("SELECT count(*) FROM jobs WHERE published_at IS NOT NULL") == 1 ? true : nil
+                }
+                _ = try await eventually { try await dying.count("SELECT count(*) FROM open_fences") == 0 ? true : nil }
+            }
+        }
+    }
+
     @Test("A search for one kind of work that takes too long leaves the other kind's search and marks alone") func searches() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()

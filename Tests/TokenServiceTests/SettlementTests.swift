@@ -51,7 +51,7 @@ struct SettlementTests {
         try await running.count(RunningService.unpublishedJobs)
     }
 
-    @Test("All fences that are left over are published at once, however many they are") func manyFences() async throws {
+    @Test("Fences that are left over are published in batches, each by one process") func manyFences() async throws {
         try await Self.run { running, settlements in
             _ = try await running.client.makeApp()
             let app = try await running.app()
@@ -78,7 +78,8 @@ struct SettlementTests {
                     try OutboxStore(session: session).claimFences(limit: 500, leaseSeconds: 3600)
                 }
                 #expect(taken.count == 500)
-                #expect(try await fences.publishLeftOver(in: running.pool) == 700)
+                #expect(try await fences.publishLeftOver(in: running.pool) == 500)
+                #expect(try await fences.publishLeftOver(in: running.pool) == 200)
                 // It gives them back.
                 try await running.pool.session { session in
                     let store = OutboxStore(session: session)

@@ -67,12 +67,14 @@ package struct HoldService: Sendable {
         return read
     }
 
-    /// Publishes the holds that are due, and releases the jobs and fan-outs that wait because of lifted ones.
-    func publishAndRelease(_ read: HoldOutbox.Unfinished) async throws {
-        let due = read.holds.filter { $0.isDue(now: read.now) }
-        if !due.isEmpty, await publish(due).count == due.count {
-            logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
-        }
+    /// Publishes the holds in force that are due.
+    func publishSet(_ read: HoldOutbox.Unfinished) async {
+        await publishAgain(read.holds.filter { $0.state != .lifted && $0.isDue(now: read.now) })
+    }
+
+    /// Publishes the liftings that are due, and releases the jobs and fan-outs that wait because of lifted holds.
+    func publishLiftedAndRelease(_ read: HoldOutbox.Unfinished) async throws {
+        await publishAgain(read.holds.filter { $0.state == .lifted && $0.isDue(now: read.now) })
         for hold in read.holds where hold.state == .lifted {
             let place = cache.place(of: hold.id)
             let (count, end) = try await pool.transaction { session in
@@ -81,6 +83,12 @@ package struct HoldService: Sendable {
             cache.released(hold.id, to: end)
             // More rows may wait; the relay publishes the released ones first.
             if count > 0 || place != nil { relay.signal() }
+        }
+    }
+
+    private func publishAgain(_ due: [Hold]) async {
+        if !due.isEmpty, await publish(due).count == due.count {
+            logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
         }
     }
 

@@ -3,7 +3,7 @@ import PushModel
 
 /// Puts committed fences on the control stream.
 package struct FencePublisher: Sendable {
-    private static let maximumLeftOver = 500
+    static let maximumLeftOver = 500
     /// How long a new fence is its caller's to publish, before any process may: longer than a caller waits. Milliseconds.
     static let alone: Int64 = 2000
 
@@ -32,35 +32,31 @@ package struct FencePublisher: Sendable {
         return published.count == fences.count ? .effective : .pending
     }
 
-    /// Publishes those that are left over; processes share them.
-    /// - Returns: how many the broker has confirmed.
+    /// Publishes some of those that are left over; processes share them.
+    /// - Returns: how many the broker has confirmed. If that is ``maximumLeftOver``, more may be left.
     func publishLeftOver(in pool: PostgresPool) async throws -> Int {
-        var count = 0
         let leaseSeconds = lease / .seconds(1)
-        while true {
-            let oldest = try await marks.fences.searchOldest { from in
-                try await pool.session { session in try OutboxStore(session: session).oldestLeftOverFence(from: from) }
-            }
-            guard let oldest else { return count }
-            let claimed = try await pool.transaction { session in
-                try OutboxStore(session: session).claimFences(limit: Self.maximumLeftOver, from: oldest, leaseSeconds: leaseSeconds)
-            }
-            guard !claimed.isEmpty else { return count }
-            let published = await confirmed(claimed)
-            count += published.count
-            let rest = Set(claimed.map(\.id)).subtracting(published).sorted()
-            do {
-                try await pool.transaction { session in
-                    let store = OutboxStore(session: session)
-                    try store.markPublished(fences: published)
-                    try store.releaseFences(rest)
-                }
-            } catch {
-                settlements.published(fences: published)
-                throw error
-            }
-            guard published.count == Self.maximumLeftOver else { return count }
+        let oldest = try await marks.fences.searchOldest { from in
+            try await pool.session { session in try OutboxStore(session: session).oldestLeftOverFence(from: from) }
         }
+        guard let oldest else { return 0 }
+        let claimed = try await pool.transaction { session in
+            try OutboxStore(session: session).claimFences(limit: Self.maximumLeftOver, from: oldest, leaseSeconds: leaseSeconds)
+        }
+        guard !claimed.isEmpty else { return 0 }
+        let published = await confirmed(claimed)
+        let rest = Set(claimed.map(\.id)).subtracting(published).sorted()
+        do {
+            try await pool.transaction { session in
+                let store = OutboxStore(session: session)
+                try store.markPublished(fences: published)
+                try store.releaseFences(rest)
+            }
+        } catch {
+            settlements.published(fences: published)
+            throw error
+        }
+        return published.count
     }
 
     private func confirmed(_ fences: [Fence]) async -> [Int64] {

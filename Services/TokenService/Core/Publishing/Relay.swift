@@ -141,12 +141,14 @@ package final class Relay: Service {
         var held: HoldOutbox.Unfinished?
         await step(.holds) { held = try await holds.refresh() }
         guard publisher.state == .ready else { return }
+        // A hold may stand for all of the fences.
+        if let held { await holds.publishSet(held) }
         await step(.fences) { try await publishFences() }
         await step(.cancellations) { _ = try await cancellation.publishLeftOver() }
         await step(.hastening) { try await cancellation.hastenJobs() }
         // Without them, held work would go out.
         guard let held else { return }
-        await step(.releases) { try await holds.publishAndRelease(held) }
+        await step(.releases) { try await holds.publishLiftedAndRelease(held) }
         for lane in Lane.allCases {
             func free(_ found: [OutboxStore.Waiting]) -> [OutboxStore.Waiting] { found.filter { $0.key.lane == lane && $0.free != nil } }
             await step(.jobs, of: lane) { try await publishJobs(of: lane, free(waiting), &group) }
@@ -202,11 +204,17 @@ package final class Relay: Service {
         backlog.measured(size, of: key, since: moment)
     }
 
+    /// Those that are left over, some in each round: millions of them keep no job waiting. A job needs no fence before it: its devices are
+    /// found anew when it is published, and have their present owners.
     private func publishFences() async throws {
         let published = try await fences.publishLeftOver(in: pool)
+        let areMore = published == FencePublisher.maximumLeftOver
         if published > 0 {
-            logger.info("Fences that were left over are on the control stream", metadata: [LogKey.count: "\(published)"])
+            logger.log(
+                level: areMore ? .debug : .info, "Fences that were left over are on the control stream",
+                metadata: [LogKey.count: "\(published)"])
         }
+        if areMore { wakeUp.signal() }
     }
 
     /// Publishes some of a lane's jobs that are due or left over: each app's share. If more wait, the next round follows at once, in which
