@@ -179,7 +179,7 @@ package final class Relay: Service {
         }
     }
 
-    /// Beside the rounds: no job waits for it. One app and lane after the other: if one takes too long to count, the others are counted.
+    /// Beside the rounds: no job waits for it. One app and lane after the other: if one cannot be counted, the others are.
     private func measureBacklog(of found: [AppLane], _ group: inout DiscardingTaskGroup) {
         guard let beginning = backlog.beginMeasuring() else { return }
         group.addTask {
@@ -189,7 +189,7 @@ package final class Relay: Service {
                     guard !Task.isCancelled else { return }
                     self.metrics.failed(.backlog)
                     self.logger.failed(Step.backlog.failure, error, [LogKey.app: "\(key.app)", LogKey.lane: "\(key.lane.rawValue)"])
-                    guard (error as? PostgresError)?.isOfSize == true else { return }
+                    guard Refusal(error) != .outage else { return }
                 }
             }
         }
