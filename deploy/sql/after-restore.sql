@@ -10,6 +10,17 @@
 BEGIN;
 \ir publish-control-again.sql
 
+-- Deliveries that a replay had reopened: their receipts say that they have no outcome, and the bits in their jobs say that they have one.
+-- From now on the bits decide again, so that the jobs are published.
+WITH reopened AS (
+    UPDATE receipts r SET is_replayed = false FROM notifications n
+    WHERE n.id = r.notification AND n.pending > 0 AND r.is_replayed AND r.class IS NULL
+    RETURNING r.notification, r.number, r."position"
+), masks AS (
+    SELECT notification, number, bit_or(set_bit(B'0'::bit(100), "position", 1)) AS mask FROM reopened GROUP BY notification, number
+)
+UPDATE jobs j SET settled = j.settled & ~m.mask FROM masks m WHERE j.notification = m.notification AND j.number = m.number;
+
 -- The message of each of these jobs, or its outcome, is lost. They are published again, to devices that are found anew.
 UPDATE jobs j SET published_at = NULL, free_from = now() FROM notifications n
 WHERE n.id = j.notification AND n.pending > 0 AND j.published_at IS NOT NULL AND bit_count(j.settled) < octet_length(j.members) / 8;
