@@ -29,7 +29,8 @@ final class Admission: Sendable {
     private let shedding: LoadShedding
     private let isOver = Atomic<Bool>(false)
 
-    fileprivate init(_ place: SharedLimit.Place, _ shedding: LoadShedding) {
+    /// - Parameter shedding: Has counted the request in.
+    init(_ place: SharedLimit.Place, _ shedding: LoadShedding) {
         self.place = place
         self.shedding = shedding
     }
