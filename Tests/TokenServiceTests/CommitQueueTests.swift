@@ -1,5 +1,7 @@
+import Dispatch
 import Postgres
 import Synchronization
+import TestDatabase
 import TestSupport
 import Testing
 
@@ -300,6 +302,28 @@ struct CommitQueueTests {
         commits.goOn.send(())
         #expect(try await another == 50)
         #expect(series.withLock { $0 } == 2)
+    }
+
+    @Test("A series of batches leaves its connection to a caller that waits for one", arguments: [false, true])
+    func endOfSeries(someoneWaits: Bool) async throws {
+        try await withTestDatabase(poolSize: 1) { pool, _ in
+            let (begun, goOn) = (Signal<Void>(), DispatchSemaphore(value: 0))
+            let following = Mutex([[2]])
+            async let answers = pool.commitSeries([1], onward: { _ in following.withLock { $0.popLast() } }) { items, _ in
+                if items == [1] {
+                    begun.send()
+                    goOn.wait()
+                }
+                return items.map { Result<Int, any Error>.success($0) }
+            }
+            try await begun.next()
+            let other = someoneWaits ? Task { try await pool.session { _ in } } : nil
+            while someoneWaits, pool.gauges.waiting == 0 { await Task.yield() }
+            goOn.signal()
+            #expect(await answers.map { try? $0.get() } == (someoneWaits ? [1] : [2]))
+            try await other?.value
+            #expect(following.withLock { $0 } == (someoneWaits ? [[2]] : []))
+        }
     }
 
     /// Submits one after another while every batch is busy, so that the order in the queue is known.

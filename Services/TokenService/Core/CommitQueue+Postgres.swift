@@ -1,10 +1,11 @@
 import Postgres
 
 extension PostgresPool {
-    /// How long batches follow one another on a connection, before others use it and its plans are renewed.
+    /// How long batches follow one another on a connection that no other caller waits for, before its plans are renewed.
     private static var maximumSeries: Duration { .milliseconds(250) }
 
     /// Commits a batch of a ``CommitQueue`` and those that follow it on the connection's own thread, because a change of threads costs time.
+    /// The series ends when another caller waits for a connection.
     /// - Parameter commit: One answer per item, in their order.
     /// - Returns: The answers of the last batch.
     func commitSeries<Item: Sendable, Answer: Sendable>(
@@ -15,7 +16,7 @@ extension PostgresPool {
             return try await session { session in
                 let end = ContinuousClock.now + Self.maximumSeries
                 var answers = commit(first, session)
-                while session.isConnected, ContinuousClock.now < end, let following = onward(answers) {
+                while session.isConnected, gauges.waiting == 0, ContinuousClock.now < end, let following = onward(answers) {
                     answers = commit(following, session)
                 }
                 return answers
