@@ -12,7 +12,9 @@ package struct Turns<Element> {
     package init() {}
 
     package var isEmpty: Bool { count == 0 }
-    package var first: Element? { ring.first.flatMap { queues[$0]?.first } }
+    /// The queue whose turn it is.
+    package var firstQueue: String? { ring.first }
+    package var first: Element? { firstQueue.flatMap { queues[$0]?.first } }
 
     package func count(of queue: String) -> Int { queues[queue]?.count ?? 0 }
 
@@ -29,6 +31,11 @@ package struct Turns<Element> {
         count -= 1
         if count(of: queue) == 0 { queues[queue] = nil } else { ring.append(queue) }
         return element
+    }
+
+    /// Makes it the next queue's turn, if there is another one. The first one's turn comes after that.
+    package mutating func passOverFirst() {
+        if ring.count > 1 { ring.swapAt(ring.startIndex, ring.startIndex + 1) }
     }
 
     /// Removes the first element of a queue that `matches`; the turns of the others stay.

@@ -7,79 +7,125 @@ struct PoolStateTests {
     private final class Slot {}
     private typealias State = PoolState<Slot, String>
 
-    /// Of a pool whose only connection is lent.
-    private static func lent() -> State {
+    /// Whose only connection is lent. The name of a caller begins with that of its queue.
+    private struct Pool {
         var state = State(size: 1)
-        _ = state.take()
-        return state
-    }
+        private var holder = "first"
 
-    /// The callers that get the connection, which each gives back, until none waits.
-    private static func served(_ state: inout State, atMost count: Int = .max) -> [String] {
-        let slot = Slot()
-        var callers: [String] = []
-        while callers.count < count, case .resume(let caller) = state.give(slot, isConnected: true) { callers.append(caller) }
-        return callers
+        init() { _ = state.take(in: "first") }
+
+        /// The callers that get the connection, which each gives back, until none waits.
+        mutating func served(atMost count: Int = .max) -> [String] {
+            let slot = Slot()
+            var callers: [String] = []
+            while callers.count < count, case .resume(let caller) = state.give(slot, from: holder, isConnected: true) {
+                callers.append(caller)
+                holder = String(caller.prefix { $0 != " " })
+            }
+            return callers
+        }
     }
 
     @Test("However many callers wait in one queue, the first one of another waits for one connection of it") func manyInOneQueue() {
-        var state = Self.lent()
-        for number in 1...100 { _ = state.enqueue("shop \(number)", in: "shop") }
-        #expect(Self.served(&state, atMost: 7) == (1...7).map { "shop \($0)" })
-        _ = state.enqueue("blog", in: "blog")
-        _ = state.enqueue("news", in: "news")
-        #expect(Self.served(&state, atMost: 4) == ["shop 8", "blog", "news", "shop 9"])
-        #expect(state.waitingCount == 91)
+        var pool = Pool()
+        for number in 1...100 { _ = pool.state.enqueue("shop \(number)", in: "shop") }
+        #expect(pool.served(atMost: 7) == (1...7).map { "shop \($0)" })
+        _ = pool.state.enqueue("blog", in: "blog")
+        _ = pool.state.enqueue("news", in: "news")
+        #expect(pool.served(atMost: 4) == ["shop 8", "blog", "news", "shop 9"])
+        #expect(pool.state.waitingCount == 91)
     }
 
     @Test("Callers of one queue keep the order of their arrival") func orderOfArrival() {
-        var state = Self.lent()
+        var pool = Pool()
         for number in 1...4 {
-            for queue in ["shop", "blog", "news"] { _ = state.enqueue("\(queue) \(number)", in: queue) }
+            for queue in ["shop", "blog", "news"] { _ = pool.state.enqueue("\(queue) \(number)", in: queue) }
         }
-        let served = Self.served(&state)
-        #expect(served.count == 12 && state.waitingCount == 0)
+        let served = pool.served()
+        #expect(served.count == 12 && pool.state.waitingCount == 0)
         for queue in ["shop", "blog", "news"] {
             #expect(served.filter { $0.hasPrefix(queue) } == (1...4).map { "\(queue) \($0)" })
         }
     }
 
     @Test("A caller that no longer waits is passed over, and the others keep their order") func withdrawnCaller() {
-        var state = Self.lent()
-        let ids = (1...3).map { state.enqueue("shop \($0)", in: "shop") }
-        _ = state.enqueue("blog", in: "blog")
-        #expect(state.withdraw(ids[1], from: "blog") == nil)
-        #expect(state.withdraw(ids[1], from: "shop") == "shop 2")
-        #expect(state.withdraw(ids[1], from: "shop") == nil)
-        #expect(state.waitingCount == 3)
-        #expect(Self.served(&state) == ["shop 1", "blog", "shop 3"])
-        #expect(state.withdraw(ids[0], from: "shop") == nil)
+        var pool = Pool()
+        let ids = (1...3).map { pool.state.enqueue("shop \($0)", in: "shop") }
+        _ = pool.state.enqueue("blog", in: "blog")
+        #expect(pool.state.withdraw(ids[1], from: "blog") == nil)
+        #expect(pool.state.withdraw(ids[1], from: "shop") == "shop 2")
+        #expect(pool.state.withdraw(ids[1], from: "shop") == nil)
+        #expect(pool.state.waitingCount == 3)
+        #expect(pool.served() == ["shop 1", "blog", "shop 3"])
+        #expect(pool.state.withdraw(ids[0], from: "shop") == nil)
     }
 
     @Test("A queue in which no caller waits has no turn, and a new one when a caller comes", arguments: [true, false])
     func emptyQueue(isServed: Bool) {
-        var state = Self.lent()
-        let id = state.enqueue("blog 1", in: "blog")
-        for number in 1...3 { _ = state.enqueue("shop \(number)", in: "shop") }
+        var pool = Pool()
+        let id = pool.state.enqueue("blog 1", in: "blog")
+        for number in 1...3 { _ = pool.state.enqueue("shop \(number)", in: "shop") }
         if isServed {
-            #expect(Self.served(&state, atMost: 1) == ["blog 1"])
+            #expect(pool.served(atMost: 1) == ["blog 1"])
         } else {
-            #expect(state.withdraw(id, from: "blog") == "blog 1")
+            #expect(pool.state.withdraw(id, from: "blog") == "blog 1")
         }
-        #expect(Self.served(&state, atMost: 1) == ["shop 1"])
-        for number in 2...3 { _ = state.enqueue("blog \(number)", in: "blog") }
-        #expect(Self.served(&state) == ["shop 2", "blog 2", "shop 3", "blog 3"])
+        #expect(pool.served(atMost: 1) == ["shop 1"])
+        for number in 2...3 { _ = pool.state.enqueue("blog \(number)", in: "blog") }
+        #expect(pool.served() == ["shop 2", "blog 2", "shop 3", "blog 3"])
+    }
+
+    /// Of four connections, which the callers of one queue hold.
+    private static func lentToShop() -> State {
+        var state = State(size: 4)
+        for _ in 1...4 { _ = state.take(in: "shop") }
+        return state
+    }
+
+    /// The callers that get the connections that these queues' callers give back.
+    private static func served(_ state: inout State, from queues: [String]) -> [String?] {
+        queues.map { queue in if case .resume(let caller) = state.give(Slot(), from: queue, isConnected: true) { caller } else { nil } }
+    }
+
+    @Test("A queue whose callers hold half of the connections is passed over while another one waits") func halfOfThePool() {
+        var state = Self.lentToShop()
+        for queue in ["shop", "blog"] {
+            for number in 1...4 { _ = state.enqueue("\(queue) \(number)", in: queue) }
+        }
+        let served = Self.served(&state, from: ["shop", "shop", "shop", "blog", "shop", "blog"])
+        #expect(served == ["blog 1", "blog 2", "shop 1", "blog 3", "shop 2", "blog 4"])
+        // Only one queue waits.
+        #expect(Self.served(&state, from: ["blog", "blog"]) == ["shop 3", "shop 4"])
+        for queue in ["shop", "blog"] { _ = state.enqueue(queue, in: queue) }
+        #expect(Self.served(&state, from: ["shop", "shop"]) == ["blog", "shop"])
+        #expect(state.waitingCount == 0)
+    }
+
+    @Test("While no other queue waits, one has all connections") func wholePool() {
+        var state = Self.lentToShop()
+        #expect(state.busyCount == 4)
+        _ = state.enqueue("shop 5", in: "shop")
+        #expect(Self.served(&state, from: ["shop", "shop"]) == ["shop 5", nil])
+        guard case .use = state.take(in: "shop") else {
+            Issue.record("a caller waits while a connection is free")
+            return
+        }
+        // A connection counts for the queue that has it now.
+        #expect(Self.served(&state, from: ["shop", "shop", "shop"]) == [nil, nil, nil])
+        for queue in ["blog", "news", "blog"] { _ = state.take(in: queue) }
+        for queue in ["blog", "shop"] { _ = state.enqueue(queue, in: queue) }
+        #expect(Self.served(&state, from: ["news"]) == ["shop"])
     }
 
     @Test("Closing refuses the callers of all queues") func closedPool() {
-        var state = Self.lent()
-        for queue in ["shop", "blog", "shop"] { _ = state.enqueue(queue, in: queue) }
-        #expect(state.close().waiters.sorted() == ["blog", "shop", "shop"])
-        #expect(state.waitingCount == 0)
-        guard case .close = state.give(Slot(), isConnected: true) else {
+        var pool = Pool()
+        for queue in ["shop", "blog", "shop"] { _ = pool.state.enqueue(queue, in: queue) }
+        #expect(pool.state.close().waiters.sorted() == ["blog", "shop", "shop"])
+        #expect(pool.state.waitingCount == 0)
+        guard case .close = pool.state.give(Slot(), from: "first", isConnected: true) else {
             Issue.record("the slot is used again")
             return
         }
-        #expect(state.isDrained)
+        #expect(pool.state.isDrained)
     }
 }

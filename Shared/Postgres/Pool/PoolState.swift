@@ -7,6 +7,8 @@ struct PoolState<Slot: AnyObject, Waiter> {
     private let size: Int
     private var idle: [Slot] = []
     private var slotCount = 0
+    /// How many slots the callers of a queue hold. Only queues whose callers hold one.
+    private var lent: [String: Int] = [:]
     private var waiters = Turns<(id: UInt64, waiter: Waiter)>()
     private var nextID: UInt64 = 0
     private(set) var isClosed = false
@@ -16,15 +18,19 @@ struct PoolState<Slot: AnyObject, Waiter> {
     enum TakeAction { case use(Slot), create, wait, refuse }
 
     /// A new caller never overtakes waiting ones.
-    mutating func take() -> TakeAction {
+    mutating func take(in queue: String) -> TakeAction {
         if isClosed { return .refuse }
-        if waiters.isEmpty, let slot = idle.popLast() { return .use(slot) }
+        if waiters.isEmpty, let slot = idle.popLast() {
+            lent[queue, default: 0] += 1
+            return .use(slot)
+        }
         guard waiters.isEmpty, slotCount < size else { return .wait }
         slotCount += 1
+        lent[queue, default: 0] += 1
         return .create
     }
 
-    /// After ``take()`` returned `.wait`, under the same lock.
+    /// After ``take(in:)`` returned `.wait`, under the same lock.
     mutating func enqueue(_ waiter: Waiter, in queue: String) -> UInt64 {
         nextID += 1
         waiters.append((nextID, waiter), to: queue)
@@ -33,13 +39,22 @@ struct PoolState<Slot: AnyObject, Waiter> {
 
     enum GiveAction { case resume(Waiter), keep, close }
 
-    /// - Parameter isConnected: A slot without a connection is used again last.
-    mutating func give(_ slot: Slot, isConnected: Bool) -> GiveAction {
+    /// A queue whose callers hold half of the slots is passed over while another one waits: turns count callers, and one caller may hold its
+    /// slot for longer than another. At most one queue can hold half, because the given slot is nobody's.
+    /// - Parameters:
+    ///   - queue: The one of the caller that held the slot.
+    ///   - isConnected: A slot without a connection is used again last.
+    mutating func give(_ slot: Slot, from queue: String, isConnected: Bool) -> GiveAction {
+        lent[queue] = lent[queue].flatMap { $0 > 1 ? $0 - 1 : nil }
         if isClosed {
             slotCount -= 1
             return .close
         }
-        if let next = waiters.popFirst() { return .resume(next.waiter) }
+        if let first = waiters.firstQueue, 2 * (lent[first] ?? 0) >= size { waiters.passOverFirst() }
+        if let next = waiters.firstQueue, let caller = waiters.popFirst() {
+            lent[next, default: 0] += 1
+            return .resume(caller.waiter)
+        }
         idle.insert(slot, at: isConnected ? idle.endIndex : 0)
         return .keep
     }

@@ -9,7 +9,8 @@ package final class PostgresPool: Sendable {
     typealias State = PoolState<ConnectionSlot, CheckedContinuation<ConnectionSlot, any Error>>
 
     /// The queue in which the callers of this task wait for a connection. The queues take turns, and callers of one queue get connections in
-    /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue.
+    /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue. But a
+    /// queue whose callers hold half of the connections gets none while another one waits.
     @TaskLocal package static var queue: String = ""
 
     package let configuration: PostgresConfiguration
@@ -95,40 +96,40 @@ extension PostgresPool {
         deadline: Duration?, _ body: @escaping @Sendable (PostgresSession) throws -> R
     ) async throws -> R {
         let end = deadline.map(Deadline.after)
-        let slot = try await checkOut(deadline: end)
+        let queue = Self.queue
+        let slot = try await checkOut(in: queue, deadline: end)
         let result: R
         do {
             result = try await slot.perform(deadline: end, body)
         } catch {
-            await giveBack(slot)
+            await giveBack(slot, from: queue)
             throw error
         }
-        await giveBack(slot)
+        await giveBack(slot, from: queue)
         lastSuccess.withLock { $0 = .now }
         return result
     }
 
-    private func checkOut(deadline: Deadline?) async throws -> ConnectionSlot {
+    private func checkOut(in queue: String, deadline: Deadline?) async throws -> ConnectionSlot {
         try Task.checkCancellation()
-        switch state.withLock({ $0.take() }) {
+        switch state.withLock({ $0.take(in: queue) }) {
         case .use(let slot): return slot
         case .create: return newSlot()
         case .refuse: throw Self.closed
-        case .wait: return try await waitForSlot(deadline: deadline)
+        case .wait: return try await waitForSlot(in: queue, deadline: deadline)
         }
     }
 
     private func newSlot() -> ConnectionSlot { ConnectionSlot(connector: connector, breaker: breaker) }
 
-    private func waitForSlot(deadline: Deadline?) async throws -> ConnectionSlot {
+    private func waitForSlot(in queue: String, deadline: Deadline?) async throws -> ConnectionSlot {
         let patience = min(configuration.checkOutTimeout, deadline?.remaining ?? configuration.checkOutTimeout)
-        let queue = Self.queue
         let ticket = Mutex<UInt64?>(nil)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 // A slot may have become free since.
                 let (action, id) = state.withLock { state in
-                    let action = state.take()
+                    let action = state.take(in: queue)
                     guard case .wait = action else { return (action, UInt64?.none) }
                     return (action, state.enqueue(continuation, in: queue))
                 }
@@ -162,8 +163,8 @@ extension PostgresPool {
         state.withLock { $0.withdraw(id, from: queue) }?.resume(throwing: reason)
     }
 
-    private func giveBack(_ slot: ConnectionSlot) async {
-        switch state.withLock({ $0.give(slot, isConnected: slot.isConnected) }) {
+    private func giveBack(_ slot: ConnectionSlot, from queue: String) async {
+        switch state.withLock({ $0.give(slot, from: queue, isConnected: slot.isConnected) }) {
         case .keep: return
         case .resume(let waiter): waiter.resume(returning: slot)
         case .close:
