@@ -79,6 +79,19 @@ extension ActivityLineTests {
         }
     }
 
+    @Test("A registration that lists a known update token does not wait for the activity") func refreshBesideUpdate() async throws {
+        try await Self.withPhone { running, shop in
+            #expect(try await Self.report("ride", token: token(3), on: 1, by: shop) == 200)
+            #expect(try await running.count("SELECT count(*) FROM activities") == 1)
+            try await running.holding("SELECT FROM activities FOR UPDATE") {
+                let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(3))","purpose":"activity:ride"}]"#
+                let refreshed = try await shop.put(
+                    "/v1/apps/shop/installations/\(installation(1))", #"{"user":"ada","tokens":\#(tokens)}"#)
+                #expect(refreshed.status == 200)
+            }
+        }
+    }
+
     /// Repeats a request that waited for a lock for too long.
     static func answered(_ request: () async throws -> Int) async throws -> Int {
         try await eventually {

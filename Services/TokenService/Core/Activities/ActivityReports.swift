@@ -38,10 +38,17 @@ struct ActivityReports {
     private var ofFormerUsers: [LiveActivity.Key: String] = [:]
     private let session: PostgresSession
 
-    /// Locks the activities that exist, before any installation.
+    /// Locks the activities that exist, before any installation. A listed token that another transaction retires meanwhile is new again: its
+    /// activity is locked with ``lock(_:)``.
     init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
         activities = try ActivityStore(session: session).lockReported(
-            requests.flatMap { request in request.change.activityReports.map { (installation: request.installation, id: $0.id) } })
+            requests.flatMap { request in
+                request.change.activityReports.map { report in
+                    ActivityStore.Reported(
+                        installation: request.installation, purpose: .activity(id: report.id), id: report.id,
+                        listed: request.change.isActivityReport ? nil : report.token?.token)
+                }
+            })
         self.session = session
     }
 

@@ -51,17 +51,33 @@ package struct ActivityStore {
         return try Self.byKey(rows)
     }
 
-    /// Locks those of these that belong to the installations' present owners.
-    func lockReported(_ reports: [(installation: InstallationKey, id: String)]) throws -> [LiveActivity.Key: LiveActivity] {
+    /// What a request says of an activity.
+    struct Reported {
+        var installation: InstallationKey
+        var purpose: Purpose
+        var id: String
+        /// The update token that a registration lists; nil for a report of the activity itself.
+        var listed: DeviceToken?
+    }
+
+    /// Locks those of these that belong to the installations' present owners. It leaves a listed token out that is active at its installation:
+    /// the registration says nothing new of the activity, and waits for no lock of it.
+    func lockReported(_ reports: [Reported]) throws -> [LiveActivity.Key: LiveActivity] {
         guard !reports.isEmpty else { return [:] }
+        let tokens: [[UInt8]?] = reports.map { $0.listed?.bytes }
         let rows = try session.execute(
             """
             SELECT a.* FROM (
                 SELECT e.app_id, activity_owner(i.owner, i.id) AS owned_by, e.id
                 FROM unnest(\(reports.map(\.installation.app))::bigint[], \(reports.map(\.installation.id))::uuid[],
-                        \(reports.map(\.id))::text[])
-                    AS e (app_id, installation, id)
-                JOIN installations i ON i.app_id = e.app_id AND i.id = e.installation ORDER BY 1, 2, 3
+                        \(reports.map(\.purpose.rawValue))::text[], \(reports.map(\.id))::text[], \(tokens)::bytea[])
+                    AS e (app_id, installation, purpose, id, token)
+                JOIN installations i ON i.app_id = e.app_id AND i.id = e.installation
+                LEFT JOIN LATERAL (
+                    SELECT t.id FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.purpose = e.purpose
+                        AND t.token = e.token AND t.state = 'active' LIMIT 1
+                ) AS known ON true
+                WHERE known.id IS NULL ORDER BY 1, 2, 3
             ) AS o JOIN activities a ON a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id
             ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """)
