@@ -128,7 +128,7 @@ struct FanOutIndexTests {
     /// PostgreSQL removes them.
     @Test(
         "Fan-out goes through the app's installations where the search by the index on tags takes too long twice in a row",
-        arguments: [(timeouts: Int64(1), common: Int64(0)), (2, 1)])
+        arguments: [(1, 0), (2, 1)] as [(Int64, Int64)])
     func slowIndex(timeouts: Int64, common: Int64) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
