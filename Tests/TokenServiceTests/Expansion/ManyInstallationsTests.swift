@@ -181,6 +181,68 @@ struct ManyInstallationsTests {
         }
     }
 
+    /// The user `guest` has the installations. The user `left` has left each of them twice, with no other user between: the second of these
+    /// stays includes the first.
+    @Test(
+        "A page of the user's export looks at a bounded number of installations, and the pages have each row once",
+        arguments: [("guest", 5), ("left", 1)] as [(String, Int64)])
+    func exportByInstallation(user: String, epoch: Int64) async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(Self.count, app: app, owner: "guest")
+            let list = try #require(try await shop.send(#"{"users":["guest","left"]}"#).json.text("id").flatMap { PushID($0) })
+            let ids: [String] = try await running.texts("id", "SELECT id::text FROM installations ORDER BY id")
+            for id in [String](repeating: ids[0], count: 60) + [ids[Self.count - 1]] {
+                #expect(try await shop.send(#"{"installation":"\#(id)"}"#).status == 202)
+            }
+            for statement: PostgresQuery in [
+                "UPDATE installations SET owner_epoch = 5",
+                "UPDATE notifications SET target_epoch = \(epoch) WHERE target_installation IS NOT NULL",
+                """
+                INSERT INTO receipts (notification, number, "position", token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT \(list), t.ordinal / 100, t.ordinal % 100, t.id, t.installation, \(epoch), 'production', 'accepted', now() FROM tokens t
+                """,
+                "DELETE FROM installation_history",
+                """
+                INSERT INTO installation_history (app_id, installation, at, event, owner_epoch, owner)
+                SELECT app_id, id, now(), 'signed_out', epoch, 'left' FROM installations, unnest(ARRAY[1, 3]) AS epoch ORDER BY epoch, id
+                """,
+                """
+                INSERT INTO installation_history (app_id, installation, at, event, owner_epoch)
+                SELECT app_id, id, now(), 'token_added', 5 FROM installations
+                """,
+                "ANALYZE installations, notifications, receipts, installation_history",
+            ] { try await running.execute(statement) }
+            try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let store = UserExportStore(session, app: app, user: user)
+                func entries() throws -> Int64 {
+                    try ["installations_by_owner", "installation_history_by_owner"].reduce(0) { try $0 + session.entriesReadHere(of: $1) }
+                }
+                func all(_ page: (UserExportStore.Cursor) throws -> UserExportStore.Page) throws -> [[UInt8]] {
+                    var (items, cursor): ([[UInt8]], UserExportStore.Cursor?) = ([], .first)
+                    while let from = cursor {
+                        let before = try entries()
+                        let next = try page(from)
+                        let read = try entries() - before
+                        #expect(read < 2100, "\(read) entries read")
+                        items += next.items
+                        cursor = next.next
+                    }
+                    return items
+                }
+                let deliveries = try all { try store.deliveries(of: list, isToMany: true, after: $0) }
+                #expect(deliveries.count == Self.count && Set(deliveries).count == Self.count)
+                let notifications = try all { try store.notifications(after: $0) }
+                #expect(notifications.count == 62 && Set(notifications).count == 62)
+                // Two lines of each installation name the user who has left it, and one names no user.
+                let history = try all { try store.history(after: $0) }
+                #expect(history.count == (user == "left" ? 2 : 1) * Self.count)
+            }
+        }
+    }
+
     /// - Returns: nil when the fan-out is over.
     private static func page(_ id: PushID, _ running: RunningService) async throws -> Audience.Page? {
         try await running.pool.transaction { session in

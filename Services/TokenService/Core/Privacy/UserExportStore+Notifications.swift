@@ -86,39 +86,4 @@ extension UserExportStore {
             .optional("dismissed_at", .time) { $0.dismissedAt },
             .required("updated_at", .time) { $0.updatedAt },
         ])
-
-    /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's
-    /// installations during the present epoch; then those sent to installations while the user was signed in there, by the history. The
-    /// epoch at acceptance identifies the addressee of a notification to an installation.
-    func notificationLists(after cursor: PushID, limit: Int) -> [PostgresQuery] {
-        [
-            "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",
-            """
-            SELECT n.* FROM targets t JOIN notifications n ON n.id = t.notification
-            WHERE t.app_id = \(app.id) AND t.owner = \(user) AND t.notification > \(cursor) ORDER BY t.notification LIMIT \(limit)
-            """,
-            """
-            SELECT n.* FROM installations i
-            CROSS JOIN LATERAL (
-                SELECT * FROM notifications
-                WHERE app_id = \(app.id) AND target_installation = i.id AND id > \(cursor) AND target_epoch = i.owner_epoch
-                ORDER BY id LIMIT \(limit)
-            ) AS n
-            WHERE i.app_id = \(app.id) AND i.owner = \(user) ORDER BY n.id LIMIT \(limit)
-            """,
-            """
-            SELECT n.* FROM (
-                SELECT DISTINCT n.id FROM ended_stays s
-                CROSS JOIN LATERAL (
-                    SELECT id FROM notifications
-                    WHERE app_id = \(app.id) AND target_installation = s.installation AND id > \(cursor)
-                        AND target_epoch >= s.epochs_from AND target_epoch < s.epochs_below
-                    ORDER BY id LIMIT \(limit)
-                ) AS n
-                WHERE s.app_id = \(app.id) AND s.owner = \(user) ORDER BY n.id LIMIT \(limit)
-            ) AS page JOIN notifications n ON n.id = page.id
-            ORDER BY n.id
-            """,
-        ]
-    }
 }
