@@ -57,7 +57,9 @@ struct FanOutIndexTests {
             try await running.execute("ANALYZE installations")
             try await running.execute("UPDATE pg_class SET reltuples = 20000000 WHERE oid = 'installations'::regclass")
             let estimates = try await running.pool.session { session in
-                try ["common", "rare"].map { tag -> Int in try session.execute("SELECT tagged_estimate(\([tag])) AS estimate").only()["estimate"] }
+                try ["common", "rare"].map { tag -> Int in
+                    try session.execute("SELECT tagged_estimate(\([tag])) AS estimate").only()["estimate"]
+                }
             }
             #expect(estimates[0] >= 19_000_000 && (1...AudienceStore.maximumRare).contains(estimates[1]), "\(estimates)")
         }
