@@ -21,7 +21,7 @@ struct RelayStepTests {
                 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                     RAISE EXCEPTION 'a statement takes too long' USING ERRCODE = '57014';
                 END $$
-                """, "CREATE TRIGGER refuse BEFORE UPDATE ON cancellations FOR EACH STATEMENT EXECUTE FUNCTION refuse()",
+                """, "CREATE TRIGGER refuse BEFORE UPDATE ON cancellations FOR EACH ROW EXECUTE FUNCTION refuse()",
             ] {
                 try await running.pool.session { session in try session.simple(statement) }
             }
