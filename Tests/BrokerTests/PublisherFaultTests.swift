@@ -168,10 +168,13 @@ struct PublisherFaultTests {
             proxy.set(LinkConditions(toServer: .ending(after: 500_000, .reset)))
             let publisher = try makePublisher(proxied, topology, outageLimit: .seconds(1))
             try await whileRunning(publisher) {
+                while publisher.state != .ready { await Task.yield() }
                 #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
                 let large = OutgoingMessage.job(topology, body: [UInt8](repeating: 1, count: 1 << 20))
                 #expect(await publisher.publish([large], deadline: .seconds(60)) == [.failed(.disconnected)])
                 #expect(proxy.accepted.waiting.count > 1, "no connection opened again")
+                // Until a connection is there, each message is given up at once.
+                while publisher.state != .ready { await Task.yield() }
                 #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
             }
         }
