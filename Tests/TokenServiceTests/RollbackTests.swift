@@ -50,7 +50,13 @@ struct RollbackTests {
 
     @Test("A refused item of a list leaves nothing in any table, and the good ones beside it are written") func inCompany() async throws {
         try await RunningService.run { running in
-            for list in try await World(running).lists() {
+            let world = try await World(running)
+            // The service learns within seconds that the app's changes are reported.
+            _ = try await eventually {
+                _ = try await world.shop.send(#"{"user":"nobody"}"#)
+                return try await running.count("SELECT count(*) FROM notification_events") > 0 ? true : nil
+            }
+            for list in world.lists() {
                 let start = try await running.sizes()
                 let taken = try await list.send(list.good(1))
                 #expect(taken.allSatisfy { $0 == nil }, "\(list.name): \(taken)")
