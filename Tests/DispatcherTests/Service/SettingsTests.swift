@@ -178,7 +178,7 @@ struct CredentialsFileTests {
             (["apps": "[\"UPPER\"]"], "/credentials/0/apps"), (["apps": ""], "/credentials/0/apps"),
             (["colour": "1"], "/credentials/0/colour"),
             (["topics": "[\"com.example.shop \"]"], "/credentials/0/topics"),
-            (["topics": "[\"com.example.shop\\n\"]"], "/credentials/0/topics"),
+            (["topics": "[\"com.example.shop\\n\"]"], "/credentials/0/topics/0"),
             (["topics": "[\"com.example.*\"]"], "/credentials/0/topics"),
             (["probe_topic": "\"com.example.shop\\n\""], "/credentials/0/probe_topic"),
             (["probe_topic": "\" com.example.shop\""], "/credentials/0/probe_topic"),
