@@ -38,7 +38,8 @@ package struct NotificationIntake: Sendable {
         self.metrics = metrics
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            owner: { $0.notification.app.text },
+            // Of the items of batches an app has a quarter: five batches of a thousand at once.
+            maximumWaiting: 20_000, owner: { $0.notification.app.text },
             commit: { items, onward in
                 await pool.commitSeries(items, onward: onward) { items, session in
                     Transactions(session: session, metrics: metrics).commit(items)
