@@ -40,7 +40,7 @@ struct PoolState<Slot: AnyObject, Waiter> {
     enum GiveAction { case resume(Waiter), keep, close }
 
     /// A queue whose callers hold half of the slots is passed over while another one waits: turns count callers, and one caller may hold its
-    /// slot for longer than another. At most one queue can hold half, because the given slot is nobody's.
+    /// slot for longer than another. One queue at most holds half, because no queue holds the slot that is given back.
     /// - Parameters:
     ///   - queue: The one of the caller that held the slot.
     ///   - isConnected: A slot without a connection is used again last.
