@@ -312,6 +312,10 @@ struct BroadcastServiceTests {
             let done = #"push_dispatcher_channel_commands_total{operation="list",result="done"} "#
             try await bench.publish(command(.list))
             try await dispatcher.untilMetrics { $0.contains(done + "1") }
+            // It is counted before it is published: without its answer in the broker, it would stay unacknowledged, too.
+            while try await TestBroker.messageCount(bench.topology.tokenServiceOutcomesQueue, bench.broker) == 0 {
+                try await Task.sleep(for: .milliseconds(50))
+            }
             try await TestBroker.withConnection(bench.broker) { [topology = bench.topology] connection in
                 try connection.deleteQueue(topology.tokenServiceOutcomesQueue)
                 try connection.deleteQueue(topology.waitingOutcomesQueue)

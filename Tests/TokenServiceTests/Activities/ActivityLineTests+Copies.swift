@@ -23,6 +23,13 @@ extension ActivityLineTests {
                 try await running.sending(update, shop)
                 #expect(try await report("ride", token: token(5), on: 2, by: shop) == 200)
                 #expect(try await running.count("SELECT count(*) FROM notifications WHERE copy_of = \(update) AND state = 'accepted'") == 1)
+                // A relay that has just claimed the copy asks for its turn. A hold or an outcome of now would concern its next claim.
+                let waiting: PostgresQuery =
+                    """
+                    SELECT count(*) FROM fan_outs f JOIN notifications n ON n.id = f.notification
+                    WHERE n.copy_of = \(update) AND f.due_at > now()
+                    """
+                _ = try await eventually { try await running.count(waiting) == 1 ? true : nil }
                 try await body(running, shop, signal, job)
             }
         }
