@@ -7,8 +7,20 @@ import StrictJSON
 struct StatementPages {
     var calls = 0
     var pages = 0
+    /// Those that it returned or wrote.
+    var rows = 0
 
     var perCall: Double { Double(pages) / Double(max(1, calls)) }
+    private var rowsPerCall: Double { Double(rows) / Double(max(1, calls)) }
+
+    /// - Parameter other: The same statement at another size. Its calls may have found fewer rows each, because other work came between
+    ///   two of them; a call here that found twice as many counts as two. What a call may find is bounded (``mostRows``).
+    func perCall(ofRowsAsIn other: StatementPages?) -> Double {
+        guard let other, other.rowsPerCall >= 1, rowsPerCall <= Self.mostRows else { return perCall }
+        return perCall / max(1, rowsPerCall / other.rowsPerCall)
+    }
+
+    private static let mostRows = 1_000.0
 
     static func reset(_ database: Database) throws { try database.psql("SELECT pg_stat_statements_reset()") }
 
@@ -17,7 +29,7 @@ struct StatementPages {
         let names = Dictionary(try SourceStatement.all().map { (key($0.sql), $0.name) }, uniquingKeysWith: { first, _ in first })
         let lines = try database.psql(
             """
-            SELECT json_build_array(query, calls, shared_blks_hit + shared_blks_read) FROM pg_stat_statements
+            SELECT json_build_array(query, calls, shared_blks_hit + shared_blks_read, rows) FROM pg_stat_statements
             WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND toplevel
             """
         ).split(separator: "\n")
@@ -25,10 +37,11 @@ struct StatementPages {
         for line in lines {
             let row = try JSONValue.parse(Array(line.utf8), maximumBytes: 1 << 20)
             guard let query = row[0]?.stringValue, let calls = row[1]?.integerValue, let pages = row[2]?.integerValue,
-                let name = names[key(query)]
+                let rows = row[3]?.integerValue, let name = names[key(query)]
             else { continue }
             found[name, default: StatementPages()].calls += Int(calls)
             found[name, default: StatementPages()].pages += Int(pages)
+            found[name, default: StatementPages()].rows += Int(rows)
         }
         return found
     }
