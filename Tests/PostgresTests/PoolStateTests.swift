@@ -75,10 +75,10 @@ struct PoolStateTests {
         #expect(pool.served() == ["shop 2", "blog 2", "shop 3", "blog 3"])
     }
 
-    /// Of four connections, which the callers of one queue hold.
+    /// Of four connections, of which the callers of one queue hold three, and one of another queue the last.
     private static func lentToShop() -> State {
         var state = State(size: 4)
-        for _ in 1...4 { _ = state.take(in: "shop") }
+        for queue in ["shop", "shop", "shop", "news"] { _ = state.take(in: queue) }
         return state
     }
 
@@ -92,29 +92,41 @@ struct PoolStateTests {
         for queue in ["shop", "blog"] {
             for number in 1...4 { _ = state.enqueue("\(queue) \(number)", in: queue) }
         }
-        let served = Self.served(&state, from: ["shop", "shop", "shop", "blog", "shop", "blog"])
-        #expect(served == ["blog 1", "blog 2", "shop 1", "blog 3", "shop 2", "blog 4"])
+        let served = Self.served(&state, from: ["shop", "shop", "news", "blog", "shop", "blog"])
+        #expect(served == ["blog 1", "shop 1", "blog 2", "blog 3", "shop 2", "blog 4"])
         // Only one queue waits.
-        #expect(Self.served(&state, from: ["blog", "blog"]) == ["shop 3", "shop 4"])
+        #expect(Self.served(&state, from: ["blog"]) == ["shop 3"])
+        // A connection counts for the queue that has it now.
         for queue in ["shop", "blog"] { _ = state.enqueue(queue, in: queue) }
-        #expect(Self.served(&state, from: ["shop", "shop"]) == ["blog", "shop"])
+        #expect(Self.served(&state, from: ["shop", "shop", "shop"]) == ["blog", "shop 4", "shop"])
         #expect(state.waitingCount == 0)
     }
 
-    @Test("While no other queue waits, one has all connections") func wholePool() {
-        var state = Self.lentToShop()
-        #expect(state.busyCount == 4)
-        _ = state.enqueue("shop 5", in: "shop")
-        #expect(Self.served(&state, from: ["shop", "shop"]) == ["shop 5", nil])
-        guard case .use = state.take(in: "shop") else {
-            Issue.record("a caller waits while a connection is free")
-            return
+    @Test("While no other queue waits, one has all connections but the last", arguments: [4, 8]) func lastOfThePool(size: Int) {
+        var state = State(size: size)
+        func isServed(_ queue: String) -> Bool {
+            switch state.take(in: queue) {
+            case .use, .create: true
+            case .wait, .refuse: false
+            }
         }
-        // A connection counts for the queue that has it now.
-        #expect(Self.served(&state, from: ["shop", "shop", "shop"]) == [nil, nil, nil])
-        for queue in ["blog", "news", "blog"] { _ = state.take(in: queue) }
-        for queue in ["blog", "shop"] { _ = state.enqueue(queue, in: queue) }
-        #expect(Self.served(&state, from: ["news"]) == ["shop"])
+        for _ in 1..<size { #expect(isServed("shop")) }
+        #expect(!isServed("shop"))
+        _ = state.enqueue("shop", in: "shop")
+        // The other queue's callers come one after the other, and wait for none of this one's.
+        for _ in 1...3 {
+            #expect(isServed("blog"))
+            #expect(!isServed("news"))
+            #expect(Self.served(&state, from: ["blog"]) == [nil])
+        }
+        #expect(Self.served(&state, from: ["shop"]) == ["shop"])
+        #expect(state.waitingCount == 0 && state.busyCount == size - 1)
+    }
+
+    @Test("Of fewer than four connections a queue has all", arguments: 1...3) func smallPool(size: Int) {
+        var state = State(size: size)
+        for _ in 1...size { _ = state.take(in: "shop") }
+        #expect(state.busyCount == size)
     }
 
     @Test("Closing refuses the callers of all queues") func closedPool() {

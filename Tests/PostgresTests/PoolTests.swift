@@ -87,6 +87,37 @@ struct PoolTests {
         }
     }
 
+    @Test("However many statements a caller of a queue has, it has its connection no longer than four may take") func longCaller()
+        async throws
+    {
+        try await withPool({
+            $0.statementTimeout = .milliseconds(200)
+            $0.answerGrace = .milliseconds(200)
+        }) { pool in
+            let performed = Recorder<Int>()
+            let error = try await postgresError {
+                try await PostgresPool.$queue.withValue("shop") {
+                    try await pool.session { session in
+                        for number in 1...1_000 {
+                            try session.execute("SELECT pg_sleep(0.1)")
+                            performed.record(number)
+                        }
+                    }
+                }
+            }
+            #expect(error.code == .deadlineExceeded && !performed.records.isEmpty)
+            // One that swallows the error gets no further either.
+            let last = try await PostgresPool.$queue.withValue("shop") {
+                try await pool.session { session in
+                    (1...1_000).filter { _ in (try? session.execute("SELECT pg_sleep(0.1)")) != nil }.count
+                }
+            }
+            #expect(last < 1_000)
+            // Nobody waits for the service's own work.
+            try await pool.session { session in for _ in 1...20 { try session.execute("SELECT pg_sleep(0.1)") } }
+        }
+    }
+
     @Test("A cancelled caller leaves its queue") func cancelledCaller() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
             try await whileHeld(pool) {

@@ -25,7 +25,7 @@ struct CommitQueueTests {
 
     @Test("A batch takes all waiting items in their order, and each item succeeds or fails on its own") func waitingItems() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
+        let queue = CommitQueue("test", maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
         #expect(try await commits.begun.next() == [1])
         let later = try await submitInOrder([2, -3, 4, 5, 6], to: queue)
@@ -42,7 +42,7 @@ struct CommitQueueTests {
 
     @Test("The queue passes a batch and its answers to `afterwards` before it answers the items") func afterwardsFirst() async throws {
         let log = Mutex<[String]>([])
-        let queue = CommitQueue<Int, Int>(maximumBatch: 4, concurrency: 1) { items, _ in
+        let queue = CommitQueue<Int, Int>("test", maximumBatch: 4, concurrency: 1) { items, _ in
             items.map { $0 < 0 ? .failure(Refused()) : .success($0 * 10) }
         } afterwards: { items, answers in
             let words = zip(items, answers).map { item, answer in
@@ -59,20 +59,20 @@ struct CommitQueueTests {
         #expect(log.withLock { $0 } == ["1 became 10", "-2 failed"])
     }
 
-    @Test("A batch waits for a connection in no caller's queue") func queueAtTheDatabase() async throws {
-        let queue = CommitQueue<Int, String>(maximumBatch: 4, concurrency: 1) { items, _ in
+    @Test("A batch waits for a connection in the queue's own queue, not in a caller's") func queueAtTheDatabase() async throws {
+        let queue = CommitQueue<Int, String>("test", maximumBatch: 4, concurrency: 1) { items, _ in
             items.map { _ in .success(PostgresPool.queue) }
         }
         let (alone, together) = try await PostgresPool.$queue.withValue("shop") {
             (try await queue.submit(1), await queue.submit([2, 3]))
         }
-        #expect(alone == "")
-        for answer in together { #expect(try answer.get() == "") }
+        #expect(alone == "test")
+        for answer in together { #expect(try answer.get() == "test") }
     }
 
     @Test("The queue has no more batches under way than allowed") func concurrencyLimit() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 1, concurrency: 2) { items, _ in await commits.commit(items) }
+        let queue = CommitQueue("test", maximumBatch: 1, concurrency: 2) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
         #expect(try await commits.begun.next() == [1])
         async let second = queue.submit(2)
@@ -85,7 +85,7 @@ struct CommitQueueTests {
 
     @Test("A full queue refuses an item that would only be late") func fullQueue() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWaiting: 1) { items, _ in await commits.commit(items) }
+        let queue = CommitQueue("test", maximumBatch: 8, concurrency: 1, maximumWaiting: 1) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
         let second = try await submitInOrder([2], to: queue)
@@ -98,7 +98,7 @@ struct CommitQueueTests {
 
     @Test("Items that come together share batches in their order and get their answers together") func itemsTogether() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
+        let queue = CommitQueue("test", maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
         async let answers = queue.submit([1, -2, 3, 4, 5])
         #expect(try await commits.begun.next() == [1, -2, 3, 4])
         commits.goOn.send(())
@@ -114,7 +114,7 @@ struct CommitQueueTests {
     func itemsWithoutRoom() async throws {
         let commits = Commits()
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 10, owner: { "\($0 % 3)" },
+            "test", maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 10, owner: { "\($0 % 3)" },
             commit: { items, _ in await commits.commit(items) })
         async let answers = queue.submit([1, 2, 3, 4, 5, 6, 7])
         let begun = try await commits.begun.next(2)
@@ -129,7 +129,7 @@ struct CommitQueueTests {
     @Test("Items that come together leave half of the room to the others, and a place in each batch") func roomForOthers() async throws {
         let commits = Commits()
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 4, concurrency: 1, maximumWaiting: 8, owner: { "\($0 % 2)" },
+            "test", maximumBatch: 4, concurrency: 1, maximumWaiting: 8, owner: { "\($0 % 2)" },
             commit: { items, _ in await commits.commit(items) })
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
@@ -150,7 +150,7 @@ struct CommitQueueTests {
 
     @Test("A batch is no heavier than allowed") func weights() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { items, _ in
+        let queue = CommitQueue("test", maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { items, _ in
             await commits.commit(items)
         }
         async let first = queue.submit(1)
@@ -170,7 +170,7 @@ struct CommitQueueTests {
         let (begun, goOn) = (Signal<[Int]>(), Signal<Void>())
         // Items above a thousand are heavy. The first batch of each kind waits for a word.
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 256, concurrency: 1, maximumWeight: 1000, weight: { $0 > 1000 ? 1000 : 1 },
+            "test", maximumBatch: 256, concurrency: 1, maximumWeight: 1000, weight: { $0 > 1000 ? 1000 : 1 },
             commit: { items, _ in
                 batches.withLock { $0.append(items) }
                 if items == [0] || items == [2000] {
@@ -207,7 +207,7 @@ struct CommitQueueTests {
     @Test("Heavy items have a quarter of the room") func roomOfHeavyItems() async throws {
         let commits = Commits()
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 4, concurrency: 1, maximumWaiting: 8, maximumWeight: 10, weight: { $0 }, owner: { "\($0)" },
+            "test", maximumBatch: 4, concurrency: 1, maximumWaiting: 8, maximumWeight: 10, weight: { $0 }, owner: { "\($0)" },
             commit: { items, _ in await commits.commit(items) })
         async let first = queue.submit(10)
         #expect(try await commits.begun.next() == [10])
@@ -227,7 +227,8 @@ struct CommitQueueTests {
     @Test("Of items that come together one owner has half of their room, and the owners take turns") func ownersOfItems() async throws {
         let commits = Commits()
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 4, concurrency: 1, maximumWaiting: 16, owner: Self.owner, commit: { items, _ in await commits.commit(items) })
+            "test", maximumBatch: 4, concurrency: 1, maximumWaiting: 16, owner: Self.owner,
+            commit: { items, _ in await commits.commit(items) })
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
         let many = Task { await queue.submit([100, 101, 102, 103, 104, 105]) }
@@ -244,10 +245,27 @@ struct CommitQueueTests {
         #expect(await few.value.map { try? $0.get() } == [2000, 2010])
     }
 
+    @Test("An owner without items has room for some when two others have filled the room of all") func roomOfAQuietOwner() async throws {
+        let commits = Commits()
+        let queue = CommitQueue<Int, Int>(
+            "test", maximumBatch: 40, concurrency: 1, maximumWaiting: 40, owner: Self.owner,
+            commit: { items, _ in await commits.commit(items) })
+        async let first = queue.submit(1)
+        _ = try await commits.begun.next()
+        let loud = [100, 200].map { number in Task { await queue.submit(Array(number..<number + 12)) } }
+        while queue.waitingCount < 20 { await Task.yield() }
+        let quiet = Task { await queue.submit([300, 301, 302]) }
+        while queue.waitingCount < 22 { await Task.yield() }
+        for _ in 1...2 { commits.goOn.send(()) }
+        #expect(try await first == 10)
+        for owner in loud { #expect(await owner.value.count { (try? $0.get()) != nil } == 10) }
+        #expect(await quiet.value.map { try? $0.get() } == [3000, 3010, nil])
+    }
+
     @Test("Of heavy items one owner has half of their room, and the owners take turns") func ownersOfHeavyItems() async throws {
         let commits = Commits()
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 4, concurrency: 1, maximumWaiting: 24, maximumWeight: 10, weight: { _ in 10 }, owner: Self.owner,
+            "test", maximumBatch: 4, concurrency: 1, maximumWaiting: 24, maximumWeight: 10, weight: { _ in 10 }, owner: Self.owner,
             commit: { items, _ in await commits.commit(items) })
         async let first = queue.submit(100)
         #expect(try await commits.begun.next() == [100])
@@ -264,7 +282,7 @@ struct CommitQueueTests {
     }
 
     @Test("If a commit forgets an item, that item fails") func forgottenItem() async throws {
-        let queue = CommitQueue<Int, Int>(maximumBatch: 8, concurrency: 1) { _, _ in [] }
+        let queue = CommitQueue<Int, Int>("test", maximumBatch: 8, concurrency: 1) { _, _ in [] }
         await #expect(throws: MissingAnswer.self) { try await queue.submit(1) }
         // And the queue goes on.
         await #expect(throws: MissingAnswer.self) { try await queue.submit(2) }
@@ -275,7 +293,7 @@ struct CommitQueueTests {
         let commits = Commits()
         let series = Mutex(0)
         let queue = CommitQueue<Int, Int>(
-            maximumBatch: 2, concurrency: 1,
+            "test", maximumBatch: 2, concurrency: 1,
             commit: { items, onward in
                 series.withLock { $0 += 1 }
                 var answers = await commits.commit(items)

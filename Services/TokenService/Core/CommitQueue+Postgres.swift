@@ -16,7 +16,7 @@ extension PostgresPool {
             return try await session { session in
                 let end = ContinuousClock.now + Self.maximumSeries
                 var answers = commit(first, session)
-                while session.isConnected, self.gauges.waiting == 0, ContinuousClock.now < end, let following = onward(answers) {
+                while session.isConnected, !self.isContended, ContinuousClock.now < end, let following = onward(answers) {
                     answers = commit(following, session)
                 }
                 return answers

@@ -1,3 +1,4 @@
+import Postgres
 import Synchronization
 import SystemIO
 
@@ -12,7 +13,8 @@ import SystemIO
 /// An item that fills a batch is heavy. Heavy items have a quarter of the room and go one by one, beside the others: these never wait for
 /// one, and it never cuts their batches short.
 ///
-/// Of either room one owner has half. The owners take turns, so that an owner with many items keeps back no other.
+/// Of either room one owner has half, and one with less than a tenth of it there has room while the queue has any. The owners take turns,
+/// so that an owner with many items keeps back no other.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit` on a
     /// thread of its own calls it, so that the database need not wait for another thread.
@@ -83,6 +85,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         var count: Int { light + heavy.count }
     }
 
+    private let name: String
     private let maximumBatch: Int
     private let worthwhileBatch: Int
     private let concurrency: Int
@@ -95,6 +98,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
+    ///   - name: Of the queue in which its batches wait for a connection (`PostgresPool.queue`); no app's slug.
     ///   - worthwhileBatch: How many have to wait for another batch to begin while one is under way.
     ///   - concurrency: How many batches may be under way at once, a heavy item aside.
     ///   - maximumWaiting: The queue refuses further items.
@@ -103,12 +107,14 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     ///   - commit: Returns one answer per item, in their order; if it called ``Onward``, those of the last batch.
     ///   - afterwards: Called with the answers of a batch, before its items are answered and while the next batch is under way.
     package init(
-        maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
+        _ name: String, maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000,
+        maximumWeight: Int = .max,
         weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
         owner: @escaping @Sendable (Item) -> String = { _ in "" },
         commit: @escaping @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>],
         afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
     ) {
+        self.name = name
         self.maximumBatch = maximumBatch
         self.worthwhileBatch = worthwhileBatch
         self.concurrency = concurrency
@@ -189,8 +195,12 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     /// - Parameter room: For the items of all owners in `turns`, of which one owner has half.
     private func hasRoom(for owner: String, in turns: Turns<Waiting>, of room: Int, _ state: State) -> Bool {
-        turns.count < room && turns.count(of: owner) < max(1, room / 2) && state.count < maximumWaiting
+        let own = turns.count(of: owner)
+        return state.count < maximumWaiting && (own < assured(of: room) || turns.count < room && own < max(1, room / 2))
     }
+
+    /// Two owners at their halves would keep all others out.
+    private func assured(of room: Int) -> Int { room / 10 }
 
     package var waitingCount: Int { state.withLock { $0.count } }
     /// Batches under way.
@@ -201,7 +211,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     /// Begins on this thread, because the database would wait for another one to wake up. Detached, because a batch has items of many
     /// callers: it waits for a connection in no caller's queue (`PostgresPool.queue`).
-    private func begin(_ kind: Kind) { Task.immediateDetached(priority: Self.priority) { await work(kind) } }
+    private func begin(_ kind: Kind) {
+        Task.immediateDetached(priority: Self.priority) { await PostgresPool.$queue.withValue(name) { await work(kind) } }
+    }
 
     /// Commits a batch, and begins the next before it answers the items, so that the database works meanwhile.
     private func work(_ kind: Kind) async {

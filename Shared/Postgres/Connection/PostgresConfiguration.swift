@@ -75,6 +75,10 @@ package struct PostgresConfiguration: Sendable {
 
     /// Bounds one operation for which the caller gave no deadline.
     var operationTimeout: Duration { (statementTimeout == .zero ? .seconds(60) : statementTimeout) + answerGrace }
+
+    /// Bounds all operations of one caller of a named queue (``PostgresPool/queue``) together, from when it has a connection: else a caller
+    /// with a thousand slow statements would have it for half an hour.
+    var queueTimeout: Duration { operationTimeout * 4 }
 }
 
 extension PostgresConfiguration: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

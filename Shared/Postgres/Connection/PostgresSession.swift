@@ -22,10 +22,13 @@ package final class PostgresSession {
     private var isOpen = true
     private let deadline: Deadline?
     private let operationTimeout: Duration
+    /// Without a deadline, all operations together end by then.
+    private let latestEnd: Deadline?
 
-    init(link: PostgresLink, deadline: Deadline?, operationTimeout: Duration) {
+    init(link: PostgresLink, deadline: Deadline?, latestEnd: Deadline?, operationTimeout: Duration) {
         self.link = link
         self.deadline = deadline
+        self.latestEnd = latestEnd
         self.operationTimeout = operationTimeout
     }
 
@@ -147,12 +150,18 @@ extension PostgresSession {
 }
 
 extension PostgresSession {
-    private var operationDeadline: Deadline { deadline ?? .after(operationTimeout) }
+    private var operationDeadline: Deadline {
+        if let deadline { return deadline }
+        let end = Deadline.after(operationTimeout)
+        return min(end, latestEnd ?? end)
+    }
 
-    var isOverdue: Bool { deadline?.isPast ?? false }
+    private var end: Deadline? { deadline ?? latestEnd }
+
+    var isOverdue: Bool { end?.isPast ?? false }
 
     /// Waits on this thread, not beyond the deadline.
-    func pause(_ duration: Duration) { PostgresLink.pause(min(duration, deadline?.remaining ?? duration)) }
+    func pause(_ duration: Duration) { PostgresLink.pause(min(duration, end?.remaining ?? duration)) }
 
     func check(_ operation: String) throws(PostgresError) {
         guard isOpen else { throw PostgresError(.closed, operation: operation, message: "the session was used after its end") }

@@ -21,14 +21,19 @@ actor ConnectionSlot {
     nonisolated var isConnected: Bool { connected.load(ordering: .relaxed) }
 
     /// Runs `body` on this slot's thread and closes the connection if it cannot be used again.
-    func perform<R: Sendable>(deadline: Deadline?, _ body: @Sendable (PostgresSession) throws -> R) throws -> R {
+    func perform<R: Sendable>(
+        deadline: Deadline?, isBounded: Bool, _ body: @Sendable (PostgresSession) throws -> R
+    ) throws -> R {
         let link = try healthyLink(deadline: deadline)
-        let session = PostgresSession(link: link, deadline: deadline, operationTimeout: connector.configuration.operationTimeout)
+        let configuration = connector.configuration
+        let session = PostgresSession(
+            link: link, deadline: deadline, latestEnd: isBounded ? .after(configuration.queueTimeout) : nil,
+            operationTimeout: configuration.operationTimeout)
         defer {
             session.close()
             if session.isDiscarded || !link.isIdle { close() }
         }
-        if let longest = connector.configuration.planLifetime { try replan(session, after: longest) }
+        if let longest = configuration.planLifetime { try replan(session, after: longest) }
         return try body(session)
     }
 

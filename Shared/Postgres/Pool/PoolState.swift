@@ -17,14 +17,18 @@ struct PoolState<Slot: AnyObject, Waiter> {
 
     enum TakeAction { case use(Slot), create, wait, refuse }
 
-    /// A new caller never overtakes waiting ones.
+    /// The callers of a queue never hold the last of four or more slots: those of a queue that was quiet would wait for them each time.
+    private func hasShare(_ queue: String) -> Bool { (lent[queue] ?? 0) >= (size < 4 ? size : size - 1) }
+
+    /// A new caller overtakes no waiting one: while a slot is free, only callers wait whose queues have their shares.
     mutating func take(in queue: String) -> TakeAction {
         if isClosed { return .refuse }
-        if waiters.isEmpty, let slot = idle.popLast() {
+        guard !hasShare(queue) else { return .wait }
+        if let slot = idle.popLast() {
             lent[queue, default: 0] += 1
             return .use(slot)
         }
-        guard waiters.isEmpty, slotCount < size else { return .wait }
+        guard slotCount < size else { return .wait }
         slotCount += 1
         lent[queue, default: 0] += 1
         return .create
@@ -51,7 +55,7 @@ struct PoolState<Slot: AnyObject, Waiter> {
             return .close
         }
         if let first = waiters.firstQueue, 2 * (lent[first] ?? 0) >= size { waiters.passOverFirst() }
-        if let next = waiters.firstQueue, let caller = waiters.popFirst() {
+        if let next = waiters.firstQueue, !hasShare(next), let caller = waiters.popFirst() {
             lent[next, default: 0] += 1
             return .resume(caller.waiter)
         }

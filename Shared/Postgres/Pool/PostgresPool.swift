@@ -10,7 +10,9 @@ package final class PostgresPool: Sendable {
 
     /// The queue in which the callers of this task wait for a connection. The queues take turns, and callers of one queue get connections in
     /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue. But a
-    /// queue whose callers hold half of the connections gets none while another one waits.
+    /// queue whose callers hold half of the connections gets none while another one waits, and never all of four or more.
+    ///
+    /// Without a deadline of its own, a caller of a named queue has its connection for as long as four statements may take.
     @TaskLocal package static var queue: String = ""
 
     package let configuration: PostgresConfiguration
@@ -84,6 +86,9 @@ package final class PostgresPool: Sendable {
         }
     }
 
+    /// Whether a caller waits for a connection that another one has. One that waits for its own queue's is none.
+    package var isContended: Bool { state.withLock { $0.waitingCount > 0 && $0.idleCount == 0 } }
+
     package var gauges: Gauges {
         state.withLock { Gauges(idle: $0.idleCount, busy: $0.busyCount, waiting: $0.waitingCount) }
     }
@@ -100,7 +105,7 @@ extension PostgresPool {
         let slot = try await checkOut(in: queue, deadline: end)
         let result: R
         do {
-            result = try await slot.perform(deadline: end, body)
+            result = try await slot.perform(deadline: end, isBounded: !queue.isEmpty, body)
         } catch {
             await giveBack(slot, from: queue)
             throw error

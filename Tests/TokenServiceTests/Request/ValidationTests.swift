@@ -266,9 +266,21 @@ struct ValidationTests {
             #expect(warnings(try await Self.validate(shop, single)) == ["/to frequent_background"])
             let app = try #require(try await AppStore(pool: running.pool).all().first)
             let later = try await running.pool.session { session in
-                try AudienceCount(session: session, app: app).recentBackgroundPushes(.user("ada"), now: UnixTime.milliseconds() + 7_200_000)
+                try AudienceCount(session: session, app: app).recentBackgroundPushes(
+                    [.user("ada")], now: UnixTime.milliseconds() + 7_200_000)
             }
-            #expect(later == 0)
+            #expect(later == [0])
+            // Only the newest hundred are looked at, however many a user has.
+            let (now, other) = (UnixTime.milliseconds(), NotificationRequest.Target.installation(installation(1)))
+            func recent() async throws -> [Int] {
+                try await running.pool.session { session in
+                    try AudienceCount(session: session, app: app).recentBackgroundPushes(
+                        [.user("ada"), .all, other, .user("ada")], now: now)
+                }
+            }
+            #expect(try await recent() == [4, 0, 3, 4])
+            for _ in 1...99 { _ = try await shop.send(#"{"user":"ada"}"#) }
+            #expect(try await recent() == [0, 0, 3, 0])
         }
     }
 }

@@ -53,10 +53,11 @@ extension NotificationsController {
         guard items.contains(where: \.namesActivityByType) else { return items }
         do {
             return try await pool.session { session in
-                items.map { item in
-                    NotificationBatch.Item(
-                        idempotency: item.idempotency,
-                        request: item.request.flatMap { request in Result { try request.namingActivity(of: app, in: session) } })
+                let requests = items.compactMap { item in try? item.request.get() }
+                var named = try NotificationRequest.namingActivities(requests, of: app, in: session).makeIterator()
+                return items.map { item in
+                    guard case .success = item.request, let request = named.next() else { return item }
+                    return NotificationBatch.Item(idempotency: item.idempotency, request: request)
                 }
             }
         } catch {
@@ -78,8 +79,7 @@ extension NotificationsController {
         var warned = requests
         do {
             let counts = try await pool.session { [targets = background.map(\.request.target)] session in
-                let audience = AudienceCount(session: session, app: app)
-                return try targets.map { target in try audience.recentBackgroundPushes(target, now: now) }
+                try AudienceCount(session: session, app: app).recentBackgroundPushes(targets, now: now)
             }
             for ((index, request), recent) in zip(background, counts) {
                 var request = request

@@ -69,7 +69,7 @@ struct NotificationsController: Sendable {
         call.charge(((request.target.count ?? 1) - 1) / NotificationRequest.Target.maximumListed)
         if request.pushType == .background {
             request.warnings += try await pool.session { [request] session in
-                let recent = try AudienceCount(session: session, app: app).recentBackgroundPushes(request.target, now: now)
+                let recent = try AudienceCount(session: session, app: app).recentBackgroundPushes([request.target], now: now)[0]
                 return request.warnings(recentBackgroundPushes: recent)
             }
         }
@@ -109,7 +109,7 @@ struct NotificationsController: Sendable {
         let (audience, warnings) = try await pool.session { [request] session in
             let (count, request) = (AudienceCount(session: session, app: app), try request.namingActivity(of: app, in: session))
             let audience = try count.estimate(request)
-            let recent = request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
+            let recent = request.pushType == .background ? try count.recentBackgroundPushes([request.target], now: now)[0] : 0
             var warnings = request.warnings(recentBackgroundPushes: recent) + request.warnings(audience: audience)
             if case .tags(let expression) = request.target, audience.isEmpty, try count.namesTagsOfApps(expression) {
                 warnings.append(NotificationWarning(.appTagMeant, at: "/to/tags"))

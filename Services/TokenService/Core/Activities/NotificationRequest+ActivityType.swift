@@ -8,25 +8,56 @@ extension NotificationRequest {
     /// The same request to the only activity of its user and type that is not over.
     /// - Throws: ``APIError`` 409 if there is none, or more than one.
     func namingActivity(of app: App, in session: PostgresSession) throws -> NotificationRequest {
-        guard case .user(let user) = target, case .type(let type) = activity?.subject else { return self }
-        let ids = try ActivityReading(session: session, app: app).running(of: user, type: type)
-        guard ids.count == 1 else { throw APIError.activityNotSingle(ids) }
-        var request = self
-        request.purpose = .activity(id: ids[0])
-        request.activity?.subject = .activity(ids[0])
-        return request
+        guard namesActivityByType else { return self }
+        return try Self.namingActivities([self], of: app, in: session)[0].get()
+    }
+
+    /// The same for several requests, in their order. One statement finds the activities of all of them.
+    static func namingActivities(
+        _ requests: [NotificationRequest], of app: App, in session: PostgresSession
+    ) throws -> [Result<NotificationRequest, any Error>] {
+        let pairs = Set(requests.compactMap(\.userAndType))
+        let running = try pairs.isEmpty ? [:] : ActivityReading(session: session, app: app).running(pairs)
+        return requests.map { request in
+            guard let pair = request.userAndType else { return .success(request) }
+            guard let ids = running[pair], ids.count == 1 else { return .failure(APIError.activityNotSingle(running[pair] ?? [])) }
+            var named = request
+            named.purpose = .activity(id: ids[0])
+            named.activity?.subject = .activity(ids[0])
+            return .success(named)
+        }
+    }
+
+    fileprivate struct UserAndType: Hashable {
+        let user: String
+        let type: String
+    }
+
+    private var userAndType: UserAndType? {
+        guard case .user(let user) = target, case .type(let type) = activity?.subject else { return nil }
+        return UserAndType(user: user, type: type)
     }
 }
 
 extension ActivityReading {
-    /// The first few ids, in order.
-    fileprivate func running(of user: String, type: String) throws -> [String] {
-        try session.execute(
+    /// The first few ids of each user and type, in order. Without an activity a pair is not in it.
+    fileprivate func running(_ pairs: Set<NotificationRequest.UserAndType>) throws -> [NotificationRequest.UserAndType: [String]] {
+        let pairs = Array(pairs)
+        let rows = try session.execute(
             """
-            SELECT id FROM activity_records
-            WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL) AND attributes_type = \(type) AND ends_at > now()
-            ORDER BY id LIMIT 10
-            """
-        ).column("id")
+            SELECT e.index, r.id
+            FROM unnest(\(Array(pairs.indices))::bigint[], \(pairs.map(\.user))::text[], \(pairs.map(\.type))::text[]) AS e (index, owner, type)
+            CROSS JOIN LATERAL (
+                SELECT id FROM activity_records
+                WHERE app_id = \(app.id) AND owned_by = activity_owner(e.owner, NULL) AND attributes_type = e.type AND ends_at > now()
+                ORDER BY id LIMIT 10
+            ) AS r ORDER BY e.index, r.id
+            """)
+        var found: [NotificationRequest.UserAndType: [String]] = [:]
+        for row in rows {
+            let index: Int = try row["index"]
+            found[pairs[index], default: []].append(try row["id"])
+        }
+        return found
     }
 }

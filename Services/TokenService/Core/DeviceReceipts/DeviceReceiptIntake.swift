@@ -22,7 +22,7 @@ package struct DeviceReceiptIntake: Sendable {
 
     package init(pool: PostgresPool) {
         queue = CommitQueue(
-            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            "/device-receipts", maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             maximumWeight: Self.maximumReceipts, weight: { Self.weight(of: $0.receipts) },
             commit: { items, onward in
                 await pool.commitSeries(items, onward: onward) { items, session in

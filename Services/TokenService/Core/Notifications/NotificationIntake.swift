@@ -37,7 +37,7 @@ package struct NotificationIntake: Sendable {
         self.traces = traces
         self.metrics = metrics
         queue = CommitQueue(
-            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            "/notifications", maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             // Of the items of batches an app has a quarter: five batches of a thousand at once.
             maximumWaiting: 20_000, owner: { $0.notification.app.text },
             commit: { items, onward in

@@ -40,7 +40,7 @@ package struct InstallationRegistration: Sendable {
         let crowded = CrowdedInstallations()
         self.crowded = crowded
         queue = CommitQueue(
-            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            "/registrations", maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
             maximumWeight: Self.maximumNames, weight: { Self.weight(of: $0, crowded) }, owner: { $0.app.slug.text },
             commit: { requests, onward in
                 await transactions.commit(requests, onward: onward) { $0.count == 1 && crowded.contains($0[0].installation) }

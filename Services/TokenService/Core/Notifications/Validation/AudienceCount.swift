@@ -187,28 +187,48 @@ package struct AudienceCount {
         ).only()["is_named"]
     }
 
-    /// Counts the background pushes of the last hour to the user or the installation that the request names alone. Zero for every other
-    /// target: there the count would cost more than it is worth. Ids are in the order of time.
-    package func recentBackgroundPushes(_ target: NotificationRequest.Target, now: Int64) throws -> Int {
+    /// Counts the background pushes of the last hour among the newest hundred notifications to each user or installation that a target names
+    /// alone. Zero for every other target: there the count would cost more than it is worth. Ids are in the order of time.
+    package func recentBackgroundPushes(_ targets: [NotificationRequest.Target], now: Int64) throws -> [Int] {
         let since = PushID(high: UInt64(max(0, now - 3_600_000)) << 16, low: 0)
-        return switch target {
-        case .user(let name):
-            try session.execute(
-                """
-                SELECT count(*) AS recent FROM (
-                    SELECT FROM notifications
-                    WHERE app_id = \(app.id) AND target_user = \(name) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
-                """
-            ).only()["recent"]
-        case .installation(let id):
-            try session.execute(
-                """
-                SELECT count(*) AS recent FROM (
-                    SELECT FROM notifications
-                    WHERE app_id = \(app.id) AND target_installation = \(id) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
-                """
-            ).only()["recent"]
-        case .users, .installations, .tokens, .tags, .all, .channel: 0
+        var (users, installations): (Set<String>, Set<PushID>) = ([], [])
+        for target in targets {
+            switch target {
+            case .user(let name): users.insert(name)
+            case .installation(let id): installations.insert(id)
+            case .users, .installations, .tokens, .tags, .all, .channel: break
+            }
         }
+        let ofUsers: [String: Int] =
+            try users.isEmpty
+            ? [:]
+            : counts(
+                """
+                SELECT e.target, count(*) AS recent FROM unnest(\(users.sorted())::text[]) AS e (target) CROSS JOIN LATERAL (
+                    SELECT push_type FROM notifications
+                    WHERE app_id = \(app.id) AND target_user = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
+                ) AS n WHERE n.push_type = 'background' GROUP BY e.target
+                """)
+        let ofInstallations: [PushID: Int] =
+            try installations.isEmpty
+            ? [:]
+            : counts(
+                """
+                SELECT e.target, count(*) AS recent FROM unnest(\(installations.sorted())::uuid[]) AS e (target) CROSS JOIN LATERAL (
+                    SELECT push_type FROM notifications
+                    WHERE app_id = \(app.id) AND target_installation = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
+                ) AS n WHERE n.push_type = 'background' GROUP BY e.target
+                """)
+        return targets.map { target in
+            switch target {
+            case .user(let name): ofUsers[name] ?? 0
+            case .installation(let id): ofInstallations[id] ?? 0
+            case .users, .installations, .tokens, .tags, .all, .channel: 0
+            }
+        }
+    }
+
+    private func counts<Target: Hashable & PostgresDecodable>(_ query: PostgresQuery) throws -> [Target: Int] {
+        Dictionary(uniqueKeysWithValues: try session.execute(query).map { row in (try row["target"], try row["recent"]) })
     }
 }
