@@ -124,6 +124,36 @@ struct PushJobTests {
         #expect(description["deliveries"]?[0]?["channel_id"]?.stringValue == "dHN0LXNyY2gtY2hubA==")
     }
 
+    @Test(
+        "A job that sends an update again names the update, wherever that stands, and any other job names none",
+        arguments: [(0x0102_0304_0506_0708, 0xf1f2_f3f4_f5f6_f7f8), (0, 7), (7, 0)] as [(UInt64, UInt64)])
+    func keepsOriginals(high: UInt64, low: UInt64) throws {
+        var job = try Sample.job()
+        #expect(try PushJob(decoding: job.encoded()).original == nil)
+        #expect(try JSONValue.parse(Array(job.jsonDescription().utf8))["original"] == nil)
+        let original = PushID(high: high, low: low)
+        job.original = original
+        let bytes = job.encoded()
+        #expect(try PushJob(decoding: bytes) == job)
+        let wire = try WireJob(serializedBytes: bytes)
+        #expect((wire.originalHigh, wire.originalLow) == (high, low))
+        // SwiftProtobuf writes the fields after the deliveries.
+        let others: [UInt8] = try wire.serializedBytes()
+        #expect(others != bytes)
+        #expect(try PushJob(decoding: others) == job)
+        #expect(try JSONValue.parse(Array(job.jsonDescription().utf8))["original"]?.stringValue == original.description)
+    }
+
+    @Test("The original has the documented numbers on the wire") func numbersOfTheOriginal() throws {
+        var job = try Sample.job()
+        let plain = job.encoded()
+        job.original = PushID(high: 0x0102_0304_0506_0708, low: 0xf1f2_f3f4_f5f6_f7f8)
+        // Fields 18 and 19 of eight bytes, the least significant first: protobuf.dev, Encoding.
+        let fields: [UInt8] = [0x91, 0x01, 8, 7, 6, 5, 4, 3, 2, 1, 0x99, 0x01, 0xf8, 0xf7, 0xf6, 0xf5, 0xf4, 0xf3, 0xf2, 0xf1]
+        #expect(try PushJob(decoding: plain + fields) == job)
+        #expect(job.encoded().count == plain.count + fields.count && job.encoded().firstRange(of: fields) != nil)
+    }
+
     @Test("A delivery for no installation is refused in any other job, as by a reader that does not know broadcasts")
     func refusesChannelsAsDevices() throws {
         var job = try Self.broadcast()

@@ -79,6 +79,7 @@ extension PushJob {
         guard !fields.payload.isEmpty else { throw MessageError(.invalidField("payload"), "missing") }
         self.init(
             notification: try Wire.id(fields.notificationHigh, fields.notificationLow, "notification"),
+            original: fields.originalHigh | fields.originalLow == 0 ? nil : PushID(high: fields.originalHigh, low: fields.originalLow),
             app: try Wire.known(fields.app, "app"),
             lane: try Wire.known(WireLane(rawValue: Int(fields.lane)).flatMap(Lane.init), "lane"),
             pushType: try Wire.known(fields.pushType, "push_type"), topic: topic,
@@ -97,6 +98,9 @@ private struct JobFields: ~Copyable {
     var version: Int32 = 0
     var notificationHigh: UInt64 = 0
     var notificationLow: UInt64 = 0
+    /// Both 0 where it is missing.
+    var originalHigh: UInt64 = 0
+    var originalLow: UInt64 = 0
     /// Nil where it is missing, or none.
     var app: AppSlug?
     var lane: Int32 = 0
@@ -141,6 +145,8 @@ private struct JobFields: ~Copyable {
             case (15, .bytes): payload = Array(bytes[try reader.range(source)])
             case (16, .bytes): try add(&reader, source, bytes)
             case (17, .varint): isBroadcast = try reader.varint(source) != 0
+            case (18, .fixed64): originalHigh = try reader.fixed64(source)
+            case (19, .fixed64): originalLow = try reader.fixed64(source)
             default: try reader.skip(tag, source)
             }
         }

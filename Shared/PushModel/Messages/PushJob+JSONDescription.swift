@@ -10,6 +10,7 @@ extension PushJob {
         writer.object { writer in
             writer.field("v", Self.currentVersion)
             writer.plainField("notification", notification.append)
+            if let original { writer.plainField("original", original.append) }
             writer.field("app", app.text)
             writer.field("lane", lane.rawValue)
             writer.field("push_type", pushType.rawValue)

@@ -30,6 +30,7 @@ extension WireJob {
         v = Int32(PushJob.currentVersion)
         notificationHigh = job.notification.high
         notificationLow = job.notification.low
+        if let original = job.original { (originalHigh, originalLow) = (original.high, original.low) }
         app = job.app.text
         lane = WireLane(job.lane)
         pushType = job.pushType.rawValue

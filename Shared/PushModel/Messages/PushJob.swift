@@ -12,6 +12,8 @@ package struct PushJob: Equatable, Sendable {
     package static let appHeader = "push-app"
 
     package var notification: PushID
+    /// Of a copy, which takes an update of a Live Activity to devices that came later: the update. A hold on the update keeps this job, too.
+    package var original: PushID?
     package var app: AppSlug
     package var lane: Lane
     package var pushType: PushType
@@ -95,11 +97,12 @@ package struct PushJob: Equatable, Sendable {
     }
 
     package init(
-        notification: PushID, app: AppSlug, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
-        apnsExpiration: Int64? = nil, expiresAt: Int64, acceptedAt: Int64, attempt: Int = 0, onUnknown: OnUnknown,
-        payload: [UInt8], deliveries: [Delivery], isBroadcast: Bool = false
+        notification: PushID, original: PushID? = nil, app: AppSlug, lane: Lane, pushType: PushType, topic: String, priority: Int,
+        collapseID: String? = nil, apnsExpiration: Int64? = nil, expiresAt: Int64, acceptedAt: Int64, attempt: Int = 0,
+        onUnknown: OnUnknown, payload: [UInt8], deliveries: [Delivery], isBroadcast: Bool = false
     ) {
         self.notification = notification
+        self.original = original
         self.app = app
         self.lane = lane
         self.pushType = pushType

@@ -86,6 +86,24 @@ struct HoldTests {
         #expect(bench.events.map { $0.deliveries.first?.reason } == ["lane_held"])
     }
 
+    @Test("A hold on an update keeps a job that sends it again, on each of its rounds, until the hold is lifted") func copies() throws {
+        let bench = try CoreBench()
+        let update = PushID(high: 0xa, low: 8)
+        bench.obey(hold(.notification(Fixture.shop, update)))
+        var copy = Fixture.job([Fixture.delivery(1)], notification: 7)
+        copy.original = update
+        bench.take(copy)
+        #expect(bench.events.map { $0.deliveries.first?.reason } == ["notification_held"])
+        for tag in 2...3 as ClosedRange<UInt64> {
+            try giveBack(bench, tag: tag)
+            #expect(bench.submitted.isEmpty)
+            #expect(bench.retries(after: .fiveSeconds).map(\.original) == [update], "the dispatcher writes the job anew")
+        }
+        bench.obey(.unhold(id: id, at: bench.now))
+        try giveBack(bench, tag: 4)
+        #expect(bench.submitted.map(\.batch.requests.count) == [1])
+    }
+
     @Test("A hold also keeps deliveries that a pool took and did not send, and no longer than it is in force")
     func keepsAtTheGate() throws {
         let bench = try CoreBench()

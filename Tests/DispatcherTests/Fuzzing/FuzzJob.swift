@@ -27,7 +27,8 @@ enum FuzzJob {
     }
 
     private static func agrees(_ job: PushJob, _ wire: WireJob) -> Bool {
-        job.notification == PushID(high: wire.notificationHigh, low: wire.notificationLow) && job.app.text == wire.app
+        guard (job.original ?? .zero) == PushID(high: wire.originalHigh, low: wire.originalLow) else { return false }
+        return job.notification == PushID(high: wire.notificationHigh, low: wire.notificationLow) && job.app.text == wire.app
             && job.lane == Lane(wire.lane) && job.pushType.rawValue == wire.pushType && job.topic == wire.topic
             && job.priority == Int(wire.priority) && job.collapseID == (wire.hasCollapseID ? wire.collapseID : nil)
             && job.apnsExpiration == (wire.hasApnsExpiration ? wire.apnsExpiration : nil) && job.expiresAt == wire.expiresAtMs

@@ -255,7 +255,7 @@ extension SimulatedWorld {
             case .cancel(Fixture.shop, account.notification, _) where app == Fixture.shop:
                 breach("delivery \(request.id.low) was sent although its notification was cancelled")
             case .hold(let id, let scope, let end, _)
-            where end ?? .max > now && !isLifted(id) && scope.covers(app, lane, account.notification):
+            where end ?? .max > now && !isLifted(id) && scope.covers(app, lane, [account.notification, account.original]):
                 breach("delivery \(request.id.low) was sent although it was held")
             default: break
             }
@@ -295,8 +295,8 @@ extension SimulatedWorld {
 }
 
 extension HoldScope {
-    fileprivate func covers(_ app: AppSlug?, _ lane: Lane, _ notification: PushID) -> Bool {
+    fileprivate func covers(_ app: AppSlug?, _ lane: Lane, _ notifications: [PushID?]) -> Bool {
         (self.app == nil || self.app == app) && (self.lane == nil || self.lane == lane)
-            && (self.notification == nil || self.notification == notification)
+            && (self.notification == nil || notifications.contains(self.notification))
     }
 }

@@ -104,6 +104,7 @@ struct SimulatedWorld {
         var installation: PushID
         var ownerEpoch: Int64
         var notification: PushID
+        var original: PushID?
         var expiresAt: Int64
         /// The remaining rule: a second copy uses `resendOnce` up.
         var onUnknown: PushJob.OnUnknown
@@ -181,14 +182,15 @@ struct SimulatedWorld {
             return delivery
         }
         let job = PushJob(
-            notification: notification,
+            notification: notification, original: number % 4 == 3 ? PushID(high: 0xa, low: UInt64(number - 1)) : nil,
             app: isCrowded ? Fixture.shop : [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
             lane: Lane.allCases[roll(3)], pushType: .alert, topic: "t", priority: 10, expiresAt: now + lifetime, acceptedAt: now,
             onUnknown: PushJob.OnUnknown.allCases[roll(3)], payload: Array("{}".utf8), deliveries: made)
         for delivery in made {
             apps[delivery.id] = job.app
             deliveries[delivery.id] = Account(
-                installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification, expiresAt: job.expiresAt,
+                installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification,
+                original: job.original, expiresAt: job.expiresAt,
                 onUnknown: job.onUnknown, acceptedAt: job.acceptedAt,
                 environment: delivery.environmentTrial == .allowed && job.app == Fixture.shop ? delivery.environment : nil)
         }
@@ -267,8 +269,8 @@ struct SimulatedWorld {
     /// A hold that ends by itself or lasts until it is lifted.
     private mutating func setHold() {
         let lane = Lane.allCases[roll(3)]
-        let notification =
-            deliveries.sorted(by: { $0.key < $1.key }).randomElement(using: &chance)?.value.notification ?? PushID(high: 0, low: 0)
+        let account = deliveries.sorted(by: { $0.key < $1.key }).randomElement(using: &chance)?.value
+        let notification = account?.original ?? account?.notification ?? .zero
         let scope: HoldScope =
             [
                 .everything, .lane(lane), .app(Fixture.shop), .app(Fixture.other), .appLane(Fixture.shop, lane),

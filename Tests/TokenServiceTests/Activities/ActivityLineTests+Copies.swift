@@ -93,26 +93,35 @@ extension ActivityLineTests {
         }
     }
 
-    @Test("A hold on an update keeps its copy, too") func heldCopy() async throws {
+    /// The copy waits without a job until the hold is lifted. Then its job names the update: a dispatcher looks for holds on that, too.
+    private static func expectHeld(
+        copyOf update: PushID, by hold: String, _ chief: APITestClient, _ running: RunningService, _ signal: Signal<ReceivedMessage>
+    ) async throws {
+        let held: PostgresQuery =
+            """
+            SELECT count(*) FROM fan_outs f JOIN notifications n ON n.id = f.notification
+            WHERE n.copy_of = \(update) AND f.held_by = \(hold)::text::uuid
+            """
+        let made: PostgresQuery =
+            "SELECT count(*) FROM jobs j JOIN notifications n ON n.id = j.notification WHERE n.copy_of = \(update)"
+        let isHeld = try await eventually { () -> Bool? in
+            if try await running.count(held) == 1 { return true }
+            return try await running.count(made) == 0 ? nil : false
+        }
+        #expect(isHeld)
+        try await chief.liftHold(hold)
+        let copy = try PushJob(decoding: try await signal.next().body)
+        #expect(copy.notification != update && copy.original == update)
+        #expect(Set(copy.deliveries.map(\.token.hex)) == [token(3), token(5)])
+    }
+
+    @Test("A hold on an update keeps its copy, too, and the copy's job names the update") func heldCopy() async throws {
         try await Self.withCopy { running, shop, signal, job in
+            #expect(job.original == nil)
             let chief = try await running.client.makeKey(app: "shop", scopes: ["admin"])
             let hold = try await chief.setHold(#"{"notification":"\#(job.notification)","reason":"wrong"}"#)
             try await running.report(.accepted, of: job, status: 200)
-            let held: PostgresQuery =
-                """
-                SELECT count(*) FROM fan_outs f JOIN notifications n ON n.id = f.notification
-                WHERE n.copy_of = \(job.notification) AND f.held_by = \(hold)::text::uuid
-                """
-            let made: PostgresQuery =
-                "SELECT count(*) FROM jobs j JOIN notifications n ON n.id = j.notification WHERE n.copy_of = \(job.notification)"
-            let isHeld = try await eventually { () -> Bool? in
-                if try await running.count(held) == 1 { return true }
-                return try await running.count(made) == 0 ? nil : false
-            }
-            #expect(isHeld)
-            try await chief.liftHold(hold)
-            let copy = try PushJob(decoding: try await signal.next().body)
-            #expect(copy.notification != job.notification && Set(copy.deliveries.map(\.token.hex)) == [token(3), token(5)])
+            try await Self.expectHeld(copyOf: job.notification, by: hold, chief, running, signal)
         }
     }
 }

@@ -80,11 +80,14 @@ struct HoldBook: Sendable {
         return over
     }
 
+    /// - Parameter original: See ``PushJob/original``.
     /// - Returns: the hold that keeps such a delivery longest.
-    func hold(app: AppIndex, lane: Lane, notification: PushID) -> Hold? {
+    func hold(app: AppIndex, lane: Lane, notification: PushID, original: PushID? = nil) -> Hold? {
         guard !longest.isEmpty else { return nil }
+        var scopes: [Scope] = [.everything, .lane(lane), .app(app), .appLane(app, lane), .notification(app, notification)]
+        if let original { scopes.append(.notification(app, original)) }
         var found: Hold?
-        for scope in [.everything, .lane(lane), .app(app), .appLane(app, lane), .notification(app, notification)] as [Scope] {
+        for scope in scopes {
             guard let hold = longest[scope] else { continue }
             if let other = found, other.lasts >= hold.lasts { continue }
             found = hold

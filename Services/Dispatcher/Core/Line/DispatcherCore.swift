@@ -131,7 +131,7 @@ struct DispatcherCore {
     }
 
     func hold(on job: borrowing JobInProgress) -> HoldBook.Hold? {
-        control.holds.hold(app: job.app, lane: job.job.lane, notification: job.job.notification)
+        control.holds.hold(app: job.app, lane: job.job.lane, notification: job.job.notification, original: job.job.original)
     }
 
     /// Sends the jobs that wait here, unless another reason still keeps them.

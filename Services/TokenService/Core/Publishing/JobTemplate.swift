@@ -3,6 +3,8 @@ package import PushModel
 /// The common properties of one notification's jobs. Times are UNIX milliseconds.
 package struct JobTemplate: Equatable, Sendable {
     package var notification: PushID
+    /// See ``PushJob/original``.
+    package var original: PushID?
     package var app: AppSlug
     package var lane: Lane
     package var pushType: PushType
@@ -61,7 +63,7 @@ package struct JobTemplate: Equatable, Sendable {
     /// - Parameter number: The job's.
     package func encodedJob(_ number: Int, _ deliveries: EncodedDeliveries) -> [UInt8] {
         PushJob(
-            notification: notification, app: app, lane: lane, pushType: pushType, topic: topic, priority: priority,
+            notification: notification, original: original, app: app, lane: lane, pushType: pushType, topic: topic, priority: priority,
             collapseID: collapseID, apnsExpiration: apnsExpiration, expiresAt: expiresAt, acceptedAt: acceptedAt, onUnknown: onUnknown,
             payload: payload(ofJob: number), deliveries: [], isBroadcast: isBroadcast
         ).encoded(with: deliveries)

@@ -289,6 +289,11 @@ nonisolated struct WireJob: Sendable {
   /// The deliveries go to broadcast channels. Their installation is the nil UUID, which a reader that does not know this field refuses.
   var broadcast: Bool = false
 
+  /// Of a copy of an update of a Live Activity: the update. A hold on the update keeps this job, too.
+  var originalHigh: UInt64 = 0
+
+  var originalLow: UInt64 = 0
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -351,7 +356,7 @@ nonisolated extension WireEnvironment: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Job"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}v\0\u{3}notification_high\0\u{3}notification_low\0\u{1}app\0\u{1}lane\0\u{3}push_type\0\u{1}topic\0\u{1}priority\0\u{3}collapse_id\0\u{3}apns_expiration\0\u{3}expires_at_ms\0\u{3}accepted_at_ms\0\u{1}attempt\0\u{3}on_unknown\0\u{1}payload\0\u{1}deliveries\0\u{1}broadcast\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}v\0\u{3}notification_high\0\u{3}notification_low\0\u{1}app\0\u{1}lane\0\u{3}push_type\0\u{1}topic\0\u{1}priority\0\u{3}collapse_id\0\u{3}apns_expiration\0\u{3}expires_at_ms\0\u{3}accepted_at_ms\0\u{1}attempt\0\u{3}on_unknown\0\u{1}payload\0\u{1}deliveries\0\u{1}broadcast\0\u{3}original_high\0\u{3}original_low\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -376,6 +381,8 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
       case 15: try { try decoder.decodeSingularBytesField(value: &self.payload) }()
       case 16: try { try decoder.decodeRepeatedMessageField(value: &self.deliveries) }()
       case 17: try { try decoder.decodeSingularBoolField(value: &self.broadcast) }()
+      case 18: try { try decoder.decodeSingularFixed64Field(value: &self.originalHigh) }()
+      case 19: try { try decoder.decodeSingularFixed64Field(value: &self.originalLow) }()
       default: break
       }
     }
@@ -437,6 +444,12 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
     if self.broadcast != false {
       try visitor.visitSingularBoolField(value: self.broadcast, fieldNumber: 17)
     }
+    if self.originalHigh != 0 {
+      try visitor.visitSingularFixed64Field(value: self.originalHigh, fieldNumber: 18)
+    }
+    if self.originalLow != 0 {
+      try visitor.visitSingularFixed64Field(value: self.originalLow, fieldNumber: 19)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -458,6 +471,8 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
     if lhs.payload != rhs.payload {return false}
     if lhs.deliveries != rhs.deliveries {return false}
     if lhs.broadcast != rhs.broadcast {return false}
+    if lhs.originalHigh != rhs.originalHigh {return false}
+    if lhs.originalLow != rhs.originalLow {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
