@@ -124,4 +124,21 @@ extension ActivityLineTests {
             try await Self.expectHeld(copyOf: job.notification, by: hold, chief, running, signal)
         }
     }
+
+    @Test("A hold on an update keeps a copy whose fan-out has begun and waits for the activity") func heldClaimedCopy() async throws {
+        try await Self.withCopy { running, shop, signal, job in
+            let chief = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            // When the lock is let go, it is the copy's turn.
+            let hold = try await running.holding("UPDATE activities SET sending = NULL") {
+                try await running.execute(
+                    """
+                    UPDATE fan_outs f SET free_from = now(), due_at = now() FROM notifications n
+                    WHERE n.id = f.notification AND n.copy_of = \(job.notification)
+                    """)
+                try await Self.waiting(1, running)
+                return try await chief.setHold(#"{"notification":"\#(job.notification)","reason":"wrong"}"#)
+            }
+            try await Self.expectHeld(copyOf: job.notification, by: hold, chief, running, signal)
+        }
+    }
 }

@@ -115,7 +115,8 @@ package struct FanOut: Sendable {
     private func isHeld(_ audience: Audience) -> Bool {
         let (template, now) = (audience.template, UnixTime.milliseconds())
         return template.expiresAt > now
-            && holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: now)
+            && holds.holds(
+                app: audience.app, lane: template.lane, notification: template.notification, original: template.original, now: now)
     }
 
     /// A page's data, and the moment that decides which of it is due: UNIX milliseconds.

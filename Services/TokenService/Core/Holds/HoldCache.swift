@@ -31,12 +31,15 @@ package final class HoldCache: Sendable {
     package var count: Int { contents.withLock { $0.ends.count } }
     package var isEmpty: Bool { contents.withLock { $0.ends.isEmpty } }
 
-    /// - Parameter notification: nil for one that does not exist yet.
-    package func holds(app: App.ID, lane: Lane, notification: PushID?, now: Int64) -> Bool {
+    /// - Parameters:
+    ///   - notification: nil for one that does not exist yet.
+    ///   - original: See ``PushJob/original``.
+    package func holds(app: App.ID, lane: Lane, notification: PushID?, original: PushID? = nil, now: Int64) -> Bool {
         contents.withLock { contents in
             guard !contents.ends.isEmpty else { return false }
             let scopes = [
                 Scope(), Scope(lane: lane), Scope(app: app), Scope(app: app, lane: lane), Scope(app: app, notification: notification),
+                Scope(app: app, notification: original),
             ]
             return scopes.contains { contents.ends[$0] ?? .min > now }
         }
