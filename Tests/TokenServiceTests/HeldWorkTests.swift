@@ -47,6 +47,41 @@ struct HeldWorkTests {
         }
     }
 
+    @Test("A fan-out waits, too, if another process sets the hold while a relay takes the fan-out over") func setElsewhere() async throws {
+        // A round begins when the notification is accepted: none reads the hold later.
+        try await RunningService.run(.init(settings: ["RELAY_INTERVAL_MS": "60000"])) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            for statement in [
+                """
+                CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    PERFORM pg_advisory_xact_lock_shared(4711);
+                    RETURN NEW;
+                END $$
+                """, "CREATE TRIGGER pause BEFORE UPDATE ON fan_outs FOR EACH ROW EXECUTE FUNCTION pause()",
+            ] {
+                try await running.pool.session { session in try session.simple(statement) }
+            }
+            let hold = PushID.random()
+            let claiming: PostgresQuery =
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+            try await running.holding("SELECT pg_advisory_xact_lock(4711)") {
+                #expect(try await shop.send(#"{"users":["ada"]}"#).status == 202)
+                _ = try await eventually { try await running.count(claiming) == 1 ? true : nil }
+                try await running.execute(
+                    """
+                    INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at)
+                    SELECT \(hold)::uuid, id, 'r', now(), 'k', now() FROM apps
+                    """)
+            }
+            let isHeld = try await eventually { () -> Bool? in
+                if try await running.count(Self.held(by: hold.description)) == 1 { return true }
+                return try await running.count("SELECT count(*) FROM jobs") == 0 ? nil : false
+            }
+            #expect(isHeld)
+        }
+    }
+
     @Test("Held work does not count as a backlog that keeps other apps out") func noBacklog() async throws {
         // Nothing is put aside or measured meanwhile.
         try await RunningService.run(.init(settings: ["BACKLOG_LIMIT": "5", "RELAY_INTERVAL_MS": "60000"])) { running in

@@ -229,7 +229,8 @@ package final class Relay: Service {
         do {
             let (jobs, held) = try await pool.transaction { session in
                 let claimed = try JobStore(session: session).claim(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
-                // Read after the claim: by now the cache has every hold that was set before these became due.
+                // Read after the claim: by now the cache has every hold that this process set before these became due. It may lack another
+                // process's newest hold. A dispatcher then puts the job aside, by the job's notification or its original.
                 guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
                 let store = HoldOutbox(session: session)
                 let held = try store.putAside(jobs: claimed, under: try store.lockInForce())
@@ -252,14 +253,15 @@ package final class Relay: Service {
         let room = fanOutRoom(in: lane)
         turns.wait(lane, room == 0 ? Set(waiting.map(\.key.app)) : [])
         guard room > 0, !waiting.isEmpty else { return }
-        let (leaseSeconds, cache, from) = (timing.lease / .seconds(1), holds.cache, marks.fanOuts.marks)
+        let (leaseSeconds, from) = (timing.lease / .seconds(1), marks.fanOuts.marks)
         let running = fanOuts.withLock { $0.values.reduce(into: [AppLane: Int]()) { $0[$1, default: 0] += 1 } }
         let shares = waiting.sorted { running[$0.key] ?? 0 < running[$1.key] ?? 0 }.map {
             OutboxStore.Share(app: $0.app, from: from[$0.key])
         }
         let (free, held) = try await pool.transaction { session in
             let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
-            guard !cache.isEmpty, !claimed.isEmpty else { return (claimed, 0) }
+            // Not by the cache: a fan-out may make thousands of jobs, and this reads one small index.
+            guard !claimed.isEmpty else { return (claimed, 0) }
             let store = HoldOutbox(session: session)
             let held = try store.putAside(fanOuts: claimed.map(\.notification), under: try store.lockInForce())
             return (claimed.filter { !held.contains($0.notification) }, held.count)
