@@ -58,6 +58,25 @@ struct HoldExplanationTests {
         }
     }
 
+    @Test("Of a copy of an update: also a hold on the update") func original() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let lane = try await chief.setHold(#"{"lane":"now","reason":"too many"}"#)
+            let update = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            let copy = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            try await running.execute("UPDATE notifications SET copy_of = \(update)::text::uuid WHERE id = \(copy)::text::uuid")
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM jobs WHERE held_by IS NOT NULL") == 2 ? true : nil
+            }
+            let one = try await chief.setHold(#"{"notification":"\#(update)","reason":"a typo"}"#)
+            #expect(Self.named(try await Self.why(update, shop)) == [lane, one])
+            let answer = try await Self.why(copy, shop)
+            #expect(Self.named(answer) == [lane, one], "\(answer)")
+            #expect(Self.held(answer).contains { $0.text("why")?.contains("hold on the update that it repeats keeps it back") == true })
+        }
+    }
+
     @Test("What ended while it was held was never handed to the broker") func endedBeforePublishing() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()

@@ -6,19 +6,20 @@ extension ExplanationFacts.Hold {
         let end = endsAt.map { "\(RFC3339.text(milliseconds: $0)), unless it is lifted before" } ?? "it is lifted"
         return Explanation.Step(
             at: max(setAt, notification.acceptedAt), what: .held,
-            why: "An operator's hold on \(scope.words) keeps it back until \(end); the reason given is \"\(reason)\".",
+            why: "An operator's hold on \(scope.words(of: notification.id)) keeps it back until \(end); the reason given is \"\(reason)\".",
             detail: .init(reason: reason, hold: id, until: endsAt))
     }
 }
 
 extension HoldScope {
-    fileprivate var words: String {
+    /// - Parameter explained: The notification that it keeps: the one that it names, or a copy of that.
+    fileprivate func words(of explained: PushID) -> String {
         switch self {
         case .everything: "everything"
         case .lane(let lane): "the lane \(lane.rawValue) of every app"
         case .app: "the app"
         case .appLane(_, let lane): "the app's lane \(lane.rawValue)"
-        case .notification: "this notification"
+        case .notification(_, let named): named == explained ? "this notification" : "the update that it repeats"
         }
     }
 }

@@ -32,7 +32,7 @@ extension ExplanationStore {
         """
         SELECT h.id, a.slug AS app, h.lane, h.notification, h.reason, h.set_at, nullif(h.ends_at, 'infinity') AS ends_at
         FROM notifications n JOIN holds h ON h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = n.app_id)
-            AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification = n.id)
+            AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification IN (n.id, n.copy_of))
         LEFT JOIN apps a ON a.id = h.app_id
         WHERE n.app_id = \(app.id) AND n.id = \(notification) ORDER BY h.ends_at DESC, h.id LIMIT 10
         """
