@@ -6,7 +6,8 @@ import StrictJSON
 import TestDatabase
 import TestSupport
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("Erasing a user", .serialized, .timeLimit(.minutes(5)))
 struct ErasureTests {
@@ -130,10 +131,88 @@ struct ErasureTests {
             let first = try await running.pool.transaction { session in
                 try ActivityReading(session: session, app: app).remove(of: "ada")
             }
-            #expect(first == ActivityReading.removalBatch)
+            #expect(first.removed == ActivityReading.removalBatch && !first.isDone)
             #expect(try await running.count("SELECT count(*) FROM activities WHERE owner = 'ada'") == 5)
             #expect(try await running.client.erase("grace").json["user_erased"]?.boolValue == true)
             #expect(try await running.texts("owner", "SELECT DISTINCT owner FROM activities") == ["ada"])
+        }
+    }
+
+    @Test("An erasure that waits for another one of the same user leaves nothing") func besideAnother() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let (app, count) = (try await running.app(), Int32(ActivityReading.removalBatch + 500))
+            try await running.execute(
+                """
+                INSERT INTO activities (app_id, owner, id, started_at)
+                SELECT \(app.id), 'ada', n::text, now() FROM generate_series(1, \(count)::int) AS n
+                """)
+            let first: PostgresQuery = """
+                DELETE FROM activities WHERE id IN (SELECT id FROM activities ORDER BY id LIMIT \(ActivityReading.removalBatch))
+                """
+            let erasing = try await running.holding(first) {
+                let erasing = Task { try await running.client.erase("ada") }
+                try await running.waits("WITH found")
+                return erasing
+            }
+            #expect(try await erasing.value.status == 200)
+            #expect(try await running.count("SELECT count(*) FROM activities") == 0)
+        }
+    }
+
+    /// The other one removes all that the step has found.
+    @Test("A step of an erasure whose rows another one removes meanwhile is not the last step") func stepBesideAnother() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let (app, id) = (try await running.app(), PushID.timeOrdered(milliseconds: UnixClock.now()))
+            let stay = ErasureStore.Ended(
+                installation: installation(1), epochsFrom: 0, epochsBelow: 2, historyFrom: 0, historyTo: .max, beganAt: 0,
+                at: UnixClock.now())
+            try await running.execute(
+                """
+                INSERT INTO device_receipts (notification, number, position, event, app_id, installation, owner_epoch, at)
+                SELECT \(id), n / 100, n % 100, 'shown', \(app.id), \(installation(1)), 1, now()
+                FROM generate_series(1, \(Int32(ReceiptRemoval.batch))::int) AS n
+                """)
+            let steps: [(PostgresQuery, @Sendable (ErasureStore) throws -> RemovalStep)] = [
+                ("DELETE FROM installation_history", { store in try store.removeHistory(namingUserUpTo: .max) }),
+                ("DELETE FROM installation_history", { store in try store.removeHistory(of: [stay]) }),
+                ("DELETE FROM device_receipts", { store in try store.removeDeviceReceipts(of: [stay]) }),
+            ]
+            for (removal, step) in steps {
+                try await running.fillHistory(ErasureStore.historyBatch)
+                let stepping = try await running.holding(removal) {
+                    let stepping = Task {
+                        try await running.pool.transaction { session in try step(ErasureStore(session, app: app, user: "ada")) }
+                    }
+                    try await running.waits("WITH found")
+                    return stepping
+                }
+                let done = try await stepping.value
+                #expect(done.removed == 0 && !done.isDone)
+            }
+        }
+    }
+
+    @Test("An erasure removes the whole history of two stays that overlap") func overlappingStays() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let (app, count) = (try await running.app(), ErasureStore.historyBatch + 1000)
+            try await running.fillHistory(count)
+            let first = try await running.number("id", "SELECT min(id) AS id FROM installation_history")
+            // The first step finds the rows of the short stay twice.
+            let stays = [Int64(count) / 2, Int64(count)].map { length in
+                ErasureStore.Ended(
+                    installation: installation(1), epochsFrom: 0, epochsBelow: 1, historyFrom: first, historyTo: first + length - 1,
+                    beganAt: 0, at: UnixClock.now())
+            }
+            var isDone = false
+            while !isDone {
+                isDone = try await running.pool.transaction { session in
+                    try ErasureStore(session, app: app, user: "ada").removeHistory(of: stays)
+                }.isDone
+            }
+            #expect(try await running.count("SELECT count(*) FROM installation_history") == 0)
         }
     }
 

@@ -21,4 +21,13 @@ extension RunningService {
         try await holder
         return try result.get()
     }
+
+    /// Returns when a statement that begins so has found its rows, and waits for another transaction that has locked them.
+    func waits(_ beginning: String) async throws {
+        let waiting: PostgresQuery = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE \(beginning + "%")
+            """
+        _ = try await eventually { try await count(waiting) == 1 ? true : nil }
+    }
 }

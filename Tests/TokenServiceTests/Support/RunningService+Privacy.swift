@@ -31,6 +31,15 @@ extension RunningService {
             """)
     }
 
+    /// Lines of one installation's history that name Ada.
+    func fillHistory(_ count: Int) async throws {
+        try await execute(
+            """
+            INSERT INTO installation_history (app_id, installation, at, event, owner)
+            SELECT a.id, \(installation(1)), now(), 'registered', 'ada' FROM apps a, generate_series(1, \(count))
+            """)
+    }
+
     func expectNothing(of user: String, shells: Int64) async throws {
         #expect(try await count("SELECT count(*) FROM installations WHERE owner = \(user)") == 0)
         #expect(try await count("SELECT count(*) FROM installation_history WHERE owner = \(user)") == 0)

@@ -130,16 +130,20 @@ package struct ActivityReading {
     /// Activities that one call of ``remove(of:)`` removes.
     package static let removalBatch = 2000
 
-    /// Removes activities of a user.
-    /// - Returns: how many there were; fewer than ``removalBatch`` if none is left.
-    package func remove(of user: String) throws -> Int {
-        try session.execute(
+    /// Removes activities of a user, no more than ``removalBatch``.
+    package func remove(of user: String) throws -> RemovalStep {
+        let row = try session.execute(
             """
-            DELETE FROM activities WHERE app_id = \(app.id) AND (owned_by, id) IN (
+            WITH found AS (
                 SELECT owned_by, id FROM activities WHERE app_id = \(app.id) AND owned_by = activity_owner(\(user), NULL)
-                ORDER BY id LIMIT \(Self.removalBatch))
+                ORDER BY id LIMIT \(Self.removalBatch)
+            ), removed AS (
+                DELETE FROM activities WHERE app_id = \(app.id) AND (owned_by, id) IN (SELECT owned_by, id FROM found) RETURNING id
+            )
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM removed) AS removed
             """
-        ).affected
+        ).only()
+        return try RemovalStep(row, limit: Self.removalBatch)
     }
 }
 

@@ -59,11 +59,7 @@ package struct Erasure: Sendable {
         try await pool.transaction { session in _ = try session.execute(ErasureBarrier.wait(for: app)) }
         // Not before the fences: without quiet hours, a push that waits for their end would be due.
         result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
-        while true {
-            let removed = try await pool.session { session in try ActivityReading(session: session, app: app).remove(of: user) }
-            result.activities += removed
-            guard removed == ActivityReading.removalBatch else { break }
-        }
+        result.activities += try await removeAll { session in try ActivityReading(session: session, app: app).remove(of: user) }
         try await removeNotifications(user: user, app: app, into: &result)
         try await leaveLists(app: app, into: &result) { session, cursor in
             try ErasureStore(session, app: app, user: user).leaveUserLists(after: cursor)
@@ -75,13 +71,9 @@ package struct Erasure: Sendable {
             guard !ended.isEmpty else { break }
             try await removeRemains(of: ended, user: user, app: app, into: &result)
         }
-        var removed = 0
-        repeat {
-            removed = try await pool.transaction { session in
-                try ErasureStore(session, app: app, user: user).removeHistory(namingUserUpTo: historyEnd)
-            }
-            result.history += removed
-        } while removed == ErasureStore.historyBatch
+        result.history += try await removeAll { session in
+            try ErasureStore(session, app: app, user: user).removeHistory(namingUserUpTo: historyEnd)
+        }
         // What came under this name meanwhile.
         if !isKnown, !result.isEmpty {
             try await pool.session { session in try Self.record(user: user, app: app, by: actor, in: session) }
@@ -175,12 +167,7 @@ package struct Erasure: Sendable {
             try await remove(page, app: app, into: &result)
         }
         // In transactions of their own: the counter locks its position before notifications.
-        while true {
-            let removed = try await pool.transaction { session in
-                try ErasureStore(session, app: app, user: user).removeDeviceReceipts(of: ended)
-            }
-            guard removed == ReceiptRemoval.batch else { break }
-        }
+        _ = try await removeAll { session in try ErasureStore(session, app: app, user: user).removeDeviceReceipts(of: ended) }
         for stay in ended {
             var cursor: PushID? = .lowest
             while let from = cursor {
@@ -191,14 +178,19 @@ package struct Erasure: Sendable {
                 cursor = step.last
             }
         }
-        while true {
-            let removed = try await pool.transaction { session in
-                try ErasureStore(session, app: app, user: user).removeHistory(of: ended)
-            }
-            result.history += removed
-            guard removed == ErasureStore.historyBatch else { break }
-        }
+        result.history += try await removeAll { session in try ErasureStore(session, app: app, user: user).removeHistory(of: ended) }
         try await pool.session { session in try ErasureStore(session, app: app, user: user).finish(ended) }
+    }
+
+    /// Repeats a step, each time in a transaction of its own.
+    /// - Returns: how many rows it removed.
+    private func removeAll(_ body: @escaping @Sendable (PostgresSession) throws -> RemovalStep) async throws -> Int {
+        var total = 0
+        while true {
+            let step = try await pool.transaction(body)
+            total += step.removed
+            if step.isDone { return total }
+        }
     }
 
     private func remove(_ notifications: [PushID], app: App, into result: inout Result) async throws {

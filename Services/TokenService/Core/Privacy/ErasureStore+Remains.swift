@@ -54,19 +54,21 @@ extension ErasureStore {
 
     /// What these installations reported while the user had them. Its counts stay: those that ``DeviceReceiptCounter`` has not come to are put
     /// aside for it.
-    func removeDeviceReceipts(of ended: [Ended]) throws -> Int {
-        try session.execute(
+    func removeDeviceReceipts(of ended: [Ended]) throws -> RemovalStep {
+        let row = try session.execute(
             """
-            WITH gone AS (
+            WITH found AS (
+                SELECT r.notification, r.number, r."position", r.event
+                FROM unnest(
+                        \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[],
+                        \(ended.map(\.epochsBelow))::bigint[])
+                    AS e (installation, epochs_from, epochs_below)
+                JOIN device_receipts r ON r.app_id = \(app.id) AND r.installation = e.installation
+                    AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
+                LIMIT \(ReceiptRemoval.batch)
+            ), gone AS (
                 DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
-                    SELECT r.notification, r.number, r."position", r.event
-                    FROM unnest(
-                            \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[],
-                            \(ended.map(\.epochsBelow))::bigint[])
-                        AS e (installation, epochs_from, epochs_below)
-                    JOIN device_receipts r ON r.app_id = \(app.id) AND r.installation = e.installation
-                        AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
-                    LIMIT \(ReceiptRemoval.batch))
+                    SELECT notification, number, "position", event FROM found)
                 RETURNING notification, event, id
             ), aside AS (
                 INSERT INTO counts_to_add AS c (notification, shown, opened, dismissed)
@@ -77,33 +79,44 @@ extension ErasureStore {
                 ON CONFLICT (notification) DO UPDATE
                 SET shown = c.shown + excluded.shown, opened = c.opened + excluded.opened, dismissed = c.dismissed + excluded.dismissed
             )
-            SELECT count(*) AS count FROM gone
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM gone) AS removed
             """, under: RowLock(DeviceReceiptCounts.counterLock)
-        ).only()["count"]
+        ).only()
+        return try RemovalStep(row, limit: ReceiptRemoval.batch)
     }
 
-    func removeHistory(of ended: [Ended]) throws -> Int {
-        try session.execute(
+    func removeHistory(of ended: [Ended]) throws -> RemovalStep {
+        let row = try session.execute(
             """
-            DELETE FROM installation_history WHERE (id, at) IN (
+            WITH found AS (
                 SELECT h.id, h.at
                 FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.historyFrom))::bigint[], \(ended.map(\.historyTo))::bigint[])
                     AS e (installation, history_from, history_to)
                 JOIN installation_history h ON h.app_id = \(app.id) AND h.installation = e.installation
                     AND h.id BETWEEN e.history_from AND e.history_to
-                LIMIT \(Self.historyBatch))
+                LIMIT \(Self.historyBatch)
+            ), removed AS (
+                DELETE FROM installation_history WHERE (id, at) IN (SELECT id, at FROM found) RETURNING id
+            )
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM removed) AS removed
             """
-        ).affected
+        ).only()
+        return try RemovalStep(row, limit: Self.historyBatch)
     }
 
     /// Lines of other installations' histories that name the user.
-    func removeHistory(namingUserUpTo end: Int64) throws -> Int {
-        try session.execute(
+    func removeHistory(namingUserUpTo end: Int64) throws -> RemovalStep {
+        let row = try session.execute(
             """
-            DELETE FROM installation_history WHERE (id, at) IN (
+            WITH found AS (
                 SELECT id, at FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id <= \(end)
-                ORDER BY id LIMIT \(Self.historyBatch))
+                ORDER BY id LIMIT \(Self.historyBatch)
+            ), removed AS (
+                DELETE FROM installation_history WHERE (id, at) IN (SELECT id, at FROM found) RETURNING id
+            )
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM removed) AS removed
             """
-        ).affected
+        ).only()
+        return try RemovalStep(row, limit: Self.historyBatch)
     }
 }

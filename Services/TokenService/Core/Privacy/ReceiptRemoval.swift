@@ -72,16 +72,23 @@ package struct ReceiptRemoval {
             return Count(deliveries: gone.deliveries)
         }
         // Without its job, a notification gets no more of them.
-        let reported = try session.execute(
-            """
-            DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
-                SELECT d.notification, d.number, d."position", d.event
-                FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
-                    SELECT * FROM device_receipts WHERE app_id = \(app.id) AND notification = e.id ORDER BY number LIMIT \(Self.batch)
-                ) AS d LIMIT \(Self.batch))
-            """
-        ).affected
-        guard reported < Self.batch else {
+        let reported = try RemovalStep(
+            session.execute(
+                """
+                WITH found AS (
+                    SELECT d.notification, d.number, d."position", d.event
+                    FROM unnest(\(notifications)::uuid[]) AS e (id) CROSS JOIN LATERAL (
+                        SELECT * FROM device_receipts WHERE app_id = \(app.id) AND notification = e.id ORDER BY number LIMIT \(Self.batch)
+                    ) AS d LIMIT \(Self.batch)
+                ), removed AS (
+                    DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
+                        SELECT notification, number, "position", event FROM found)
+                    RETURNING id
+                )
+                SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM removed) AS removed
+                """
+            ).only(), limit: Self.batch)
+        guard reported.isDone else {
             try discount(gone)
             return Count(deliveries: gone.deliveries)
         }
