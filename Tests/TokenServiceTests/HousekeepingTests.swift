@@ -322,6 +322,27 @@ struct HousekeepingTests {
         }
     }
 
+    @Test("A step that finds a retired token which is activated meanwhile is not the last step") func activatedToken() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await running.execute(
+                "UPDATE tokens SET state = 'retired', retired_at = now() - interval '91 days', retired_reason = 'gone'")
+            let activation: PostgresQuery = """
+                UPDATE tokens SET state = 'active', retired_at = NULL, retired_reason = NULL WHERE id = (SELECT min(id) FROM tokens)
+                """
+            let stepping = try await running.holding(activation) {
+                let stepping = Task {
+                    try await running.pool.transaction { session in try Retention(session: session).removeTokens(olderThan: 90, limit: 1) }
+                }
+                try await running.waits("WITH locked")
+                return stepping
+            }
+            let step = try await stepping.value
+            #expect(step.removed == 0 && !step.isDone)
+        }
+    }
+
     @Test(
         "The housekeeping removes only retired tokens past their retention",
         arguments: [

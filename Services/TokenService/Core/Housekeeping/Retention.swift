@@ -76,7 +76,7 @@ package struct Retention {
             DELETE FROM tokens t USING locked WHERE t.id = locked.id
             """
         ).affected
-        return Step(removed: removed, isDone: removed < limit, last: try found.last?.milliseconds("retired_at"))
+        return Step(removed: removed, isDone: ids.count < limit, last: try found.last?.milliseconds("retired_at"))
     }
 
     /// Retires update tokens of Live Activities that the system has taken off the lock screen: twelve hours after the start it does, and a
