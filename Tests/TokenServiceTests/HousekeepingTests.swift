@@ -202,6 +202,50 @@ struct HousekeepingTests {
         }
     }
 
+    /// The database notes what it finds when the second app's turn comes. The first app's has made work for a round between them.
+    @Test("While stale installations are removed over several rounds, old rows go and missing periods are made")
+    func severalRounds() async throws {
+        try await RunningService.run(Self.still) { running in
+            for (number, slug) in [(1, "shop"), (2, "blog")] {
+                let app = try await running.client.makeApp(slug)
+                try await app.register(installation(number), user: "ada", token: token(number), app: slug)
+            }
+            try await Self.age(running, days: 31)
+            let periods: PostgresQuery = "SELECT count(*) FROM partitions WHERE family = 'idempotency_records'"
+            let before = try await running.count(periods)
+            for statement: PostgresQuery in [
+                "CREATE TABLE found (old_rows bigint, periods bigint)",
+                """
+                CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    IF NEW.app_id = (SELECT min(id) FROM apps) THEN
+                        INSERT INTO outcome_counts (app_id, minute, class, count) VALUES (NEW.app_id, now() - interval '25 hours', 'accepted', 1);
+                        EXECUTE (SELECT format('DROP TABLE %I', name) FROM partitions WHERE family = 'idempotency_records'
+                            ORDER BY ends_at DESC LIMIT 1);
+                    ELSE
+                        INSERT INTO found SELECT (SELECT count(*) FROM outcome_counts), (
+                            SELECT count(*) FROM partitions WHERE family = 'idempotency_records');
+                    END IF;
+                    RETURN NEW;
+                END $$
+                """,
+                """
+                CREATE TRIGGER look BEFORE UPDATE ON installations FOR EACH ROW
+                WHEN (OLD.stale_since IS NULL AND NEW.stale_since IS NOT NULL) EXECUTE FUNCTION look()
+                """,
+                "UPDATE apps SET stale_after_days = 30, removes_stale = true",
+            ] { try await running.execute(statement) }
+            let options = RunningService.Options(
+                settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"], housekeeping: { $0.staleSteps = 1 })
+            try await running.another(options) { _ in
+                _ = try await eventually {
+                    try await running.count("SELECT count(*) FROM installations WHERE signed_out_reason = 'stale'") == 2 ? true : nil
+                }
+            }
+            #expect(try await running.number("old_rows", "SELECT old_rows FROM found") == 0)
+            #expect(try await running.number("periods", "SELECT periods FROM found") == before)
+        }
+    }
+
     @Test("The housekeeping does not remove an installation that has registered since it was flagged") func registeredSince() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()

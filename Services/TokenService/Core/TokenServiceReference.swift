@@ -112,7 +112,8 @@ package enum TokenServiceReference {
             "how long a graceful stop may take, 1 to 600"),
         DocumentedSetting(
             "housekeeping.interval.seconds", "3600",
-            "from one round of stale installations and retention to the next, over the whole fleet; 1 to 86400"),
+            "from one round of stale installations and retention to the next, over the whole fleet, unless stale installations are left; "
+                + "1 to 86400"),
         DocumentedSetting(
             "history.retention.days", "90",
             "how long the history of installations and the audit trail are kept at least, 1 to 3650; it goes in periods of an eighth of it"),

@@ -39,6 +39,8 @@ struct RunningService {
         var postgresUser: String?
         /// Makes the service's own connections less patient than a test's.
         var database: @Sendable (inout PostgresConfiguration) -> Void = { _ in }
+        /// What no setting changes.
+        var housekeeping: @Sendable (inout Housekeeper.Settings) -> Void = { _ in }
         /// How long a shutdown may take before everything is cancelled; nil: as long as a busy machine needs.
         var shutdownDeadline: Duration?
         var logger = Logger(label: "test")
@@ -117,6 +119,7 @@ struct RunningService {
         var configuration = try TokenServiceConfiguration(config, logger: logger)
         if options.postgresPort == nil { configuration.database.bePatient() }
         options.database(&configuration.database)
+        options.housekeeping(&configuration.housekeeping)
         let service = try TokenService(
             configuration, metrics: metrics, logger: logger, onListening: { listening.send($0) })
         let running = service.services.filter { options.includes(($0 as? AfterStartup)?.service ?? $0) }

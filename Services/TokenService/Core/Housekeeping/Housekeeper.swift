@@ -7,12 +7,15 @@ import ServiceLifecycle
 /// steps with pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Settings: Sendable {
-        /// From the end of one round to the start of the next, in the whole fleet.
+        /// From the end of one round to the start of the next, in the whole fleet, unless ``staleSteps`` left installations.
         package var interval: Duration
         package var historyDays: Int
         package var retiredTokenDays: Int
         package var receiptDays: Int
         package var webhookDays: Int
+        /// Steps with stale installations in one round; with their pauses they take some minutes. A removal may take days: if installations are
+        /// left, the next round follows at once, and goes on with them after partitions and retention.
+        package var staleSteps = 1000
     }
 
     /// How a round of this process ended; the metric's dimension.
@@ -52,9 +55,9 @@ package final class Housekeeper: Service {
             await self.makePartitions()
             // This server may be another one than yesterday's.
             await self.refreshTimeZones()
+            var place: StalePlace?
             while await Pause.of(pause * Double.random(in: 0.5...1)) {
-                await self.lookAtPartitions()
-                await self.round()
+                repeat { await self.lookAtPartitions() } while await self.round(from: &place)
             }
         }
     }
@@ -69,19 +72,22 @@ package final class Housekeeper: Service {
         }
     }
 
-    private func round() async {
+    /// - Parameter place: Where to go on with stale installations.
+    /// - Returns: whether stale installations are left. The lease is kept for the next round then.
+    private func round(from place: inout StalePlace?) async -> Bool {
         do {
-            guard try await pool.session({ [lease] session in try lease.take(in: session) }) else { return }
+            guard try await pool.session({ [lease] session in try lease.take(in: session) }) else { return false }
             try await pool.session { session in try ClocksDiffer.check(in: session) }
             await makePartitions()
             await refreshTimeZones()
             try await dropPartitions()
             var attempts = Attempts()
             try await attempts.make { try await removeExpired() }
-            // Last: the first removal of an app's stale installations may take days.
-            try await attempts.make { try await handleStaleInstallations() }
+            // Last: it may take more than one round.
+            try await attempts.make { try await handleStaleInstallations(from: &place) }
             try attempts.end()
             metrics.housekeepingRound(.finished)
+            if place != nil { return true }
             await lease.release(after: settings.interval, in: pool, logger: logger)
         } catch is LeaseLost {
             logger.info("Another process has taken the housekeeping over")
@@ -92,6 +98,7 @@ package final class Housekeeper: Service {
             }
             await lease.release(after: .seconds(5), in: pool, logger: logger)
         }
+        return false
     }
 
     func renewLease() async throws {
@@ -143,29 +150,51 @@ extension Housekeeper {
         func end() throws { if let firstError { throw firstError } }
     }
 
-    private func handleStaleInstallations() async throws {
+    /// Where a round leaves the stale installations to the next one.
+    private struct StalePlace {
+        var app: App.ID
+        /// The last installation that it looked at.
+        var cursor: PushID
+    }
+
+    /// Looks at the apps' installations in the order of ids.
+    /// - Parameter place: Where to begin; nil: at the first app. Then where the next round goes on; nil if this one came to the end. An
+    ///   outage leaves it as it was.
+    private func handleStaleInstallations(from place: inout StalePlace?) async throws {
+        let begin = place ?? StalePlace(app: 0, cursor: Self.start)
+        var next: StalePlace?
         var attempts = Attempts()
-        for app in try await apps.all() {
-            try await attempts.make { try await handleStaleInstallations(of: app) }
+        var steps = settings.staleSteps
+        for app in try await apps.all().sorted(by: { $0.id < $1.id }) where app.id >= begin.app {
+            let cursor = app.id == begin.app ? begin.cursor : Self.start
+            try await attempts.make { next = try await handleStaleInstallations(of: app, after: cursor, steps: &steps) }
+            if next != nil { break }
         }
+        place = next
         try attempts.end()
     }
 
-    private func handleStaleInstallations(of app: App) async throws {
-        var (flagged, removed, cursor) = (0, 0, Self.start)
-        while true {
-            let from = cursor
+    /// - Parameter steps: How many are left to this round. A page that is begun is finished.
+    /// - Returns: where to go on when no step is left; nil if the app's installations are done.
+    private func handleStaleInstallations(of app: App, after cursor: PushID, steps: inout Int) async throws -> StalePlace? {
+        var (flagged, removed, place) = (0, 0, StalePlace(app: app.id, cursor: cursor))
+        var isDone = false
+        while !isDone, steps > 0 {
+            let from = place.cursor
             let page = try await step { session in try StaleInstallations(session: session, app: app).flag(after: from) }
             metrics.flaggedStale(page.flagged)
             flagged += page.flagged
             removed += try await remove(page.removable, of: app)
-            guard let last = page.last else { break }
-            cursor = last
+            steps -= 1 + (page.removable.count + StaleInstallations.removalBatch - 1) / StaleInstallations.removalBatch
+            isDone = page.last == nil
+            place.cursor = page.last ?? from
         }
-        guard flagged > 0 || removed > 0 else { return }
-        logger.info(
-            "Stale installations",
-            metadata: [LogKey.app: "\(app.slug.text)", LogKey.flagged: "\(flagged)", LogKey.removed: "\(removed)"])
+        if flagged > 0 || removed > 0 {
+            logger.info(
+                "Stale installations",
+                metadata: [LogKey.app: "\(app.slug.text)", LogKey.flagged: "\(flagged)", LogKey.removed: "\(removed)"])
+        }
+        return isDone ? nil : place
     }
 
     private func remove(_ installations: [PushID], of app: App) async throws -> Int {

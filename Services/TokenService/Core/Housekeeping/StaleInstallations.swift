@@ -6,7 +6,7 @@ package import PushModel
 /// Found page by page in the order of the primary key: an index on the last registration would make every refresh dearer. ``RegistryBatch``
 /// decides under the row's lock whether one is stale, so one that registered meanwhile is left alone.
 ///
-/// Each step goes by the app's settings of its own moment: a round may take hours, and an operator stops a removal by them.
+/// Each step goes by the app's settings of its own moment: a removal may take days, and an operator stops it by them.
 package struct StaleInstallations {
     /// Rows that one step reads.
     package static let page = 1000
