@@ -37,6 +37,10 @@ choose_data_folder
 begin_rabbitmq
 start_postgres
 finish_rabbitmq
+broker() { $(rabbitmqctl_words) -q "$@"; }
+# The commands of the handbook must find the queues in a virtual host of the operator's choice.
+broker add_vhost push && broker set_permissions -p push guest '.*' '.*' '.*' || fail "the virtual host could not be made."
+RABBITMQ_URL+=push
 source "$root/deploy/scripts/platform.sh"
 simulator_options=(UNKNOWN_DEVICES=reject)
 start_simulator
@@ -47,7 +51,6 @@ push() { "$programs/pushctl" "$@" --url "$PUSH_URL" --key-file "$work/team.key";
 admin() { "$programs/pushctl" "$@" --url "$PUSH_URL" --key-file "$work/admin.key"; }
 # sql ARGUMENTS: what a query, or a file of deploy/sql, prints.
 sql() { psql -q -A -t -v ON_ERROR_STOP=1 "$@" "$POSTGRES_URL"; }
-broker() { $(rabbitmqctl_words) -q "$@"; }
 
 # Each device has a name: its user's, and the title of its notification.
 digest() { printf %s "$1" | sha256sum; }
@@ -79,10 +82,13 @@ schedule() { # DEVICE: an hour ahead, to the installation; prints the id
 }
 hour_passes() { sql -c "UPDATE fan_outs SET not_before = now(), due_at = now(), free_from = now() WHERE notification = '$1'"; }
 settled() { [ "$(sql -c "SELECT state IN ('completed', 'cancelled') AND pending = 0 FROM notifications WHERE id = '$1'")" = t ]; }
-retries_wait() { [ "$(broker list_queues name messages | awk '$1 ~ /^push\.retry\./ { sum += $2 } END { print sum + 0 }')" -ge "$1" ]; }
+retries_wait() { [ "$(broker list_queues -p push name messages | awk '$1 ~ /^push\.retry\./ { sum += $2 } END { print sum + 0 }')" -ge "$1" ]; }
 purge_queues() {
     local queue
-    for queue in $(broker list_queues name messages | awk '/^push\.(jobs|retry|dead|outcomes)/ && $2 > 0 { print $1 }'); do broker purge_queue "$queue" >/dev/null; done
+    broker list_queues -p push name messages | grep '^push\.' >/dev/null || return 1
+    for queue in $(broker list_queues -p push name messages | awk '/^push\.(jobs|retry|dead|outcomes)/ && $2 > 0 { print $1 }'); do
+        broker purge_queue -p push "$queue" >/dev/null
+    done
     ! retries_wait 1
 }
 control_is_published() { [ "$(sql -f "$root/deploy/sql/control-to-publish.sql")" = 0 ]; }
@@ -139,7 +145,7 @@ pg_restore --exit-on-error --no-owner --dbname="$POSTGRES_URL" "$work/push.dump"
 psql -q -d "$POSTGRES_URL" -c ANALYZE || fail "ANALYZE failed."
 hour_passes "$eve"
 wait_for rabbitmq "$rabbitmq_id" 60 purge_queues
-broker delete_queue push.control >"$work/rabbitmqctl.out" 2>&1 || fail "the control stream could not be deleted (see $work/rabbitmqctl.out)."
+broker delete_queue -p push push.control >"$work/rabbitmqctl.out" 2>&1 || fail "the control stream could not be deleted (see $work/rabbitmqctl.out)."
 sql -f "$root/deploy/sql/after-restore.sql" >"$work/perhaps-sent.txt" || fail "deploy/sql/after-restore.sql failed."
 note "$((SECONDS - began)) s"
 
@@ -177,7 +183,7 @@ admin hold set shop --notification "$hank" --reason drill >>"$work/hold.log" 2>&
 push cancel shop "$paul" >>"$work/cancel.log" 2>&1 || fail "the notification could not be cancelled (see $work/cancel.log)."
 stop_process "TERM:${dispatcher_ids[1]}" 30
 well rose hank paul
-broker delete_queue push.control >"$work/rabbitmqctl.out" 2>&1 || fail "the control stream could not be deleted (see $work/rabbitmqctl.out)."
+broker delete_queue -p push push.control >"$work/rabbitmqctl.out" 2>&1 || fail "the control stream could not be deleted (see $work/rabbitmqctl.out)."
 sql -f "$root/deploy/sql/publish-control-again.sql" || fail "deploy/sql/publish-control-again.sql failed."
 stop_process "TERM:$service"
 start_service token-service-again
