@@ -145,7 +145,7 @@ let package = Package(
         tests("TestSupportTests", ["BenchmarkSupport", "StrictJSON", "SystemIO", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),
         tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
-        tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
+        tests("BrokerTests", ["Broker", "Observability", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", coreMetrics, lifecycle, lifecycleTesting, logging]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON"]),

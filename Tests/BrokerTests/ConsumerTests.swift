@@ -1,4 +1,5 @@
 import Broker
+import Observability
 import PushModel
 import RabbitMQ
 import ServiceLifecycleTestKit
@@ -345,12 +346,16 @@ struct ConsumerTests {
     }
 
     /// The new stream counts from 0 again.
-    @Test("A consumer reads a deleted stream from its new beginning", arguments: [false, true])
+    @Test("A consumer reads a deleted stream from its new beginning, and counts the deletion", arguments: [false, true])
     func deletedStream(isDeclaredAtOnce: Bool) async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
+            let metrics = PrometheusMetrics()
             let watching = try Watching(
-                configuration, topology, [.stream(topology.controlStream, prefetch: 50)], silenceLimit: .milliseconds(100))
+                configuration, topology, [.stream(topology.controlStream, prefetch: 50)], silenceLimit: .milliseconds(100),
+                metrics: metrics)
+            let uncounted = #"push_broker_connection_renewals_total{client="consumer"} 0"#
+            #expect(metrics.render().contains(uncounted))
             try await whileRunning(publisher, watching.consumer) {
                 let old = (0..<20).map { OutgoingMessage.control(topology, body: [UInt8($0)]) }
                 #expect(await publisher.publish(old, deadline: nil).allSatisfy(\.isConfirmed))
@@ -373,6 +378,7 @@ struct ConsumerTests {
                     #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
                 }
                 #expect(try await watching.take().body == [99])
+                #expect(!metrics.render().contains(uncounted))
             }
         }
     }

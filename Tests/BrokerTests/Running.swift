@@ -1,4 +1,5 @@
 import Broker
+import CoreMetrics
 import Logging
 import PushModel
 import RabbitMQ
@@ -60,14 +61,17 @@ final class Watching: Sendable {
     init(
         _ configuration: RabbitMQConfiguration, _ topology: Topology, _ subscriptions: [Subscription],
         drainTimeout: Duration = .seconds(20),
-        silenceLimit: Duration = .seconds(30)
+        silenceLimit: Duration = .seconds(30),
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         let messages = Signal<ReceivedMessage>()
         let connections = Signal<Bool>()
-        consumer = try Consumer(
-            configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout,
-            silenceLimit: silenceLimit, logger: quiet, onMessages: { messages.send(contentsOf: $0) },
-            onConnectionChange: { connections.send($0) })
+        consumer = try withMetricsFactory(metrics) {
+            try Consumer(
+                configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout,
+                silenceLimit: silenceLimit, logger: quiet, onMessages: { messages.send(contentsOf: $0) },
+                onConnectionChange: { connections.send($0) })
+        }
         self.messages = messages
         self.connections = connections
     }

@@ -72,6 +72,7 @@ extension ConsumerLoop {
         core.logger.warning(
             "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",
             metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
+        core.metrics.renewals.increment()
         subscribed[index].streamPosition?.forget()
         isRenewing = true
     }
@@ -88,6 +89,7 @@ extension ConsumerLoop {
         core.logger.warning(
             "A queue holds messages for a consumer that does not get them: it was probably deleted and declared again. Connecting anew",
             metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(queue)"])
+        core.metrics.renewals.increment()
         isRenewing = true
     }
 

@@ -89,7 +89,6 @@ final class ConsumerLoop {
         try awaitSettlements(connection)
         connection.close()
         forgetConnection()
-        core.metrics.renewals.increment()
         setConnected(false)
     }
 
