@@ -1,4 +1,5 @@
 import Broker
+import FoundationEssentials
 import OpenSSL
 import Postgres
 import PushModel
@@ -172,6 +173,31 @@ struct DatabaseClockTests {
                 let finished = rounds("finished")
                 _ = try await eventually { rounds("finished") > finished ? true : nil }
             }
+        }
+    }
+
+    @Test("The handbook's statements release what a clock that was far ahead holds back", arguments: [96, 8760] as [Int64])
+    func release(hours: Int64) async throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let page = String(decoding: try Data(contentsOf: root.appending(path: "docs/clocks.md")), as: UTF8.self)
+        let statements = try #require(page.components(separatedBy: "```sql\n").dropFirst().first?.components(separatedBy: "```").first)
+        try await RunningService.run(.init(without: { $0 is Relay || $0 is Housekeeper })) { running in
+            _ = try await running.client.makeApp()
+            try await CancellationTests.insertCancelled(2, running)
+            let ahead = hours * ClockStep.hour
+            try await running.execute("UPDATE jobs SET due_at = now() WHERE number = 1")
+            try await running.execute("UPDATE jobs SET free_from = now() + \(ahead) * interval '1 millisecond'")
+            try await running.execute("UPDATE cancellations SET hasten_from = now() + \(ahead) * interval '1 millisecond'")
+            let free: PostgresQuery = "SELECT count(*) FROM jobs WHERE free_from <= now()"
+            let hastening = CancellationTests.hastening(running)
+            try await hastening.hastenJobs()
+            #expect(try await running.count(free) == 0)
+            try await running.pool.session { session in try session.simple(statements) }
+            // Those that are due.
+            #expect(try await running.count(free) == 2)
+            // Those that are due later end now, because their notifications are cancelled.
+            try await hastening.hastenJobs()
+            #expect(try await running.count(free) == 4)
         }
     }
 

@@ -256,14 +256,14 @@ struct CancellationTests {
     }
 
     /// The relay's, which does not run.
-    private static func hastening(_ running: RunningService) -> Cancellation {
+    static func hastening(_ running: RunningService) -> Cancellation {
         let publisher = running.service.publisher
         let control = ControlPublisher(stream: publisher, copies: publisher, topology: running.topology, patience: .seconds(60))
         return Cancellation(pool: running.pool, control: control, relay: WakeUp(), marks: OutboxMarks())
     }
 
     /// Cancelled notifications of two jobs each, which are due in an hour.
-    private static func insertCancelled(_ count: Int, locale: String = "", _ running: RunningService) async throws {
+    static func insertCancelled(_ count: Int, locale: String = "", _ running: RunningService) async throws {
         try await running.execute(
             """
             WITH made AS (
