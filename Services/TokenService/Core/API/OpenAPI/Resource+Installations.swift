@@ -80,7 +80,7 @@ extension Resource {
         .listInstallations, "listInstallations", "An app's installations, page by page", parameters: Parameter.installationFilters,
         answers: [
             Answer(
-                200, "One page, by id. One with thousands of tokens ends early, with a `next_cursor`.", .json(InstallationRecord.pageHints))
+                200, "One page, by id. At 1 MiB of JSON it ends early, with a `next_cursor`.", .json(InstallationRecord.pageHints))
         ], problems: ProblemCode.page + [.invalidTime])
 
     private static let history = Operation(

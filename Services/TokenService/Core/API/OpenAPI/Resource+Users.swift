@@ -7,7 +7,7 @@ extension Resource {
         parameters: Parameter.installationFilters,
         answers: [
             Answer(
-                200, "One page, by id. One with thousands of tokens ends early, with a `next_cursor`.", .json(InstallationRecord.pageHints))
+                200, "One page, by id. At 1 MiB of JSON it ends early, with a `next_cursor`.", .json(InstallationRecord.pageHints))
         ],
         problems: ProblemCode.page + [.invalidTime])
 
