@@ -224,7 +224,10 @@ extension ProblemCode {
                 "Too many of this app's notifications wait in this lane for the message broker, which is away or refuses them. Other lanes are taken."
             )
         case .brokerUnavailable: .unavailable("The message broker cannot be asked now.")
-        case .databaseUnavailable: .unavailable("The database cannot serve now. What a lost answer had done stays done: repeat.")
+        case .databaseUnavailable:
+            .unavailable(
+                "The database cannot serve now, or no connection to it became free within two seconds. What a lost answer had done stays done: repeat."
+            )
         }
     }
 }
