@@ -1,7 +1,9 @@
+import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("What a user's export shows of the past", .serialized, .timeLimit(.minutes(5)))
 struct UserExportTests {
@@ -18,6 +20,48 @@ struct UserExportTests {
                 let export = try await running.client.post("/v1/apps/shop/users/\(user)/export").json
                 let exported = (export["notifications"]?.arrayValue ?? []).map { $0.text("id") }
                 #expect(exported.count == own.count && Set(exported) == Set(own), "of \(user)")
+            }
+        }
+    }
+
+    /// A user who signs in and out at one device for years, and no other user is ever there.
+    @Test("The last page of a user's many times at one installation reads no more than the first") func manyTimes() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.execute(
+                """
+                INSERT INTO installation_history (app_id, installation, at, event, owner_epoch, owner)
+                SELECT \(app.id), \(installation(1)), now(), CASE n % 2 WHEN 0 THEN 'signed_in' ELSE 'signed_out' END, n / 2 + 1, 'ada'
+                FROM generate_series(0, 3999) AS n
+                """)
+            try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let times: Int64 = 500
+                let line: Int64 = try session.execute(
+                    "SELECT id FROM installation_history WHERE app_id = \(app.id) ORDER BY id DESC OFFSET 999 LIMIT 1"
+                ).only()["id"]
+
+                var before = try session.pagesVisitedHere(of: "installation_history")
+                let page = try UserExportStore(session, app: app, user: "ada").notifications(after: .init(list: 3, line: line))
+                #expect(page.items.isEmpty && page.next == nil)
+                let exported = try session.pagesVisitedHere(of: "installation_history") - before
+                #expect(exported > 0 && exported <= 20 * times, "an export visits \(exported) pages for \(times) times")
+
+                before = try session.pagesVisitedHere(of: "installation_history")
+                let left = try ErasureStore(session, app: app, user: "ada").noteLeft(after: line - 1, upTo: .max, limit: 1000)
+                #expect(left.last == line + 999)
+                let erased = try session.pagesVisitedHere(of: "installation_history") - before
+                #expect(erased > 0 && erased <= 20 * times, "an erasure visits \(erased) pages for \(times) times")
+                // Each begins where the one before it ended.
+                let noted = try session.execute(
+                    """
+                    SELECT count(*) AS count, count(*) FILTER (WHERE history_to - history_from = 1 AND epochs_below - epochs_from = 1) AS own
+                    FROM erasures
+                    """
+                ).only()
+                let (count, own): (Int64, Int64) = (try noted["count"], try noted["own"])
+                #expect(count == times && own == times)
             }
         }
     }

@@ -38,6 +38,19 @@ extension PostgresSession {
         ).only()["read"]
     }
 
+    /// Pages of a table, its partitions and their indexes that the open transaction has visited so far.
+    func pagesVisitedHere(of table: String) throws -> Int64 {
+        try execute(
+            """
+            WITH tables AS (
+                SELECT \(table)::text::regclass::oid AS id UNION SELECT relid FROM pg_partition_tree(\(table)::text::regclass)
+            )
+            SELECT sum(pg_stat_get_xact_blocks_fetched(id))::bigint AS visited
+            FROM (SELECT id FROM tables UNION ALL SELECT i.indexrelid FROM pg_index i JOIN tables t ON t.id = i.indrelid) AS relations
+            """
+        ).only()["visited"]
+    }
+
     /// Entries of an index and its partitions that the open transaction has read so far.
     func entriesReadHere(of index: String) throws -> Int64 {
         try execute(

@@ -330,13 +330,16 @@ BEGIN ATOMIC
     SELECT count(*) > 0 FROM installation_history WHERE token_id = token AND event = 'token_moved_away' AND at >= moment;
 END;
 
--- The times of users at installations that have ended. Such a time begins where the history last names another user.
+-- The times of users at installations that have ended. Such a time begins where the history last names another user, or ends an earlier time
+-- of the same one: the times of an installation have no line in common, and all together read each line once.
 CREATE VIEW ended_stays AS
 SELECT h.app_id, h.owner, h.installation, coalesce(before.owner_epoch + 1, 0) AS epochs_from, h.owner_epoch + 1 AS epochs_below,
     coalesce(before.id + 1, 0) AS history_from, h.id AS history_to, coalesce(before.at, 'epoch') AS began_at, h.at AS ended_at
 FROM installation_history h LEFT JOIN LATERAL (
     SELECT o.id, o.owner_epoch, o.at FROM installation_history o
-    WHERE o.app_id = h.app_id AND o.installation = h.installation AND o.id < h.id AND o.owner <> h.owner ORDER BY o.id DESC LIMIT 1
+    WHERE o.app_id = h.app_id AND o.installation = h.installation AND o.id < h.id AND o.owner IS NOT NULL
+        AND (o.owner <> h.owner OR o.event IN ('signed_out', 'deregistered') AND o.owner_epoch IS NOT NULL)
+    ORDER BY o.id DESC LIMIT 1
 ) AS before ON true
 WHERE h.owner IS NOT NULL AND h.event IN ('signed_out', 'deregistered') AND h.owner_epoch IS NOT NULL;
 

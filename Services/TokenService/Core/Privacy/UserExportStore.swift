@@ -252,8 +252,7 @@ extension UserExportStore {
         return stays
     }
 
-    /// In the order of the history. A stay that follows another one of the user, with no other user between them, includes it: here it begins
-    /// behind that. IS TRUE: by the installation, not by the index on users.
+    /// In the order of the history.
     private func endedStays(from cursor: Cursor) throws -> Stays {
         let lines: [Int64] = try session.execute(
             """
@@ -265,17 +264,9 @@ extension UserExportStore {
         let end: Int64 = isLast ? .max : lines[Self.placesOfPage]
         let rows = try session.execute(
             """
-            SELECT s.installation, greatest(s.epochs_from, earlier.epochs_below) AS epochs_from, s.epochs_below, s.history_to AS line FROM (
-                SELECT installation, epochs_from, epochs_below, history_to FROM ended_stays
-                WHERE app_id = \(app.id) AND owner = \(user) AND history_to >= \(cursor.line) AND history_to < \(end)
-                ORDER BY history_to
-            ) AS s
-            LEFT JOIN LATERAL (
-                SELECT epochs_below FROM ended_stays
-                WHERE app_id = \(app.id) AND installation = s.installation AND (owner = \(user)) IS TRUE AND history_to < s.history_to
-                ORDER BY history_to DESC LIMIT 1
-            ) AS earlier ON true
-            ORDER BY s.history_to
+            SELECT installation, epochs_from, epochs_below, history_to AS line FROM ended_stays
+            WHERE app_id = \(app.id) AND owner = \(user) AND history_to >= \(cursor.line) AND history_to < \(end)
+            ORDER BY history_to
             """)
         var stays = try Stays(rows)
         if !isLast { stays.following = Cursor(list: cursor.list, line: end) }
