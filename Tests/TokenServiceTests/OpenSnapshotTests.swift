@@ -237,6 +237,30 @@ struct OpenSnapshotTests {
         }
     }
 
+    @Test("A dispatcher's report visits no page for each of those before it") func credentialReports() async throws {
+        try await RunningService.run(Self.still) { running in
+            let apps = try (1...40).map { number in try #require(AppSlug("app-\(number)")) }
+            let report = CredentialReport(
+                id: .random(), source: "/push/dispatcher/d1", time: 1_782_214_201_125,
+                credentials: APNsEnvironment.allCases.map { environment in
+                    CredentialReport.Credential(kind: .key, id: "DEMO123456", environment: environment, apps: apps)
+                })
+            try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                func visited() throws -> Int64 {
+                    try session.pagesVisitedHere(of: "dispatchers") + session.pagesVisitedHere(of: "credential_reports")
+                }
+                let visits = try (0...200).map { _ in
+                    let before = try visited()
+                    try CredentialReports(session: session).replace(by: report)
+                    return try visited() - before
+                }
+                // The very first one makes the rows.
+                #expect(visits[1] > 0 && visits[200] <= 2 * visits[1], "\(visits[1]) and then \(visits[200]) pages visited")
+            }
+        }
+    }
+
     @Test("A step that removes retired tokens begins where the one before it ended") func retiredTokens() async throws {
         try await RunningService.run(Self.still) { running in
             _ = try await running.client.makeApp()

@@ -16,13 +16,14 @@ package struct CredentialStore {
     package func credentials() throws -> [AppCredential] {
         try session.execute(
             """
-            SELECT environment, kind, credential, CASE WHEN count(*) = count(refusal) THEN max(refusal) END AS refusal
-            FROM credential_reports WHERE app = \(app.slug) AND reported_at > now() - interval '5 minutes'
-            GROUP BY environment, kind, credential ORDER BY environment, credential
+            SELECT c.environment, c.kind, c.id, CASE WHEN count(*) = count(c.refusal) THEN max(c.refusal) END AS refusal
+            FROM dispatchers d JOIN credential_reports r ON r.source = d.source
+            CROSS JOIN LATERAL jsonb_to_recordset(r.credentials) AS c (environment text, kind text, id text, apps jsonb, refusal text)
+            WHERE d.reported_at > now() - interval '5 minutes' AND c.apps ? \(app.slug)
+            GROUP BY c.environment, c.kind, c.id ORDER BY c.environment, c.id
             """
         ).map { row in
-            AppCredential(
-                environment: try row["environment"], kind: try row["kind"], id: try row["credential"], refusal: try row["refusal"])
+            AppCredential(environment: try row["environment"], kind: try row["kind"], id: try row["id"], refusal: try row["refusal"])
         }
     }
 }
@@ -33,18 +34,20 @@ package struct CredentialReports {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Replaces the same dispatcher's last report, and removes the reports of dispatchers that have not reported for an hour.
+    /// Replaces the same dispatcher's last report. One that says the same again writes the time alone. The first report of a dispatcher removes
+    /// the dispatchers that have not reported for an hour: a dispatcher that starts anew has another name.
     package func replace(by report: CredentialReport) throws {
-        let rows = report.credentials.flatMap { credential in credential.apps.map { (app: $0.text, credential) } }
-        _ = try session.pipeline([
-            "DELETE FROM credential_reports WHERE source = \(report.source) OR reported_at < now() - interval '1 hour'",
+        let known = try session.execute("UPDATE dispatchers SET reported_at = now() WHERE source = \(report.source)")
+        if known.affected == 0 {
+            try session.execute("DELETE FROM dispatchers WHERE reported_at < now() - interval '1 hour'")
+            try session.execute("INSERT INTO dispatchers (source) VALUES (\(report.source)) ON CONFLICT DO NOTHING")
+        }
+        try session.execute(
             """
-            INSERT INTO credential_reports (source, app, environment, kind, credential, refusal)
-            SELECT \(report.source), * FROM unnest(\(rows.map(\.app))::text[], \(rows.map(\.1.environment.rawValue))::text[],
-                \(rows.map(\.1.kind.rawValue))::text[], \(rows.map(\.1.id))::text[], \(rows.map(\.1.refusal))::text[])
-            ON CONFLICT DO NOTHING
-            """,
-        ])
+            INSERT INTO credential_reports AS r (source, credentials)
+            SELECT \(report.source), \(String(decoding: report.encoded(), as: UTF8.self))::text::jsonb -> 'data' -> 'credentials'
+            ON CONFLICT (source) DO UPDATE SET credentials = excluded.credentials WHERE r.credentials <> excluded.credentials
+            """)
     }
 }
 

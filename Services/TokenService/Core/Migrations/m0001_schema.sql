@@ -75,18 +75,21 @@ CREATE INDEX audit_by_app ON audit (app, id) WHERE app IS NOT NULL;
 
 CREATE VIEW audit_entries AS SELECT a.*, k.name AS key_name FROM audit a LEFT JOIN api_keys k ON k.id = a.key_id;
 
--- The last report of each dispatcher about its credentials for each app.
-CREATE TABLE credential_reports (
-    source text NOT NULL,
-    app text NOT NULL,
-    environment text NOT NULL,
-    kind text NOT NULL,
-    credential text NOT NULL,
-    refusal text,
-    reported_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (source, app, environment, kind, credential)
+-- When each dispatcher last reported its credentials.
+CREATE TABLE dispatchers (
+    source text PRIMARY KEY,
+    reported_at timestamptz NOT NULL DEFAULT now()
+) WITH (
+    -- A report, once a minute, changes no indexed column.
+    fillfactor = 50
 );
-CREATE INDEX credential_reports_by_app ON credential_reports (app, environment);
+
+-- The credentials that each dispatcher last reported, with the apps of each, as in its message. Apart from the time of the report: the list may
+-- be long, and seldom changes.
+CREATE TABLE credential_reports (
+    source text PRIMARY KEY REFERENCES dispatchers ON DELETE CASCADE,
+    credentials jsonb NOT NULL
+);
 
 -- MARK: Registry
 

@@ -30,6 +30,8 @@ package final class OutcomeConsumer: Service {
     /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
     /// tried again beside the others.
     let later = BatchQueue<OutcomeMessage>()
+    /// The dispatchers' credential reports. They are written down beside the outcomes.
+    private let reports = BatchQueue<ReceivedMessage>()
     /// Transactions that were committed and ended a delivery.
     let written = Atomic<Int>(0)
 
@@ -57,6 +59,7 @@ package final class OutcomeConsumer: Service {
     package func run() async throws {
         await withGracefulShutdownHandler {
             async let _: Void = tryLater()
+            async let _: Void = keepReports()
             await withTaskGroup(of: Void.self) { group in
                 var batch = Batch()
                 for await _ in received.wakeUps { await process(&batch, &group) }
@@ -94,7 +97,7 @@ package final class OutcomeConsumer: Service {
     private func take(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         for message in received.takeAll() where !isOurs(message) {
             if message.routingKey == CredentialReport.routingKey {
-                await keep(message)
+                reports.put(message)
                 continue
             }
             if message.routingKey == ChannelAnswer.routingKey {
@@ -113,6 +116,12 @@ package final class OutcomeConsumer: Service {
         }
     }
 
+    private func keepReports() async {
+        for await _ in reports.wakeUps {
+            for message in reports.takeAll() { await keep(message) }
+        }
+    }
+
     /// Drops a report that cannot be stored: another one follows within a minute.
     private func keep(_ message: ReceivedMessage) async {
         let report: CredentialReport
@@ -123,6 +132,8 @@ package final class OutcomeConsumer: Service {
         do {
             try await application.pool.transaction { session in try CredentialReports(session: session).replace(by: report) }
         } catch {
+            // In a shutdown the broker keeps the unacknowledged messages.
+            guard !Task.isCancelled else { return }
             logger.failed("What a dispatcher says of its credentials could not be written down", error)
         }
         consumer.acknowledge([message.receipt])
