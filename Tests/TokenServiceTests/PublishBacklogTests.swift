@@ -49,7 +49,7 @@ struct PublishBacklogTests {
                 INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
                 SELECT first_id_at(now()), 0, \(app.id), 'bulk', '', now(), int8send(1), \(milliseconds: now - 3_600_000)
                 """)
-            for others in [OutboxStore.Beginnings.maximumExceptions - 1, OutboxStore.Beginnings.maximumExceptions] {
+            for others in [LowWater<AppLane>.Beginnings.maximumExceptions - 1, LowWater<AppLane>.Beginnings.maximumExceptions] {
                 var oldest = [key: now - 3_600_000]
                 for number in 0..<others {
                     oldest[AppLane(app: try #require(AppSlug("app-\(number)")), lane: .bulk)] = now - 1_800_000
@@ -57,8 +57,8 @@ struct PublishBacklogTests {
                 let water = LowWater<AppLane>()
                 water.found(oldest, at: now)
                 let marks = water.marks
-                let from = OutboxStore.Beginnings(marks)
-                #expect(from.exceptions.count == (others < OutboxStore.Beginnings.maximumExceptions ? others + 1 : 0))
+                let from = LowWater<AppLane>.Beginnings(marks)
+                #expect(from.exceptions.count == (others < LowWater<AppLane>.Beginnings.maximumExceptions ? others + 1 : 0))
                 let found = try await running.pool.session { session in
                     try OutboxStore(session: session).waitingJobs(from: marks).found
                 }

@@ -176,6 +176,49 @@ struct WebhookBacklogTests {
         }
     }
 
+    /// Of all webhooks but one, the marks know the old message. With so many exceptions all begin where the oldest one waits: so the one is
+    /// found, too. Each webhook with a beginning of its own would be compared with each exception.
+    @Test("However many webhooks have old messages, a search and a claim have few beginnings of their own, and find all") func oldMessages()
+        async throws
+    {
+        try await RunningService.run(Self.still) { running in
+            let count = 2000
+            try await running.execute(
+                """
+                INSERT INTO apps (slug, bundle_id, device_policy, environments)
+                SELECT 'app-' || n, 'com.example.app', 'multi', '{production}' FROM generate_series(1, \(Int64(count / 20))::bigint) AS n
+                """)
+            try await running.execute(
+                """
+                INSERT INTO webhooks (id, app_id, url, events, secret)
+                SELECT new_id(), a.id, 'https://example.com/', '{*}', decode(repeat('0f', 32), 'hex') FROM apps a, generate_series(1, 20)
+                """)
+            try await Self.insert(1, .pending, due: "-1 hour", running)
+            try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let (queue, water) = (WebhookQueue(session: session), LowWater<PushID>())
+                func visited(_ body: () throws -> Void) throws -> Int64 {
+                    let before = try session.pagesVisitedHere(of: "webhooks") + session.pagesVisitedHere(of: "webhook_messages")
+                    try body()
+                    return try session.pagesVisitedHere(of: "webhooks") + session.pagesVisitedHere(of: "webhook_messages") - before
+                }
+                var found = WebhookQueue.Waiting(now: 0)
+                let unmarked = try visited { found = try queue.search() }
+                #expect(found.oldest.count == count)
+                found.oldest[try #require(found.oldest.keys.min())] = nil
+                water.found(found.oldest, at: found.now)
+                let marks = water.marks
+                #expect(marks.exceptions.count == count - 1)
+                let marked = try visited { found = try queue.search(from: marks) }
+                #expect(found.oldest.count == count)
+                #expect(unmarked > 0 && marked <= 2 * unmarked, "\(marked) pages visited, and \(unmarked) without marks")
+                let claimed = try queue.claim(
+                    underWay: [:], perWebhook: 4, perApp: 32, limit: count, from: marks, leaseSeconds: 30)
+                #expect(claimed.count == count)
+            }
+        }
+    }
+
     @Test("Messages that were given up are found among very many; a page of one state reads a limited number") func failedOnes()
         async throws
     {

@@ -36,6 +36,22 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
         var lowest: Int64 { exceptions.values.min().map { min($0, floor) } ?? floor }
     }
 
+    /// Where a search of every key begins: at the floor, and earlier for some keys.
+    struct Beginnings {
+        /// A search compares each key with each exception.
+        static var maximumExceptions: Int { 100 }
+
+        let exceptions: [(key: Key, moment: Int64)]
+        let floor: Int64
+
+        /// If many have waited for long, all begin where the one does that has waited longest.
+        init(_ marks: Marks) {
+            let areMany = marks.exceptions.count > Self.maximumExceptions
+            exceptions = areMany ? [] : marks.exceptions.map { ($0.key, $0.value) }
+            floor = areMany ? marks.lowest : marks.floor
+        }
+    }
+
     private struct State {
         var marks = Marks()
         /// A process has recorded a lower beginning: one search begins there.

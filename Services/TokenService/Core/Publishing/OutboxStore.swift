@@ -21,25 +21,9 @@ package struct OutboxStore {
         package var due: Int64?
     }
 
-    /// Where a search for work begins: at the floor, and earlier for some apps and lanes.
-    struct Beginnings {
-        /// A search compares each app and lane with each exception.
-        static let maximumExceptions = 100
-
-        let exceptions: [(key: AppLane, moment: Int64)]
-        let floor: Int64
-
-        /// If many have waited for long, all begin where the one does that has waited longest.
-        init(_ marks: LowWater<AppLane>.Marks) {
-            let areMany = marks.exceptions.count > Self.maximumExceptions
-            exceptions = areMany ? [] : marks.exceptions.map { ($0.key, $0.value) }
-            floor = areMany ? marks.lowest : marks.floor
-        }
-    }
-
     /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes that have free jobs.
     package func waitingJobs(from marks: LowWater<AppLane>.Marks = .init()) throws -> (now: Int64, found: [Waiting]) {
-        let from = Beginnings(marks)
+        let from = LowWater<AppLane>.Beginnings(marks)
         let (exceptions, moments) = (from.exceptions.map(\.key), from.exceptions.map(\.moment))
         let answers = try session.pipeline([
             LowWater<AppLane>.clock,
@@ -64,7 +48,7 @@ package struct OutboxStore {
     package func waitingFanOuts(from marks: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0) throws -> (
         now: Int64, found: [Waiting]
     ) {
-        let from = Beginnings(marks)
+        let from = LowWater<AppLane>.Beginnings(marks)
         let (exceptions, moments) = (from.exceptions.map(\.key), from.exceptions.map(\.moment))
         let answers = try session.pipeline([
             LowWater<AppLane>.clock,
