@@ -71,15 +71,17 @@ struct EventShareTests {
 
     /// Every app is within its share, and all of them together are above the limit.
     @Test("The first events are stored whose messages one transaction may have") func portion() throws {
-        let slug = try #require(AppSlug("shop"))
         let all = try #require(WebhookFilter("*"))
         let apps = 10
+        let slugs = try (0...apps).map { app in try #require(AppSlug("shop-\(app)")) }
         var interest = EventSink.Interest(apps: (1...apps).map { App.ID($0) })
-        for app in interest.apps {
-            interest.webhooks += (0..<20).map { _ in Webhook.Subscription(id: .random(), app: app, slug: slug, events: [all]) }
+        for app in 1...apps {
+            interest.webhooks[slugs[app]] = (0..<20).map { _ in
+                Webhook.Subscription(id: .random(), app: App.ID(app), slug: slugs[app], events: [all])
+            }
         }
         func event(_ app: Int) -> PushEvent {
-            PushEvent(id: .random(), topic: EventTopic.ping, app: App.ID(app), slug: slug, subject: "installations/1", time: 0)
+            PushEvent(id: .random(), topic: EventTopic.ping, app: App.ID(app), slug: slugs[app], subject: "installations/1", time: 0)
         }
         let turns = (0..<200).map { event($0 % apps + 1) }
         #expect(interest.portion(of: turns).count == WebhookQueue.insertedAtOnce / 20)

@@ -52,6 +52,8 @@ package final class EventFeed: Service {
         /// Rows up to its position are done, but for those of the apps that are behind.
         var log: LogProgress
         var behind: [App.ID: Behind] = [:]
+        /// As of the last round that had rows to read.
+        var interest: EventSink.Interest?
         var renewed = ContinuousClock.now
 
         init(of name: EventFeed.Name, in session: PostgresSession) throws {
@@ -102,10 +104,10 @@ package final class EventFeed: Service {
             waiting.store(0, ordering: .relaxed)
             return Self.leaselessPause
         }
-        let (horizon, interest) = try await pool.session { [name, sink] session in
-            (try EventStore(session: session).horizon(of: name.log), try sink.interest(in: name.log, session))
-        }
+        let horizon = try await pool.session { [name] session in try EventStore(session: session).horizon(of: name.log) }
         now.log.see(horizon)
+        let interest = try await interest(of: now)
+        now.interest = interest
         var hasMore = false
         now.behind = now.behind.filter { interest.apps.contains($0.key) }
         if !interest.apps.isEmpty, sink.isReady {
@@ -120,6 +122,13 @@ package final class EventFeed: Service {
         waiting.store(interest.apps.isEmpty ? 0 : now.log.last - now.lowest, ordering: .relaxed)
         let isPressing = now.log.last > now.log.position && !interest.apps.isEmpty && sink.isReady
         return hasMore ? .zero : isPressing ? Self.shortPause : Self.idlePause
+    }
+
+    /// With nothing to read, the one that is known: there may be thousands of webhooks. Otherwise it is read after the horizon, so that an app
+    /// that asks for events gets all that are written from then on.
+    private func interest(of now: Reader) async throws -> EventSink.Interest {
+        if let known = now.interest, now.log.readable <= now.log.position, now.behind.isEmpty { return known }
+        return try await pool.session { [name, sink] session in try sink.interest(in: name.log, session) }
     }
 
     /// Asks with one event for each app that is behind, and publishes its others once that is confirmed.
@@ -158,7 +167,7 @@ package final class EventFeed: Service {
     /// Stores the next share of each app that had more in an earlier round.
     private func storeShares(_ now: inout Reader, _ interest: EventSink.Interest) async throws {
         for (app, behind) in now.behind {
-            let (start, limit) = (behind.position, interest.eventsOfShare(of: app))
+            let (start, limit) = (behind.position, interest.eventsOfShare(of: behind.slug))
             let end = min(now.log.position, start + Self.stride)
             let entries = try await entries(after: start, upTo: end, of: [app], limit: limit)
             let isRest = entries.count < limit

@@ -21,18 +21,18 @@ package enum EventSink: Sendable {
     /// The apps and webhooks that want the events of a log.
     struct Interest: Sendable {
         var apps: [App.ID]
-        var webhooks: [Webhook.Subscription] = []
+        var webhooks: [AppSlug: [Webhook.Subscription]] = [:]
 
         /// Messages for one app's webhooks that one round stores. One event has as many as the app has webhooks.
         static let share = 500
 
         /// Those that get this event.
         func webhooks(for event: PushEvent) -> [Webhook.Subscription] {
-            webhooks.filter { $0.app == event.app && $0.wants(event.topic) }
+            (webhooks[event.slug] ?? []).filter { $0.wants(event.topic) }
         }
 
         /// Events of one app whose messages are no more than its share.
-        func eventsOfShare(of app: App.ID) -> Int { max(1, Self.share / max(1, webhooks.count(where: { $0.app == app }))) }
+        func eventsOfShare(of app: AppSlug) -> Int { max(1, Self.share / max(1, webhooks[app]?.count ?? 0)) }
 
         /// How many of these events one transaction stores, the first at least.
         /// - Returns: `late`: the apps with more than their share among them, with the index of the first event over it.
@@ -57,8 +57,10 @@ package enum EventSink: Sendable {
         switch self {
         case .broker: return Interest(apps: try EventStore(session: session).streamingApps(log))
         case .webhooks:
-            let webhooks = try WebhookQueue(session: session).subscriptions().filter { $0.wants(anyOf: EventTopic.of(log)) }
-            return Interest(apps: Array(Set(webhooks.map(\.app))).sorted(), webhooks: webhooks)
+            let topics = EventTopic.of(log)
+            let webhooks = try WebhookQueue(session: session).subscriptions()
+                .mapValues { ofApp in ofApp.filter { $0.wants(anyOf: topics) } }.filter { !$0.value.isEmpty }
+            return Interest(apps: webhooks.values.compactMap { $0.first?.app }.sorted(), webhooks: webhooks)
         }
     }
 

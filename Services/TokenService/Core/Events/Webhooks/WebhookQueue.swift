@@ -13,12 +13,14 @@ package struct WebhookQueue {
 
     // MARK: Events
 
-    /// Every enabled webhook.
-    package func subscriptions() throws -> [Webhook.Subscription] {
-        try session.execute("SELECT id, app_id, app, events FROM current_webhooks WHERE disabled_reason IS NULL").map { row in
+    /// Every enabled webhook, by app.
+    package func subscriptions() throws -> [AppSlug: [Webhook.Subscription]] {
+        let rows = try session.execute("SELECT id, app_id, app, events FROM current_webhooks WHERE disabled_reason IS NULL")
+        let all = try rows.map { row in
             Webhook.Subscription(
                 id: try row["id"], app: try row["app_id"], slug: try row["app"], events: try WebhookFilter.filters(row["events"]))
         }
+        return Dictionary(grouping: all, by: \.slug)
     }
 
     /// Queues messages that are not queued yet, none for a webhook that is disabled or gone. The statement locks the webhooks before it

@@ -11,7 +11,7 @@ package final class WebhookSubscriptions: Sendable {
 
     private let pool: PostgresPool
     private let wakeUp: WakeUp
-    private let known = Mutex<(asked: ContinuousClock.Instant, subscriptions: [Webhook.Subscription])?>(nil)
+    private let known = Mutex<(asked: ContinuousClock.Instant, subscriptions: [AppSlug: [Webhook.Subscription]])?>(nil)
 
     package init(pool: PostgresPool, wakeUp: WakeUp) {
         self.pool = pool
@@ -26,7 +26,7 @@ package final class WebhookSubscriptions: Sendable {
     package func queue(_ events: [OutcomeEvent]) async throws -> Bool {
         let subscriptions = try await subscriptions()
         guard !subscriptions.isEmpty else { return false }
-        let messages = events.flatMap { event in Self.messages(event, subscriptions) }
+        let messages = events.flatMap { event in Self.messages(event, subscriptions[event.app] ?? []) }
         guard !messages.isEmpty else { return false }
         for start in stride(from: 0, to: messages.count, by: WebhookQueue.insertedAtOnce) {
             let part = Array(messages[start..<min(start + WebhookQueue.insertedAtOnce, messages.count)])
@@ -36,9 +36,10 @@ package final class WebhookSubscriptions: Sendable {
         return true
     }
 
-    private static func messages(_ event: OutcomeEvent, _ subscriptions: [Webhook.Subscription]) -> [WebhookMessage.New] {
+    /// - Parameter ofApp: The webhooks of the event's app.
+    private static func messages(_ event: OutcomeEvent, _ ofApp: [Webhook.Subscription]) -> [WebhookMessage.New] {
         let topic = EventTopic.delivery(event.outcome)
-        let webhooks = subscriptions.filter { $0.slug == event.app && $0.wants(topic) }
+        let webhooks = ofApp.filter { $0.wants(topic) }
         guard !webhooks.isEmpty else { return [] }
         return event.parts(of: deliveriesPerMessage).flatMap { part in
             let body = part.encoded()
@@ -46,7 +47,7 @@ package final class WebhookSubscriptions: Sendable {
         }
     }
 
-    private func subscriptions() async throws -> [Webhook.Subscription] {
+    private func subscriptions() async throws -> [AppSlug: [Webhook.Subscription]] {
         let now = ContinuousClock.now
         if let known = known.withLock({ $0 }), now - known.asked < Self.memory { return known.subscriptions }
         let found = try await pool.session { session in try WebhookQueue(session: session).subscriptions() }
