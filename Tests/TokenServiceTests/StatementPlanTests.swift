@@ -102,6 +102,13 @@ struct StatementPlanTests {
         "AudienceStore+Statements.nextInstallations": [
             "installations_by_owner(app_id, owner, id)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
+        "AudienceStore+Statements.nextReporters": ["tokens_by_activity(app_id, purpose, installation)"],
+        "AudienceStore+Statements.nextOfActivity": ["tokens_by_activity(app_id, purpose, installation)"],
+        "AudienceStore+Statements.nextOfActivity 2": ["installations_by_owner(app_id, owner, id)"],
+        "AudienceStore+Statements.pageOfActivities": [
+            "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)",
+            "tokens_one_active(app_id, ordinal, purpose, environment)",
+        ],
         "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
         // Publishing.
         "OutboxStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],

@@ -86,6 +86,77 @@ struct ManyInstallationsTests {
         }
     }
 
+    @Test("A broadcast's fallback gives each Live Activity of such a user pages of its own, and reads the few devices that show it")
+    func broadcast() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.insertChannel()
+            try await running.fill(Self.count, app: try await running.app(), owner: "guest")
+            // Three devices show each of the user's activities, and all other users have tokens of the first one's name.
+            let statements: [PostgresQuery] = [
+                "UPDATE installations SET owner = 'u' || ordinal WHERE ordinal % 2 = 0",
+                """
+                INSERT INTO activities (app_id, owner, id, channel, started_at, reported_at)
+                SELECT c.app_id, CASE WHEN n > 20 THEN 'u2' ELSE 'guest' END, 'a' || (CASE WHEN n > 20 THEN 1 ELSE n END), c.id, now(), now()
+                FROM channels c, generate_series(1, 21) AS n ORDER BY n
+                """,
+                """
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                SELECT i.app_id, 'production', 'activity:a' || n, sha256(uuid_send(i.id)), i.id, i.ordinal, now()
+                FROM installations i, generate_series(1, 20) AS n
+                WHERE i.owner = 'guest' AND i.ordinal <= 5 OR i.owner <> 'guest' AND n = 1
+                """,
+            ]
+            for statement in statements { try await running.execute(statement) }
+            let id = try await BroadcastTests.send(BroadcastTests.state(1, more: #","fallback":"activities""#), by: shop)
+            var (reads, counts, members): ([Int], [Int], [Int64]) = ([], [], [])
+            while let page = try await Self.page(id, running), reads.count < 40 {
+                reads.append(page.read)
+                counts.append(page.count)
+                members += page.jobs.flatMap(\.job.members)
+            }
+            let few = [Int](repeating: 3, count: 19)
+            let expected: [[Int]] = [[1, Self.pageSize, 250] + few + [1, 0], [1, 3, 0] + few + [1, 0]]
+            #expect([reads, counts] == expected)
+            #expect(Set(members).count == 62 && members.count == 62)
+        }
+    }
+
+    /// The test makes the pages. It finds the update waiting, as after another update.
+    @Test("An update of a Live Activity of such a user goes in pages, past other users' tokens of its name; a device behind gets a copy")
+    func sharedActivity() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(Self.count, app: app, owner: "guest")
+            let statements: [PostgresQuery] = [
+                "UPDATE installations SET owner = 'u' || ordinal WHERE ordinal % 2 = 0",
+                """
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                SELECT app_id, 'production', 'activity:ride', sha256(uuid_send(id)), id, ordinal, now()
+                FROM installations WHERE owner <> 'guest' AND ordinal <= 500 OR owner = 'guest' AND ordinal > 2400
+                """,
+                "INSERT INTO activities (app_id, owner, id, started_at, reported_at) VALUES (\(app.id), 'guest', 'ride', now(), now())",
+            ]
+            for statement in statements { try await running.execute(statement) }
+            let update = #"{"to":{"user":"guest","activity":"ride"},"content":{"event":"update","content_state":{"eta":3}}}"#
+            let answer = try await shop.post("/v1/apps/shop/notifications", update)
+            let id = try #require(answer.json.text("id").flatMap { PushID($0) })
+            try await running.execute("UPDATE activities SET sending = NULL, is_waiting = true, free_at = NULL")
+
+            var pages = [try #require(try await Self.page(id, size: 100, running))]
+            #expect(try await running.count("SELECT count(*) FROM activities WHERE sending = \(id) AND NOT is_waiting") == 1)
+            let first = "/v1/apps/shop/installations/00000000-0000-4000-8000-000000000001/activities/ride"
+            #expect(try await shop.put(first, #"{"token":"\#(token(9001))"}"#).status == 200)
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE copy_of = \(id)") == 1)
+            while let page = try await Self.page(id, size: 100, running), pages.count < 10 { pages.append(page) }
+
+            #expect(
+                pages.map(\.read) == [100, 100, 99] && pages.map(\.count) == [0, 0, 50] && pages.map(\.isLast) == [false, false, true])
+            #expect(try await running.number("total", "SELECT total FROM notifications WHERE id = \(id)") == 50)
+        }
+    }
+
     @Test("A sign-out reads a bounded number of them and of their Live Activities, and ends none that another one may show")
     func signOut() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
@@ -244,11 +315,11 @@ struct ManyInstallationsTests {
     }
 
     /// - Returns: nil when the fan-out is over.
-    private static func page(_ id: PushID, _ running: RunningService) async throws -> Audience.Page? {
+    private static func page(_ id: PushID, size: Int = pageSize, _ running: RunningService) async throws -> Audience.Page? {
         try await running.pool.transaction { session in
             let (store, now) = (AudienceStore(session: session), UnixTime.milliseconds())
             guard let audience = try store.audience(of: id) else { return nil }
-            let page = try store.page(of: audience, installations: pageSize, names: DeliveryNames(id), now: now)
+            let page = try store.page(of: audience, installations: size, names: DeliveryNames(id), now: now)
             try store.commit(page, of: audience, leaseSeconds: 60, now: now)
             return page
         }

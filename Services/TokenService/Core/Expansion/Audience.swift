@@ -37,7 +37,8 @@ package struct Audience: Sendable {
     package struct Checkpoint: Equatable, Sendable {
         /// Of a list: the last place that fan-out read. Of the app's installations, or a channel's activities: the last ordinal.
         package var position: Int64
-        /// Of a list: where the next page goes on among the installations of the user behind ``position``; nil for all of them.
+        /// Of a list, or a channel's activities: where the next page goes on among the installations of the user behind ``position``; nil for
+        /// all of them.
         package var installation: PushID?
         /// Jobs that were made.
         package var jobs: Int

@@ -157,6 +157,17 @@ extension AudienceStore {
         """
     }
 
+    /// Of a Live Activity whose user has many installations: the next ones with an update token of its name, whoever owns them, in order, and
+    /// the first of the page behind them.
+    static func nextReporters(of audience: Audience, count: Int) -> PostgresQuery {
+        """
+        SELECT DISTINCT installation AS id FROM tokens
+        WHERE app_id = \(audience.app) AND purpose = \(audience.purpose) AND purpose LIKE 'activity:%' AND state = 'active'
+            AND installation >= \(audience.checkpoint.installation ?? .zero)
+        ORDER BY installation LIMIT \(count + 1)
+        """
+    }
+
     /// Of a list: its places after the checkpoint's, up to `end`.
     /// - Parameter installations: Of the user at the one place, only these.
     static func pageOfList(_ audience: Audience, through end: Int64, installations: [PushID]? = nil) -> PostgresQuery {
@@ -198,6 +209,8 @@ extension AudienceStore {
 
     /// The end of a page of the activities that follow a channel and are not over. An activity that the system ended stays in the index for a
     /// week, before those that live. So a page looks at no more than 100,000, and may find few that live, or none.
+    /// - Returns: also the ordinals of the page's activities, and how many installations each one's user has, counted up to
+    ///   ``installationsOfUser`` and one.
     static func endOfActivities(of audience: Audience, _ channel: BroadcastMember) -> PostgresQuery {
         let position = audience.checkpoint.position
         return """
@@ -205,9 +218,10 @@ extension AudienceStore {
                 CASE WHEN count(*) < \(entriesOfPage) THEN (
                     SELECT ordinal FROM activities WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(position)
                     ORDER BY ordinal OFFSET 99999 LIMIT 1
-                ) END, max(ordinal)) AS ordinal, count(*) AS read
+                ) END, max(ordinal)) AS ordinal,
+                coalesce(array_agg(ordinal ORDER BY ordinal), '{}') AS ordinals, coalesce(array_agg(size ORDER BY ordinal), '{}') AS sizes
             FROM (
-                SELECT a.ordinal FROM (
+                SELECT a.ordinal, o.size FROM (
                     SELECT channel, ordinal, started_at FROM activities
                     WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(position) ORDER BY ordinal LIMIT 100000
                 ) AS a
@@ -215,22 +229,64 @@ extension AudienceStore {
                 CROSS JOIN LATERAL (
                     SELECT FROM channels c WHERE c.id = a.channel AND reaches(c, \(audience.template.notification), a.started_at) OFFSET 0
                 ) AS c
+                CROSS JOIN LATERAL (
+                    SELECT count(*) AS size FROM (
+                        -- Not above, where the index alone is read.
+                        SELECT app_id, owner FROM activities WHERE channel = a.channel AND ordinal = a.ordinal AND ended_at IS NULL LIMIT 1
+                    ) AS u
+                    CROSS JOIN LATERAL (
+                        SELECT FROM installations i WHERE i.app_id = u.app_id AND i.owner = u.owner LIMIT \(installationsOfUser + 1)
+                    ) AS found
+                ) AS o
                 WHERE a.started_at > now() - interval '8 hours'
                 ORDER BY a.ordinal LIMIT \(entriesOfPage)
             ) AS page
             """
     }
 
+    /// The user of the activity behind the checkpoint has many installations: the next ones with an update token of the activity's name,
+    /// whoever owns them, and the user's next ones. Each in order, and with the first of the page behind them.
+    static func nextOfActivity(_ audience: Audience, _ channel: BroadcastMember, count: Int) -> [PostgresQuery] {
+        let (ordinal, first) = (audience.checkpoint.position + 1, audience.checkpoint.installation ?? .zero)
+        return [
+            """
+            SELECT t.installation AS id FROM (
+                SELECT app_id, id FROM activities WHERE channel = \(channel.id) AND ordinal = \(ordinal) AND ended_at IS NULL LIMIT 1
+            ) AS a CROSS JOIN LATERAL (
+                SELECT DISTINCT installation FROM tokens
+                WHERE app_id = a.app_id AND purpose = 'activity:' || a.id AND purpose LIKE 'activity:%' AND state = 'active'
+                    AND installation >= \(first)
+                ORDER BY installation LIMIT \(count + 1)
+            ) AS t ORDER BY t.installation
+            """,
+            """
+            SELECT i.id FROM (
+                SELECT app_id, owner FROM activities WHERE channel = \(channel.id) AND ordinal = \(ordinal) AND ended_at IS NULL LIMIT 1
+            ) AS a CROSS JOIN LATERAL (
+                SELECT id FROM installations WHERE app_id = a.app_id AND owner = a.owner AND id >= \(first) ORDER BY id LIMIT \(count + 1)
+            ) AS i ORDER BY i.id
+            """,
+        ]
+    }
+
     /// Up to an ordinal, those that devices of their owners have update tokens of, in the channel's environment. Quiet hours do not hold a
     /// broadcast.
-    static func pageOfActivities(of audience: Audience, _ channel: BroadcastMember, through last: Int64) -> PostgresQuery {
+    /// - Parameter installations: Of the user of the one activity, only these.
+    static func pageOfActivities(
+        of audience: Audience, _ channel: BroadcastMember, through last: Int64, installations: [PushID]? = nil
+    ) -> PostgresQuery {
         let began = audience.beganAt
         return """
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven, i.locale,
                 NULL::timestamptz AS due, t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM channels c JOIN activities a ON a.channel = c.id
             CROSS JOIN LATERAL (
-                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o WHERE o.app_id = a.app_id AND o.owner = a.owner
+                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o
+                WHERE o.app_id = a.app_id AND o.owner = a.owner AND \(installations == nil)
+                UNION ALL
+                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM unnest(\(installations ?? [])::uuid[]) AS one (id)
+                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = a.app_id AND id = one.id LIMIT 1) AS o
+                WHERE o.owner = a.owner
                 UNION ALL
                 SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o
                 WHERE o.app_id = a.app_id AND o.id = a.installation AND o.owner IS NULL
@@ -238,6 +294,7 @@ extension AudienceStore {
             CROSS JOIN LATERAL (
                 SELECT * FROM tokens t WHERE t.app_id = a.app_id AND t.ordinal = i.ordinal AND t.purpose = 'activity:' || a.id
                     AND t.environment = \(channel.environment) AND t.state = 'active'
+                ORDER BY t.environment
             ) AS t
             WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(audience.checkpoint.position) AND a.ordinal <= \(last)
                 -- IS TRUE: by the channel alone, not also by the start of all apps' activities.

@@ -8,7 +8,7 @@ package struct AudienceStore {
     package static let installationsOfPage = 10_000
     /// Entries of a list that one page reads.
     package static let entriesOfPage = 500
-    /// A user of a list with more installations has pages of their own.
+    /// A user with more installations has pages of their own in a list, and each Live Activity of the user among those of a channel.
     package static let installationsOfUser = 100
 
     /// Of an expression's tags: if about more installations of all apps together have them, fan-out goes through the app's installations
@@ -116,7 +116,7 @@ package struct AudienceStore {
 
     /// - Returns: nil if no installation is left.
     private func part(of audience: Audience, installations: Int, areTagsCommon: Bool) throws -> Part? {
-        if case .channel = audience.updates { return try partOfChannel(audience) }
+        if case .channel = audience.updates { return try partOfChannel(audience, installations: installations) }
         var end = audience.checkpoint
         if let entries = audience.entries { return try partOfList(audience, entries: entries, installations: installations) }
         if let tags = audience.rareTags, !areTagsCommon {
@@ -144,10 +144,7 @@ package struct AudienceStore {
     private func partOfList(_ audience: Audience, entries: Int64, installations: Int) throws -> Part {
         let start = audience.checkpoint.position
         var (end, isAlone) = (audience.checkpoint, audience.checkpoint.installation != nil)
-        if case .activity = audience.updates {
-            // A Live Activity's fan-out has one page.
-            end.position = entries
-        } else if !isAlone {
+        if !isAlone {
             end.position = min(entries, start + Int64(Self.entriesOfPage))
             var total = 0
             for row in try session.execute(Self.sizes(of: audience, installations: installations)) {
@@ -163,28 +160,70 @@ package struct AudienceStore {
             return Part(
                 found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: Int(end.position - start))
         }
-        var ids: [PushID] = try session.execute(Self.nextInstallations(of: audience, count: installations)).column("id")
+        var queries = [Self.nextInstallations(of: audience, count: installations)]
+        if case .activity = audience.updates { queries.insert(Self.nextReporters(of: audience, count: installations), at: 0) }
+        var ids = try furthest(queries, count: installations)
         end.installation = ids.count > installations ? ids.removeLast() : nil
         end.position = end.installation == nil ? start + 1 : start
         let rows = try session.execute(Self.pageOfList(audience, through: start + 1, installations: ids))
         return Part(found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: ids.count)
     }
 
-    /// The broadcast first, then the activities that have update tokens.
-    private func partOfChannel(_ audience: Audience) throws -> Part? {
+    /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has of them.
+    /// - Returns: those of the first query that comes to the end, or of the one that leads furthest.
+    private func furthest(_ queries: [PostgresQuery], count: Int) throws -> [PushID] {
+        var furthest: [PushID] = []
+        for query in queries {
+            let ids: [PushID] = try session.execute(query).column("id")
+            if ids.count <= count { return ids }
+            if (ids.last ?? .zero) > (furthest.last ?? .zero) { furthest = ids }
+        }
+        return furthest
+    }
+
+    /// The broadcast first, then the activities that have update tokens: as many as have about so many installations, or so many installations
+    /// of one activity's user.
+    private func partOfChannel(_ audience: Audience, installations: Int) throws -> Part? {
         var end = audience.checkpoint
         guard end.jobs > 0 else {
             guard let channel = audience.channel, channel.isOpen else { return nil }
             return Part(found: [channel.found], end: end, isLast: !audience.includesActivities, read: 1)
         }
         guard let channel = audience.channel else { return nil }
-        let last = try session.execute(Self.endOfActivities(of: audience, channel)).only()
-        let (ordinal, read): (Int64?, Int) = (try last["ordinal"], try last["read"])
-        guard let ordinal else { return nil }
-        end.position = ordinal
+        guard end.installation == nil else { return try partOfActivity(audience, channel, installations: installations) }
+        let page = try session.execute(Self.endOfActivities(of: audience, channel)).only()
+        let last: Int64? = try page["ordinal"]
+        let (ordinals, sizes): ([Int64], [Int64]) = (try page["ordinals"], try page["sizes"])
+        guard let last else { return nil }
+        end.position = last
+        var (read, total) = (0, 0)
+        for (ordinal, size) in zip(ordinals, sizes) {
+            total += Int(size)
+            if size > Self.installationsOfUser || total > installations {
+                end.position = ordinal - 1
+                break
+            }
+            read += 1
+        }
+        if read == 0, !ordinals.isEmpty {
+            var alone = audience
+            alone.checkpoint = end
+            return try partOfActivity(alone, channel, installations: installations)
+        }
         guard read > 0 else { return Part(found: [], end: end, read: 0) }
-        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: ordinal))
+        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: end.position))
         return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: read)
+    }
+
+    /// The next installations of the activity behind the checkpoint.
+    private func partOfActivity(_ audience: Audience, _ channel: BroadcastMember, installations: Int) throws -> Part {
+        var end = audience.checkpoint
+        var ids = try furthest(Self.nextOfActivity(audience, channel, count: installations), count: installations)
+        let ordinal = end.position + 1
+        end.installation = ids.count > installations ? ids.removeLast() : nil
+        if end.installation == nil { end.position = ordinal }
+        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: ordinal, installations: ids))
+        return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: ids.count)
     }
 
     /// Installations beside their tokens, both in the order of fan-out.
@@ -237,12 +276,14 @@ package struct AudienceStore {
         guard let key = audience.updates, var target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return nil }
         let (notification, window) = (audience.template.notification, audience.activityWindow)
         let now = UnixTime.milliseconds()
-        if page.end.jobs == 0 {
+        if page.isLast, page.end.jobs == 0, target.line.sending != notification {
             target.line.drop(notification)
         } else {
+            let isItsTurn = target.turn(of: notification, window: window, now: now) == .send
             // The last page of one that has expired has no job, and takes no turn.
-            guard page.jobs.isEmpty || target.turn(of: notification, window: window, now: now) == .send else { throw FanOutTakenOver() }
-            if audience.checkpoint.jobs == 0 {
+            guard page.jobs.isEmpty || isItsTurn else { throw FanOutTakenOver() }
+            // Also if its first pages find no device: one that reports behind the checkpoint gets a copy (``ActivityReports``).
+            if audience.checkpoint.jobs == 0, isItsTurn {
                 target.begin(notification, priority: audience.template.priority, window: window, now: now)
             }
         }

@@ -102,7 +102,12 @@ package struct FanOut: Sendable {
                     jobs.fannedOut(audience.template)
                     return true
                 case .reading(let next): reading = next
-                case .afterThis: reading = try await read(audience, after: page, names)
+                case .afterThis:
+                    if page.isLast {
+                        jobs.fannedOut(audience.template)
+                        return true
+                    }
+                    reading = try await read(audience, after: page, names)
                 }
             }
             return false
@@ -124,8 +129,8 @@ package struct FanOut: Sendable {
         enum Found: Sendable {
             case columns(AudienceStore.Columns)
             case page(Audience.Page)
-            /// Of a Live Activity, the only page: it is read when it is committed. A device that reports its token meanwhile waits for the
-            /// activity's lock, and is in the page or gets a copy of the update (``ActivityReports``).
+            /// Of a Live Activity: it is read when it is committed. A device that reports its token meanwhile waits for the activity's lock,
+            /// and is in this page or a later one, or gets a copy of the update (``ActivityReports``).
             case underLock(LiveActivity.Key)
         }
         let found: Found
@@ -161,7 +166,7 @@ package struct FanOut: Sendable {
     private enum Next: Sendable {
         case nothing
         case reading(Reading)
-        /// The devices of the page before must be known first, so that page has to be put together.
+        /// The page before has to be put together first: its devices must be known, or it says whether it is the last.
         case afterThis
     }
 
@@ -169,7 +174,7 @@ package struct FanOut: Sendable {
     private func next(after reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Next {
         var audience = audience
         switch reading.found {
-        case .underLock: return .nothing
+        case .underLock: return .afterThis
         case .page(let page):
             guard !page.isLast else { return .nothing }
             audience.advance(past: page)

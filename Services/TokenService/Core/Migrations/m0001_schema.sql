@@ -167,6 +167,8 @@ CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason
 -- first, the sweep of all apps by the second. A statement that knows installations repeats neither.
 CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE (quarantined_at IS NOT NULL) IS TRUE;
 CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE (quarantined_at IS NULL) IS FALSE;
+-- From a Live Activity's name to the installations that have an update token of it, whoever owns them.
+CREATE INDEX tokens_by_activity ON tokens (app_id, purpose, installation) WHERE state = 'active' AND purpose LIKE 'activity:%';
 -- Update tokens of Live Activities: each is over twelve hours later.
 CREATE INDEX tokens_of_activities ON tokens (registered_at) WHERE state = 'active' AND purpose LIKE 'activity:%';
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
@@ -751,7 +753,8 @@ CREATE TABLE fan_outs (
     due_at timestamptz NOT NULL,
     -- Of a list: the last place that was read. Of an app's installations, or of a channel's activities: the last ordinal.
     checkpoint bigint NOT NULL DEFAULT 0,
-    -- The next entry of the list is a user with many installations, read in several pages: the next one of them.
+    -- The next entry of the list is a user with many installations, or the next activity is such a user's, read in several pages: the next
+    -- one of them.
     checkpoint_installation uuid,
     -- From then on any process may go on with it; never before the begin of the transaction that sets it. NULL if all jobs are made, or the
     -- notification was stopped.
