@@ -95,6 +95,29 @@ struct CancellationTests {
         }
     }
 
+    @Test("A cancellation reads none of a campaign's jobs to know that the control stream needs it") func campaign() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
+            try await running.execute(
+                """
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
+                SELECT n.id, number, n.app_id, n.lane, '', now(), int8send(-1 - number), now(), now()
+                FROM notifications n, generate_series(0, 19999) AS number WHERE n.id = \(id)
+                """)
+            try await running.execute(
+                "UPDATE notifications SET state = 'sending', jobs = 20000, total = 20000, pending = 20000 WHERE id = \(id)")
+            let (stopped, visited) = try await running.pool.transaction { session in
+                let before = try session.pagesVisitedHere(of: "jobs")
+                let stopped = try CancellationStore(session: session, app: app).cancel(id)
+                return (stopped, try session.pagesVisitedHere(of: "jobs") - before)
+            }
+            #expect(stopped.state == .cancelled && !stopped.isPublished)
+            #expect(visited <= 50, "\(visited) pages visited")
+        }
+    }
+
     @Test("The control stream stops a delivery that waits in the broker") func waitingInBroker() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -42,11 +42,10 @@ extension PostgresSession {
     func pagesVisitedHere(of table: String) throws -> Int64 {
         try execute(
             """
-            WITH tables AS (
-                SELECT \(table)::text::regclass::oid AS id UNION SELECT relid FROM pg_partition_tree(\(table)::text::regclass)
-            )
-            SELECT sum(pg_stat_get_xact_blocks_fetched(id))::bigint AS visited
-            FROM (SELECT id FROM tables UNION ALL SELECT i.indexrelid FROM pg_index i JOIN tables t ON t.id = i.indrelid) AS relations
+            WITH tables AS (SELECT \(table)::text::regclass AS oid UNION SELECT relid FROM pg_partition_tree(\(table)::text::regclass))
+            SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(r.oid)), 0)::bigint AS visited FROM (
+                SELECT oid FROM tables UNION SELECT indexrelid FROM pg_index WHERE indrelid IN (SELECT oid FROM tables)
+            ) AS r
             """
         ).only()["visited"]
     }
