@@ -65,6 +65,35 @@ struct FanOutIndexTests {
         }
     }
 
+    /// The more tags rows have, the more often ANALYZE has to see one to list it.
+    @Test("Where rows have many tags, one that the statistics do not list is not taken for a rarer one") func unlistedAmongMany()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.execute("DROP INDEX installations_by_tag")
+            // Each of 20,000 tags has 120 rows.
+            try await running.execute(
+                """
+                INSERT INTO installations (app_id, id, tags, registered_at, created_at)
+                SELECT \(app.id), gen_random_uuid(), ARRAY(SELECT 't' || (n * 40 + tag) % 20000 FROM generate_series(0, 39) AS tag),
+                    now(), now()
+                FROM generate_series(1, 60000) AS n
+                """)
+            try await running.execute("ANALYZE installations")
+            let estimate = try await running.number(
+                "estimate",
+                """
+                SELECT tagged_estimate(ARRAY(
+                    SELECT 't' || place * 40 FROM generate_series(0, 499) AS place, pg_stats s
+                    WHERE s.tablename = 'installations' AND s.attname = 'tags'
+                        AND ('t' || place * 40 = ANY (s.most_common_elems::text::text[])) IS NOT TRUE LIMIT 3)) AS estimate
+                """)
+            #expect((180...720).contains(estimate), "360 installations have one of the three tags, \(estimate) were estimated")
+        }
+    }
+
     /// By the statistics: the index on tags would read each of a hundred million rows that have a common tag before a limit ends it.
     @Test("Of the tags that every match needs, the rarest leads; those that too many have lead nowhere, and none is counted")
     func commonTag() async throws {

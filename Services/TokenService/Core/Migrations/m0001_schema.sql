@@ -252,12 +252,13 @@ LANGUAGE sql STABLE
 RETURN (
     SELECT ceil(greatest(c.reltuples, 0) * sum(CASE WHEN s.attname IS NULL THEN 0.005 ELSE coalesce(
         s.frequencies[array_position(s.tags, w.tag)],
-        -- Behind the tags' own frequencies stands the lowest of them.
-        least(0.005, s.frequencies[cardinality(s.tags) + 1] / 2, CASE WHEN coalesce(cardinality(s.tags), 0) < 1000 THEN 0.0001 END)) END))
+        -- Behind the tags' own frequencies stands the lowest of them, and the average behind the counts of a row's tags.
+        least(0.005, s.frequencies[cardinality(s.tags) + 1] / 2,
+            CASE WHEN coalesce(cardinality(s.tags), 0) < 1000 THEN greatest(1, s.counts[cardinality(s.counts)]) / 15000 END)) END))
     FROM pg_class c CROSS JOIN unnest(wanted) AS w (tag)
     LEFT JOIN LATERAL (
-        SELECT attname, most_common_elems::text::text[] AS tags, most_common_elem_freqs AS frequencies FROM pg_stats
-        WHERE schemaname = c.relnamespace::regnamespace::text AND tablename = c.relname AND attname = 'tags'
+        SELECT attname, most_common_elems::text::text[] AS tags, most_common_elem_freqs AS frequencies, elem_count_histogram AS counts
+        FROM pg_stats WHERE schemaname = c.relnamespace::regnamespace::text AND tablename = c.relname AND attname = 'tags'
     ) AS s ON true
     WHERE c.oid = 'installations'::regclass GROUP BY c.reltuples
 );
