@@ -176,6 +176,40 @@ struct HoldTests {
         }
     }
 
+    @Test("The list of an app passes over the holds of other apps") func listOfOneApp() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            for app in ["shop", "blog"] { _ = try await running.client.makeApp(app) }
+            let blog = try await running.app("blog")
+            // The newest are of `shop`.
+            let statements: [PostgresQuery] = [
+                """
+                INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at)
+                SELECT overlay(first_id_at(now() - interval '2 hours')::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
+                    CASE WHEN n < 4 THEN \(blog.id)::bigint END, 'one of few', now(), 'k', now()
+                FROM generate_series(1, 5) AS n
+                """,
+                """
+                INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, lifted_at, lifted_by, released_at)
+                SELECT overlay(first_id_at(now() - interval '1 hour')::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, a.id,
+                    'one of many', now(), 'k', now(), now(), 'k', now()
+                FROM apps a, generate_series(1, 100000) AS n WHERE a.slug = 'shop'
+                """, "ANALYZE holds",
+            ]
+            for statement in statements { try await running.execute(statement) }
+            let (own, all, visited) = try await running.pool.transaction { session in
+                for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
+                let before = try session.pagesVisitedHere(of: "holds")
+                let own = try HoldStore(session: session, app: blog).page(state: nil, after: nil, limit: 100)
+                let visited = try session.pagesVisitedHere(of: "holds") - before
+                return (own, try HoldStore(session: session, app: nil).page(state: nil, after: nil, limit: 100), visited)
+            }
+            #expect(own.holds.count == 5 && own.last == nil)
+            #expect(own.holds.map(\.id) == own.holds.map(\.id).sorted(by: >))
+            #expect(all.holds.count == 100 && all.holds.allSatisfy { $0.reason == "one of many" })
+            #expect(visited <= 100, "\(visited) pages visited")
+        }
+    }
+
     @Test("The service publishes holds that a dead process left unpublished, and publishes lasting holds again")
     func republishedHolds() async throws {
         try await RunningService.run { running in

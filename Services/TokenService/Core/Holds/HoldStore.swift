@@ -11,6 +11,8 @@ package struct HoldStore {
     /// For each hold that may be in force, so many may be set within 73 hours: for so long every dispatcher remembers each hold that it has
     /// read, in force or not.
     private static let setsForEach = 10
+    /// Above every id.
+    private static let highest = PushID(high: .max, low: .max)
 
     private let session: PostgresSession
     private let app: App?
@@ -35,8 +37,13 @@ package struct HoldStore {
             WHERE app_id IS NOT DISTINCT FROM \(app?.id) AND lifted_at IS NULL AND ends_at > now()
             """,
             """
-            SELECT count(*) AS count FROM holds
-            WHERE app_id IS NOT DISTINCT FROM \(app?.id) AND id >= first_id_at(now() - interval '73 hours')
+            SELECT count(*) AS count FROM (
+                SELECT FROM holds
+                WHERE (app_id, id) >= (\(app?.id), first_id_at(now() - interval '73 hours')) AND (app_id, id) <= (\(app?.id), \(Self.highest))
+                UNION ALL
+                SELECT FROM holds
+                WHERE \(app?.id)::bigint IS NULL AND app_id IS NULL AND id >= first_id_at(now() - interval '73 hours')
+            ) AS set_lately
             """,
         ]).map { try $0.only()["count"] }
         let maximum = app == nil ? Self.maximumOverApps : Self.maximumPerApp
@@ -87,12 +94,26 @@ package struct HoldStore {
 
     /// The newest first: with an app, its holds and those over every app.
     package func page(state: Hold.State?, after: PushID?, limit: Int) throws -> Page {
+        let end = after ?? Self.highest
+        // By the app and the id, so that no part goes by the id alone, past the holds of other apps.
         var holds = try session.execute(
             """
-            SELECT * FROM holds_with_state
-            WHERE (\(app?.id)::bigint IS NULL OR app_id IS NULL OR app_id = \(app?.id)) AND (\(state)::text IS NULL OR state = \(state))
-                AND (\(after)::uuid IS NULL OR id < \(after))
-            ORDER BY id DESC LIMIT \(limit + 1)
+            WITH operators AS (
+                SELECT * FROM holds_with_state
+                WHERE \(app?.id)::bigint IS NULL AND (\(state)::text IS NULL OR state = \(state)) AND id < \(end)
+                ORDER BY id DESC LIMIT \(limit + 1)
+            ), own AS (
+                SELECT * FROM holds_with_state
+                WHERE (app_id, id) >= (\(app?.id), \(PushID.zero)) AND (app_id, id) < (\(app?.id), \(end))
+                    AND (\(state)::text IS NULL OR state = \(state))
+                ORDER BY app_id DESC, id DESC LIMIT \(limit + 1)
+            ), over_apps AS (
+                SELECT * FROM holds_with_state
+                WHERE app_id IS NULL AND \(app?.id)::bigint IS NOT NULL AND (\(state)::text IS NULL OR state = \(state))
+                    AND id < \(end)
+                ORDER BY app_id DESC, id DESC LIMIT \(limit + 1)
+            )
+            SELECT * FROM operators UNION ALL SELECT * FROM own UNION ALL SELECT * FROM over_apps ORDER BY id DESC LIMIT \(limit + 1)
             """
         ).map { row in try Hold(row) }
         guard holds.count > limit else { return Page(holds: holds, last: nil) }
