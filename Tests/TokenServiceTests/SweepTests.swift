@@ -265,6 +265,31 @@ struct SweepTests {
         }
     }
 
+    @Test("The sweep removes holds by the moment at which they ended, and none that work still waits for") func holds() async throws {
+        let settings = ["HOUSEKEEPING_INTERVAL_SECONDS": "1", "HISTORY_RETENTION_DAYS": "5"]
+        try await RunningService.run(.init(settings: settings, without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            try await running.execute(
+                """
+                INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, ends_at, lifted_at, lifted_by, released_at)
+                SELECT gen_random_uuid(), a.id, h.reason, now() - interval '10 days', 'k', now(),
+                    coalesce(now() - h.expired * interval '1 day', 'infinity'), now() - h.lifted * interval '1 day', CASE WHEN h.lifted > 0 THEN 'k' END, CASE WHEN h.is_released THEN now() END
+                FROM apps a, (VALUES ('lifted', NULL, 6, true), ('expired', 6, NULL, false), ('lifted lately', NULL, 4.5, true),
+                    ('just lifted', NULL, 3.5, true), ('not released', NULL, 6, false), ('in force', NULL, NULL, false))
+                    AS h (reason, expired, lifted, is_released)
+                """)
+            func reasons() async throws -> [String] { try await running.texts("reason", "SELECT reason FROM holds ORDER BY reason") }
+            _ = try await eventually { try await reasons().count == 4 ? true : nil }
+            #expect(try await reasons() == ["in force", "just lifted", "lifted lately", "not released"])
+            let removed = #"push_token_service_retention_removed_total{kind="holds"} 2"#
+            _ = try await eventually { running.metrics.render().contains(removed) ? true : nil }
+            // An app's holds of 73 hours are counted.
+            let step = try await running.pool.transaction { session in try Retention(session: session).sweep(.holds(days: 1)) }
+            #expect(step.removed == 1)
+            #expect(try await reasons() == ["in force", "just lifted", "not released"])
+        }
+    }
+
     @Test("The housekeeping sweeps everything, and the relay nothing") func sweepingProcess() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper })) { running in
             try await Self.fill(running, old: 3, young: 2)

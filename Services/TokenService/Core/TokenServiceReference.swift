@@ -116,7 +116,8 @@ package enum TokenServiceReference {
                 + "1 to 86400"),
         DocumentedSetting(
             "history.retention.days", "90",
-            "how long the history of installations and the audit trail are kept at least, 1 to 3650; it goes in periods of an eighth of it"),
+            "how long the history of installations, the audit trail and ended holds are kept at least, 1 to 3650; all but holds go in "
+                + "periods of an eighth of it"),
         DocumentedSetting(
             "retired.token.retention.days", "90",
             "how long retired and quarantined tokens are kept, 1 to 3650"),
@@ -296,9 +297,9 @@ package enum TokenServiceReference {
         DocumentedMetric(
             MetricName.retentionRemoved.rawValue, .counter, ["kind"],
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
-                + "token_moves, outcome_counts, notification_events, webhook_messages, activities; unread_events: state changes that are lost, "
-                + "because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: update tokens of "
-                + "Live Activities retired twelve hours after their report."),
+                + "token_moves, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes that "
+                + "are lost, because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: "
+                + "update tokens of Live Activities retired twelve hours after their report."),
         DocumentedMetric(
             MetricName.retentionOverdue.rawValue, .gauge, ["table"],
             "For how long the oldest period has been past its retention; alert above 86400. Table: notifications, "

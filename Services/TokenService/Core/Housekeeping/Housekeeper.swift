@@ -215,7 +215,8 @@ extension Housekeeper {
 
     private func removeExpired() async throws {
         var attempts = Attempts()
-        for sweep in Sweep.all + [.unreadEvents(days: settings.webhookDays), .webhookMessages(days: settings.webhookDays)] {
+        let days = settings.webhookDays
+        for sweep in Sweep.all + [.unreadEvents(days: days), .webhookMessages(days: days), .holds(days: settings.historyDays)] {
             try await attempts.make {
                 try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1, from: $2) }
             }
@@ -223,10 +224,10 @@ extension Housekeeper {
         try await attempts.make {
             try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1, from: $2) }
         }
-        let days = settings.retiredTokenDays
+        let tokenDays = settings.retiredTokenDays
         try await attempts.make {
             try await remove(.tokens, Retention.tokenBatch) {
-                try Retention(session: $0).removeTokens(olderThan: days, limit: $1, from: $2)
+                try Retention(session: $0).removeTokens(olderThan: tokenDays, limit: $1, from: $2)
             }
         }
         try attempts.end()

@@ -5,7 +5,7 @@ import PushModel
 package struct Retention {
     /// The kind of removed rows; the metric's dimension.
     package enum Kind: String, CaseIterable, Sendable {
-        case tokens, fences, quarantine, activities
+        case tokens, fences, quarantine, activities, holds
         case activityTokens = "activity_tokens"
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"

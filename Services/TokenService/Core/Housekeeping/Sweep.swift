@@ -118,6 +118,24 @@ package struct Sweep: Sendable {
         }
     }
 
+    /// Those that nothing waits for any more. They stay for longer than the 73 hours in which the holds of an app are counted.
+    package static func holds(days: Int) -> Sweep {
+        Sweep(kind: .holds) { limit, from in
+            """
+            WITH found AS (
+                SELECT ctid AS place, least(lifted_at, ends_at) AS ended_at FROM holds
+                WHERE least(lifted_at, ends_at) >= \(milliseconds: from)
+                    AND least(lifted_at, ends_at) < now() - greatest(\(days), 4) * interval '1 day'
+                    AND (lifted_at IS NULL OR num_nulls(published_at, released_at) = 0)
+                ORDER BY least(lifted_at, ends_at) LIMIT \(limit) FOR UPDATE SKIP LOCKED
+            ), removed AS (
+                DELETE FROM holds WHERE ctid = ANY (ARRAY(SELECT place FROM found))
+            )
+            SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(ended_at)) * 1000)::bigint AS last FROM found
+            """
+        }
+    }
+
     /// In every state, also those of webhooks that stay disabled.
     package static func webhookMessages(days: Int) -> Sweep {
         Sweep(kind: .webhookMessages) { limit, from in
