@@ -24,7 +24,8 @@ package enum TokenServiceReference {
             "1 to 100000; keep the hard limit of open files (`ulimit -Hn`) 100 above it"),
         DocumentedSetting(
             "http.max.concurrent.requests", "500",
-            "worked on at once before 503, 1 to 100000; a request counts once its body is there, and until the client has taken an answer of more than 64 KiB"),
+            "worked on at once before 503, 1 to 100000; a request counts once its body is there, and until the client has taken an answer of "
+                + "more than 64 KiB"),
         DocumentedSetting(
             "http.max.concurrent.requests.per.key", "50",
             "of one key, those included whose body is still to come, before 429 for that key alone, 1 to 100000; by itself a tenth of "
