@@ -166,7 +166,7 @@ struct PublisherFaultTests {
         try await withProxiedBroker { _, proxied, topology, proxy in
             // Enough to open a connection, and not for the large message.
             proxy.set(LinkConditions(toServer: .ending(after: 500_000, .reset)))
-            let publisher = try makePublisher(proxied, topology, outageLimit: .seconds(1))
+            let publisher = try makePublisher(proxied, topology, outageLimit: .seconds(4))
             try await whileRunning(publisher) {
                 while publisher.state != .ready { await Task.yield() }
                 #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
