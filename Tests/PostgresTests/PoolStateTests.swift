@@ -113,6 +113,8 @@ struct PoolStateTests {
         for _ in 1..<size { #expect(isServed("shop")) }
         #expect(!isServed("shop"))
         _ = state.enqueue("shop", in: "shop")
+        // Nobody waits for what another queue has.
+        #expect(!state.isContended)
         // The other queue's callers come one after the other, and wait for none of this one's.
         for _ in 1...3 {
             #expect(isServed("blog"))
@@ -121,6 +123,15 @@ struct PoolStateTests {
         }
         #expect(Self.served(&state, from: ["shop"]) == ["shop"])
         #expect(state.waitingCount == 0 && state.busyCount == size - 1)
+        #expect(isServed("blog"))
+        for queue in ["shop", "news"] { _ = state.enqueue(queue, in: queue) }
+        #expect(state.isContended)
+    }
+
+    @Test("What waits in no named queue, the service's own work, may have all connections") func ownWork() {
+        var state = State(size: 4)
+        for _ in 1...4 { _ = state.take(in: "") }
+        #expect(state.busyCount == 4)
     }
 
     @Test("Of fewer than four connections a queue has all", arguments: 1...3) func smallPool(size: Int) {

@@ -256,8 +256,14 @@ struct CommitQueueTests {
         while queue.waitingCount < 20 { await Task.yield() }
         let quiet = Task { await queue.submit([300, 301, 302]) }
         while queue.waitingCount < 22 { await Task.yield() }
-        for _ in 1...2 { commits.goOn.send(()) }
+        // However many such owners there are, a single item has room.
+        let others = (4...12).map { owner in Task { await queue.submit([owner * 100, owner * 100 + 1]) } }
+        while queue.waitingCount < 40 { await Task.yield() }
+        let single = try await submitInOrder([2], to: queue)
+        for _ in 1...3 { commits.goOn.send(()) }
         #expect(try await first == 10)
+        #expect(try await single[0].value == 20)
+        for owner in others { #expect(await owner.value.count == 2) }
         for owner in loud { #expect(await owner.value.count { (try? $0.get()) != nil } == 10) }
         #expect(await quiet.value.map { try? $0.get() } == [3000, 3010, nil])
     }

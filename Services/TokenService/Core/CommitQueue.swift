@@ -135,7 +135,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
                     guard hasRoomForHeavy(state, of: owner(item)) else { return (true, []) }
                     state.heavy.append(waiting, to: owner(item))
                 } else {
-                    guard state.count < maximumWaiting else { return (true, []) }
+                    guard state.waiting.count < maximumWaiting - maximumWaiting / 2 || state.count < maximumWaiting else {
+                        return (true, [])
+                    }
                     state.waiting.append(waiting)
                 }
                 return (false, countInBatches(&state))

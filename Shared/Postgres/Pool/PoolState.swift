@@ -17,8 +17,8 @@ struct PoolState<Slot: AnyObject, Waiter> {
 
     enum TakeAction { case use(Slot), create, wait, refuse }
 
-    /// The callers of a queue never hold the last of four or more slots: those of a queue that was quiet would wait for them each time.
-    private func hasShare(_ queue: String) -> Bool { (lent[queue] ?? 0) >= (size < 4 ? size : size - 1) }
+    /// The callers of a named queue never hold the last of four or more slots: those of a queue that was quiet would wait for them each time.
+    private func hasShare(_ queue: String) -> Bool { !queue.isEmpty && (lent[queue] ?? 0) >= (size < 4 ? size : size - 1) }
 
     /// A new caller overtakes no waiting one: while a slot is free, only callers wait whose queues have their shares.
     mutating func take(in queue: String) -> TakeAction {
@@ -76,6 +76,8 @@ struct PoolState<Slot: AnyObject, Waiter> {
         return (idle, waiters.removeAll().map(\.waiter))
     }
 
+    /// Whether a caller waits that would get the next slot from another queue: not one whose queue has its share.
+    var isContended: Bool { waiters.queueNames.contains { !hasShare($0) } }
     var idleCount: Int { idle.count }
     var busyCount: Int { slotCount - idle.count }
     var waitingCount: Int { waiters.count }

@@ -10,7 +10,7 @@ package final class PostgresPool: Sendable {
 
     /// The queue in which the callers of this task wait for a connection. The queues take turns, and callers of one queue get connections in
     /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue. But a
-    /// queue whose callers hold half of the connections gets none while another one waits, and never all of four or more.
+    /// queue whose callers hold half of the connections gets none while another one waits, and a named one never all of four or more.
     ///
     /// Without a deadline of its own, a caller of a named queue has its connection for as long as four statements may take.
     @TaskLocal package static var queue: String = ""
@@ -86,8 +86,8 @@ package final class PostgresPool: Sendable {
         }
     }
 
-    /// Whether a caller waits for a connection that another one has. One that waits for its own queue's is none.
-    package var isContended: Bool { state.withLock { $0.waitingCount > 0 && $0.idleCount == 0 } }
+    /// Whether a caller waits for a connection of another queue's. One whose queue has its share waits for one of its own queue's.
+    package var isContended: Bool { state.withLock { $0.isContended } }
 
     package var gauges: Gauges {
         state.withLock { Gauges(idle: $0.idleCount, busy: $0.busyCount, waiting: $0.waitingCount) }

@@ -68,7 +68,7 @@ struct GrowthBenchmark: AsyncParsableCommand {
                 place,
                 Measure(
                     name: entry.key, value: pages, unit: "pages", baseline: "at \(sizes[0])", baselineValue: before?.perCall,
-                    bar: pages > Self.fewPages ? .ratioAtMost(Self.bar) : nil)
+                    bar: entry.value.perCall > Self.fewPages ? .ratioAtMost(Self.bar) : nil)
             )
         }
         for (name, _) in hottest {

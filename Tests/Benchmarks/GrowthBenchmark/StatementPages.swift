@@ -14,13 +14,14 @@ struct StatementPages {
     private var rowsPerCall: Double { Double(rows) / Double(max(1, calls)) }
 
     /// - Parameter other: The same statement at another size. Its calls may have found fewer rows each, because other work came between
-    ///   two of them; a call here that found twice as many counts as two. What a call may find is bounded (``mostRows``).
+    ///   two of them; a call here that found twice as many counts as two, and one that found ten times as many as five.
     func perCall(ofRowsAsIn other: StatementPages?) -> Double {
-        guard let other, other.rowsPerCall >= 1, rowsPerCall <= Self.mostRows else { return perCall }
-        return perCall / max(1, rowsPerCall / other.rowsPerCall)
+        guard let other, other.rowsPerCall >= 1 else { return perCall }
+        return perCall / min(Self.mostTimesRows, max(1, rowsPerCall / other.rowsPerCall))
     }
 
-    private static let mostRows = 1_000.0
+    /// More is no chance: the statement finds more because more is stored.
+    private static let mostTimesRows = 5.0
 
     static func reset(_ database: Database) throws { try database.psql("SELECT pg_stat_statements_reset()") }
 

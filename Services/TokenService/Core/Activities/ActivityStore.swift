@@ -107,7 +107,8 @@ package struct ActivityStore {
         return users
     }
 
-    /// Writes rows that are locked or new. A notification that found no device is not ``LiveActivity/sending``.
+    /// Writes rows that are locked or new. A notification that is over, such as one that found no device, is not ``LiveActivity/sending``. Between two pages
+    /// of a fan-out it may have no pending delivery, and is not over.
     /// - Parameter rows: In ascending order.
     static func save(_ rows: [LiveActivity]) -> [PostgresQuery] {
         guard !rows.isEmpty else { return [] }
@@ -117,7 +118,7 @@ package struct ActivityStore {
                 has_frequent_updates, ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
             SELECT app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                 ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting,
-                CASE WHEN (SELECT n.pending > 0 FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
+                CASE WHEN (SELECT n.completed_at IS NULL FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
             FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.key.owner.user))::text[],
                     \(rows.map(\.key.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
                     \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[],

@@ -28,14 +28,15 @@ extension NotificationRequest {
         }
     }
 
+    /// Compared by bytes (``ExactText``).
     fileprivate struct UserAndType: Hashable {
-        let user: String
-        let type: String
+        let user: [UInt8]
+        let type: [UInt8]
     }
 
     private var userAndType: UserAndType? {
         guard case .user(let user) = target, case .type(let type) = activity?.subject else { return nil }
-        return UserAndType(user: user, type: type)
+        return UserAndType(user: Array(user.utf8), type: Array(type.utf8))
     }
 }
 
@@ -43,10 +44,13 @@ extension ActivityReading {
     /// The first few ids of each user and type, in order. Without an activity a pair is not in it.
     fileprivate func running(_ pairs: Set<NotificationRequest.UserAndType>) throws -> [NotificationRequest.UserAndType: [String]] {
         let pairs = Array(pairs)
+        let (users, types) = (
+            pairs.map { String(decoding: $0.user, as: UTF8.self) }, pairs.map { String(decoding: $0.type, as: UTF8.self) }
+        )
         let rows = try session.execute(
             """
             SELECT e.index, r.id
-            FROM unnest(\(Array(pairs.indices))::bigint[], \(pairs.map(\.user))::text[], \(pairs.map(\.type))::text[]) AS e (index, owner, type)
+            FROM unnest(\(Array(pairs.indices))::bigint[], \(users)::text[], \(types)::text[]) AS e (index, owner, type)
             CROSS JOIN LATERAL (
                 SELECT id FROM activity_records
                 WHERE app_id = \(app.id) AND owned_by = activity_owner(e.owner, NULL) AND attributes_type = e.type AND ends_at > now()

@@ -195,24 +195,30 @@ package struct AudienceStore {
         let last: Int64? = try page["ordinal"]
         let (ordinals, sizes): ([Int64], [Int64]) = (try page["ordinals"], try page["sizes"])
         guard let last else { return nil }
-        end.position = last
-        var (read, total) = (0, 0)
-        for (ordinal, size) in zip(ordinals, sizes) {
+        var (small, total) = (0, 0)
+        for size in sizes {
             total += Int(size)
-            if size > Self.installationsOfUser || total > installations {
-                end.position = ordinal - 1
-                break
-            }
-            read += 1
+            guard size <= Self.installationsOfUser, total <= installations else { break }
+            small += 1
         }
-        if read == 0, !ordinals.isEmpty {
+        guard small == 0, !ordinals.isEmpty else {
+            end.position = small == ordinals.count ? last : ordinals[small] - 1
+            guard small > 0 else { return Part(found: [], end: end, read: 0) }
+            let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: end.position))
+            return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: small)
+        }
+        // Those of users with many installations, one after another, until the page has its number.
+        var (part, done) = (Part(found: [], end: end, read: 0), 0)
+        for (ordinal, size) in zip(ordinals, sizes) where part.read < installations && part.end.installation == nil {
+            guard size > Self.installationsOfUser || done == 0 else { break }
             var alone = audience
-            alone.checkpoint = end
-            return try partOfActivity(alone, channel, installations: installations)
+            alone.checkpoint.position = ordinal - 1
+            let next = try partOfActivity(alone, channel, installations: installations - part.read)
+            part = Part(found: part.found + next.found, end: next.end, read: part.read + max(1, next.read))
+            done += 1
         }
-        guard read > 0 else { return Part(found: [], end: end, read: 0) }
-        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: end.position))
-        return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: read)
+        if done == ordinals.count, part.end.installation == nil { part.end.position = last }
+        return part
     }
 
     /// The next installations of the activity behind the checkpoint.

@@ -120,6 +120,8 @@ package final class OutcomeConsumer: Service {
         for await _ in reports.wakeUps {
             for message in reports.takeAll() { await keep(message) }
         }
+        // At a stop, for another process.
+        consumer.giveBack(reports.takeAll().map(\.receipt))
     }
 
     /// Drops a report that cannot be stored: another one follows within a minute.
@@ -132,8 +134,7 @@ package final class OutcomeConsumer: Service {
         do {
             try await application.pool.transaction { session in try CredentialReports(session: session).replace(by: report) }
         } catch {
-            // In a shutdown the broker keeps the unacknowledged messages.
-            guard !Task.isCancelled else { return }
+            guard !Task.isCancelled else { return consumer.giveBack([message.receipt]) }
             logger.failed("What a dispatcher says of its credentials could not be written down", error)
         }
         consumer.acknowledge([message.receipt])

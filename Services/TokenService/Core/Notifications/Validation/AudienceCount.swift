@@ -191,10 +191,11 @@ package struct AudienceCount {
     /// alone. Zero for every other target: there the count would cost more than it is worth. Ids are in the order of time.
     package func recentBackgroundPushes(_ targets: [NotificationRequest.Target], now: Int64) throws -> [Int] {
         let since = PushID(high: UInt64(max(0, now - 3_600_000)) << 16, low: 0)
-        var (users, installations): (Set<String>, Set<PushID>) = ([], [])
+        // By bytes (``ExactText``).
+        var (users, installations): ([[UInt8]: String], Set<PushID>) = ([:], [])
         for target in targets {
             switch target {
-            case .user(let name): users.insert(name)
+            case .user(let name): users[Array(name.utf8)] = name
             case .installation(let id): installations.insert(id)
             case .users, .installations, .tokens, .tags, .all, .channel: break
             }
@@ -204,7 +205,7 @@ package struct AudienceCount {
             ? [:]
             : counts(
                 """
-                SELECT e.target, count(*) AS recent FROM unnest(\(users.sorted())::text[]) AS e (target) CROSS JOIN LATERAL (
+                SELECT e.target, count(*) AS recent FROM unnest(\(Array(users.values))::text[]) AS e (target) CROSS JOIN LATERAL (
                     SELECT push_type FROM notifications
                     WHERE app_id = \(app.id) AND target_user = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
                 ) AS n WHERE n.push_type = 'background' GROUP BY e.target
@@ -221,14 +222,14 @@ package struct AudienceCount {
                 """)
         return targets.map { target in
             switch target {
-            case .user(let name): ofUsers[name] ?? 0
+            case .user(let name): ofUsers[Array(name.utf8)] ?? 0
             case .installation(let id): ofInstallations[id] ?? 0
             case .users, .installations, .tokens, .tags, .all, .channel: 0
             }
         }
     }
 
-    private func counts<Target: Hashable & PostgresDecodable>(_ query: PostgresQuery) throws -> [Target: Int] {
-        Dictionary(uniqueKeysWithValues: try session.execute(query).map { row in (try row["target"], try row["recent"]) })
+    private func counts<Key: Hashable>(_ query: PostgresQuery, by key: (PostgresRow) throws -> Key) throws -> [Key: Int] {
+        Dictionary(uniqueKeysWithValues: try session.execute(query).map { row in (try key(row), try row["recent"]) })
     }
 }
