@@ -200,26 +200,22 @@ package struct AudienceCount {
             case .users, .installations, .tokens, .tags, .all, .channel: break
             }
         }
-        let ofUsers: [String: Int] =
-            try users.isEmpty
-            ? [:]
-            : counts(
-                """
-                SELECT e.target, count(*) AS recent FROM unnest(\(Array(users.values))::text[]) AS e (target) CROSS JOIN LATERAL (
-                    SELECT push_type FROM notifications
-                    WHERE app_id = \(app.id) AND target_user = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
-                ) AS n WHERE n.push_type = 'background' GROUP BY e.target
-                """)
-        let ofInstallations: [PushID: Int] =
-            try installations.isEmpty
-            ? [:]
-            : counts(
-                """
-                SELECT e.target, count(*) AS recent FROM unnest(\(installations.sorted())::uuid[]) AS e (target) CROSS JOIN LATERAL (
-                    SELECT push_type FROM notifications
-                    WHERE app_id = \(app.id) AND target_installation = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
-                ) AS n WHERE n.push_type = 'background' GROUP BY e.target
-                """)
+        let ofUsers = try counts(
+            """
+            SELECT e.target, count(*) AS recent FROM unnest(\(Array(users.values))::text[]) AS e (target) CROSS JOIN LATERAL (
+                SELECT push_type FROM notifications
+                WHERE app_id = \(app.id) AND target_user = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
+            ) AS n WHERE n.push_type = 'background' GROUP BY e.target
+            """, of: users.count
+        ) { row in Array((try row["target"] as String).utf8) }
+        let ofInstallations: [PushID: Int] = try counts(
+            """
+            SELECT e.target, count(*) AS recent FROM unnest(\(installations.sorted())::uuid[]) AS e (target) CROSS JOIN LATERAL (
+                SELECT push_type FROM notifications
+                WHERE app_id = \(app.id) AND target_installation = e.target AND id >= \(since) ORDER BY id DESC LIMIT 100
+            ) AS n WHERE n.push_type = 'background' GROUP BY e.target
+            """, of: installations.count
+        ) { row in try row["target"] }
         return targets.map { target in
             switch target {
             case .user(let name): ofUsers[Array(name.utf8)] ?? 0
@@ -229,7 +225,10 @@ package struct AudienceCount {
         }
     }
 
-    private func counts<Key: Hashable>(_ query: PostgresQuery, by key: (PostgresRow) throws -> Key) throws -> [Key: Int] {
-        Dictionary(uniqueKeysWithValues: try session.execute(query).map { row in (try key(row), try row["recent"]) })
+    private func counts<Key: Hashable>(
+        _ query: PostgresQuery, of targets: Int, by key: (PostgresRow) throws -> Key
+    ) throws -> [Key: Int] {
+        guard targets > 0 else { return [:] }
+        return Dictionary(uniqueKeysWithValues: try session.execute(query).map { row in (try key(row), try row["recent"]) })
     }
 }
