@@ -148,6 +148,8 @@ struct ManyInstallationsTests {
             let first = "/v1/apps/shop/installations/00000000-0000-4000-8000-000000000001/activities/ride"
             #expect(try await shop.put(first, #"{"token":"\#(token(9001))"}"#).status == 200)
             #expect(try await running.count("SELECT count(*) FROM notifications WHERE copy_of = \(id)") == 1)
+            // Also while none of its deliveries is pending.
+            #expect(try await running.count("SELECT count(*) FROM activities WHERE sending = \(id)") == 1)
             while let page = try await Self.page(id, size: 100, running), pages.count < 10 { pages.append(page) }
 
             #expect(
