@@ -8,15 +8,16 @@ package struct LocaleTag: Hashable, Sendable, CustomStringConvertible {
 
     /// - Returns: nil for a text that is no language tag: a word of 2 to 8 letters, then words of 1 to 8 letters and digits.
     package init?(_ given: String) {
-        let text = given.prefix { $0 != "@" }.lowercased().replacing("_", with: "-")
-        let subtags = text.split(separator: "-", omittingEmptySubsequences: false).map { Array($0.utf8) }
-        // Lower-casing could turn another character into a letter.
-        guard given.utf8.allSatisfy({ $0 < 0x80 }), text.utf8.count <= Self.maximumBytes, let language = subtags.first,
-            (2...8).contains(language.count),
-            language.allSatisfy(\.isLowercaseLetter),
+        // By bytes: every registration has a locale.
+        let bytes = given.utf8.prefix { $0 != UInt8(ascii: "@") }.map { (byte: UInt8) -> UInt8 in
+            byte == UInt8(ascii: "_") ? UInt8(ascii: "-") : (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+        }
+        guard bytes.count <= Self.maximumBytes, given.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        let subtags = bytes.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+        guard let language = subtags.first, (2...8).contains(language.count), language.allSatisfy(\.isLowercaseLetter),
             subtags.allSatisfy({ (1...8).contains($0.count) && $0.allSatisfy { $0.isLowercaseLetter || $0.isDigit } })
         else { return nil }
-        self.text = text
+        self.text = String(decoding: bytes, as: UTF8.self)
     }
 
     /// Whether the tag may name a language. All that do have two or three letters, so `german` is none.
