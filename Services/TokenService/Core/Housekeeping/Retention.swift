@@ -86,7 +86,7 @@ package struct Retention {
         let rows = try session.execute(
             """
             SELECT id, registered_at, now() - interval '12 hours' AS moment FROM tokens
-            WHERE state = 'active' AND purpose LIKE 'activity:%' AND registered_at >= \(milliseconds: from)
+            WHERE (state = 'active' AND purpose LIKE 'activity:%') IS TRUE AND registered_at >= \(milliseconds: from)
                 AND registered_at < now() - interval '12 hours'
             ORDER BY registered_at LIMIT \(limit)
             """)
