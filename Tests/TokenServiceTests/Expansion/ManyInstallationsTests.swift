@@ -158,6 +158,38 @@ struct ManyInstallationsTests {
         }
     }
 
+    @Test("An update to such a user that ends without a delivery keeps the next one waiting no longer", arguments: [true, false])
+    func endedBeforeItsPages(isCancelled: Bool) async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(Self.count, app: app, owner: "guest")
+            for statement: PostgresQuery in [
+                """
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                SELECT app_id, 'production', 'activity:ride', sha256(uuid_send(id)), id, ordinal, now() FROM installations WHERE ordinal <= 5
+                """,
+                "INSERT INTO activities (app_id, owner, id, started_at, reported_at) VALUES (\(app.id), 'guest', 'ride', now(), now())",
+            ] { try await running.execute(statement) }
+            var ids: [PushID] = []
+            for eta in 1...2 {
+                let update = #"{"to":{"user":"guest","activity":"ride"},"content":{"event":"update","content_state":{"eta":\#(eta)}}}"#
+                let answer = try await shop.post("/v1/apps/shop/notifications", update)
+                ids.append(try #require(answer.json.text("id").flatMap { PushID($0) }))
+            }
+            let isFree: PostgresQuery = "SELECT count(*) FROM fan_outs WHERE notification = \(ids[1]) AND free_from <= now()"
+            #expect(try await running.count("SELECT count(*) FROM activities WHERE sending = \(ids[0]) AND newest = \(ids[1])") == 1)
+            #expect(try await running.count(isFree) == 0)
+            if isCancelled {
+                #expect(try await shop.delete("/v1/apps/shop/notifications/\(ids[0])").json.text("state") == "cancelled")
+            } else {
+                try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = \(ids[0])")
+                while let page = try await Self.page(ids[0], running) { #expect(page.jobs.isEmpty) }
+            }
+            #expect(try await running.count(isFree) == 1)
+        }
+    }
+
     @Test("A sign-out reads a bounded number of them and of their Live Activities, and ends none that another one may show")
     func signOut() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in

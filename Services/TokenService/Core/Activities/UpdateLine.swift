@@ -89,6 +89,9 @@ package struct UpdateLine: Equatable, Sendable {
         return isWaiting ? newest : nil
     }
 
+    /// The notification that waits though none is under way.
+    package var free: PushID? { sending == nil && isWaiting ? newest : nil }
+
     /// An attempt failed, and another follows.
     /// - Parameters:
     ///   - mayBeReplaced: A newer one need not wait for it.

@@ -268,8 +268,10 @@ package struct AudienceStore {
         }
         if var target {
             // The outcomes of all pages before an empty last one may be there already.
-            if page.isLast, try progress["pending"] == 0, let next = target.line.settled(audience.template.notification) {
-                queries += UpdateTargetStore.release([next])
+            if page.isLast, try progress["pending"] == 0 {
+                // One that has expired is not ``UpdateLine/sending`` any more, and another one may wait for it.
+                let next = target.line.settled(audience.template.notification) ?? target.line.free
+                if let next, next != audience.template.notification { queries += UpdateTargetStore.release([next]) }
             }
             queries += UpdateTargetStore.save([target])
         }

@@ -218,7 +218,7 @@ package final class OutcomeConsumer: Service {
     }
 
     func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
-        guard !Task.isCancelled else { return }
+        guard !Task.isCancelled else { return consumer.giveBack([message.receipt]) }
         logger.error(
             "An outcome message is given up",
             metadata: .traced(

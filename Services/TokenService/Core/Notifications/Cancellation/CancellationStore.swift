@@ -73,6 +73,21 @@ package struct CancellationStore {
             INSERT INTO cancellations (notification, at, reason, published_at)
             SELECT id, now(), 'cancelled', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
             """,
+            // Without a delivery it gets no outcome at whose end the next update goes. That one asks for its turn.
+            """
+            WITH stopped AS (
+                SELECT id, app_id, purpose, activity_owner(target_user, target_installation) AS owned_by FROM notifications
+                WHERE app_id = \(app.id) AND id = \(id) AND state = 'cancelled' AND completed_at IS NOT NULL LIMIT 1
+            ), waiting AS (
+                SELECT a.newest FROM stopped s
+                JOIN activities a ON a.app_id = s.app_id AND a.owned_by = s.owned_by AND a.id = substr(s.purpose, 10)
+                WHERE s.purpose LIKE 'activity:%' AND a.sending = s.id AND a.is_waiting
+                UNION ALL
+                SELECT c.newest FROM stopped s JOIN channels c ON c.app_id = s.app_id AND c.name = substr(s.purpose, 9)
+                WHERE s.purpose LIKE 'channel:%' AND c.sending = s.id AND c.is_waiting
+            )
+            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM waiting w WHERE f.notification = w.newest AND f.free_from > now()
+            """,
             """
             SELECT n.state, n.pending, c.at AS cancelled_at, c.published_at IS NOT NULL AS is_published,
                 c.notification IS NOT NULL AND f.notification IS NOT NULL AND f.ended_at IS NULL AS is_cut_short,
@@ -89,7 +104,7 @@ package struct CancellationStore {
             WHERE n.app_id = \(app.id) AND n.id = \(id)
             """,
         ])
-        guard let row = answers[3].first else { throw APIError.notFound }
+        guard let row = answers[4].first else { throw APIError.notFound }
         let copy: PushID? = try row["copy"]
         let copyCancelledAt: Int64? = try row.milliseconds("copy_cancelled_at")
         let pending: Int32 = try row["pending"]
