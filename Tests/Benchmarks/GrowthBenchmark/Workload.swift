@@ -161,10 +161,18 @@ final class Workload {
         try Self.call(connection, method, "/v1/apps/\(app)/\(path)", keys[app] ?? "", body)
     }
 
+    private static let attempts = 30
+
     private static func call(
         _ connection: HTTPConnection, _ method: String, _ path: String, _ key: String, _ body: String?
     ) throws -> JSONValue? {
-        let answer = try connection.call(HTTPRequest(method, path, key: key, body: body ?? (method == "POST" ? "" : nil)))
+        let request = HTTPRequest(method, path, key: key, body: body ?? (method == "POST" ? "" : nil))
+        var answer = try connection.call(request)
+        // What a statement needs may be on the disk still, and it has two seconds.
+        for _ in 1...attempts where answer.status == 503 {
+            Thread.sleep(forTimeInterval: 1)
+            answer = try connection.call(request)
+        }
         guard (200..<300).contains(answer.status) else { throw answer.refusal(of: "\(method) \(path)") }
         return answer.body.first == UInt8(ascii: "{") ? try JSONValue.parse(answer.body, maximumBytes: 8 << 20) : nil
     }
