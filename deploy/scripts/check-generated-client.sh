@@ -57,9 +57,8 @@ start_postgres
 generate
 finish_rabbitmq
 start_simulator
-(umask 077 && openssl rand -hex 32 >"$work/device.keys")
 # The test's webhook leads to this machine.
-export DEVICE_CREDENTIAL_KEYS_FILE="$work/device.keys" WEBHOOK_INSECURE=true
+export DEVICE_CREDENTIAL_KEYS_FILE="$work/credentials/device.keys" WEBHOOK_INSECURE=true
 start_token_service
 start_dispatcher 1
 

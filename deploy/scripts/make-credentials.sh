@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes throw-away credentials for a demonstration in FOLDER: a CA, a server certificate for the simulator, an APNs signing key (P-256),
-# the simulator's list of known keys and the dispatcher's credentials file. Existing files are kept.
+# the simulator's list of known keys, the dispatcher's credentials file and the key that signs device credentials. Existing files are kept.
 #   make-credentials.sh FOLDER [HOST…]      more host names, and IPv4 addresses, for the certificate
 set -euo pipefail
 folder=${1:?usage: make-credentials.sh FOLDER [HOST…]}
@@ -20,6 +20,7 @@ if [ ! -s simulator.crt ]; then
     rm -f simulator.csr extensions ca.srl
 fi
 [ -s AuthKey_DEMO123456.p8 ] || openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out AuthKey_DEMO123456.p8 2>/dev/null
+[ -s device.keys ] || openssl rand -hex 32 >device.keys
 openssl pkey -in AuthKey_DEMO123456.p8 -pubout -out AuthKey_DEMO123456.pub
 cat >credentials.json <<'J'
 {"v":1,"credentials":[{"name":"demo","team_id":"TEAM123456","key_id":"DEMO123456","key_file":"AuthKey_DEMO123456.p8","environments":["production","sandbox"],"apps":["shop"]}]}
