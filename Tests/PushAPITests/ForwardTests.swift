@@ -39,6 +39,7 @@ struct ForwardTests {
             ("PUT", "/v1/apps/other/installations/\(installation)", #"{"user":"ada","tokens":[]}"#),
             ("PUT", "/v1/apps/shop/installations/6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b12", #"{"user":"ada","tokens":[]}"#),
             ("PUT", root + "?tokens=full", #"{"user":"ada","tokens":[]}"#), ("DELETE", root + "?x=1", ""),
+            ("DELETE", root + "?expected_user=ada&force=true", ""), ("DELETE", root + "?expected_user=ada#x", ""),
             ("PUT", root + "/activities/../tags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/..", "{}"),
             ("PUT", root + "/activities/..%2Ftags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/%2e%2E%2ftags", "{}"),
             ("PUT", root + "/activities/ride%2F..%2F..%2Ftags", "{}"), ("DELETE", root + "/activities/%2e%2e", ""),
@@ -58,6 +59,7 @@ struct ForwardTests {
             ("PATCH", root, #"{"app_tags":[]}"#), ("PUT", root, "[]"), ("PUT", root, ""),
             ("PUT", root + "/activities/ride", #"{"token":"00","expected_user":"eve"}"#),
             ("PUT", root + "/activities/ride", #"{"token":"00","expected_user":null}"#),
+            ("PUT", root + "/activities/ride", #"{"token":"00"}"#),
         ])
     func otherUser(method: String, path: String, body: String) async throws {
         try await expectRefusal(401, "unauthenticated", method, path, body, Self.ada)
@@ -72,7 +74,8 @@ struct ForwardTests {
         over.isOver = true
         for (method, path, body) in [
             ("PUT", Self.root, #"{"user":"ada","tokens":[]}"#), ("PATCH", Self.root, #"{"user":"ada"}"#),
-            ("PUT", Self.root + "/activities/ride", #"{"token":"00"}"#), ("POST", Self.root + "/receipts", #"{"receipts":[]}"#),
+            ("PUT", Self.root + "/activities/ride", #"{"token":"00","expected_user":"ada"}"#),
+            ("POST", Self.root + "/receipts", #"{"receipts":[]}"#),
         ] {
             try await expectRefusal(401, "unauthenticated", method, path, body, over)
         }

@@ -21,7 +21,7 @@ extension PushAPI {
     public struct DeviceSession: Sendable {
         /// Who is signed in, or was when the session ended; nil for none.
         public var user: String?
-        /// The installation that the session belongs to. The id is a claim of the app: keep the first one that a session names.
+        /// The installation that the session belongs to, a UUID. The id is a claim of the app: keep the first one that a session names.
         public var installation: String
         /// Then it may only sign out, deregister, and end Live Activities.
         public var isOver: Bool
@@ -47,7 +47,9 @@ extension PushAPI.App {
     ///
     /// * It is one of the seven requests of the client library, for this app and the session's installation.
     /// * A registration or change names the session's user, and the session is not over. It replaces no token of another installation.
-    /// * A Live Activity is reported for the session's user.
+    /// * A Live Activity is reported for the session's user, by `expected_user`.
+    ///
+    /// The rules, and what else your backend keeps: `docs/guides/forwarding.md`.
     ///
     /// It makes one attempt, because the client library repeats by itself.
     /// - Returns: the answer to hand to the app, of whatever status. 401: the app has to ask for a sign-in.
@@ -66,7 +68,8 @@ extension PushAPI.App {
         let isAllowed =
             switch operation {
             case .state: !session.isOver && body?["user"].map { session.isOf($0) } == true
-            case .reportActivity: !session.isOver && body?["expected_user"].map { session.isOf($0) } != false
+            // Without the field the platform would take the activity for that of whoever is signed in on the installation now.
+            case .reportActivity: !session.isOver && body?["expected_user"].map { session.isOf($0) } == true
             case .receipts: !session.isOver
             case .end: true
             }
@@ -93,7 +96,7 @@ extension PushAPI.App {
         let root = path("installations", installation.lowercased())
         guard let place = parts.first, place.hasPrefix(root) else { return nil }
         let rest = place.dropFirst(root.count)
-        guard parts.count == 1 || request.method == "DELETE" && rest.isEmpty && parts[1].hasPrefix("expected_user=") else { return nil }
+        guard parts.count == 1 || request.method == "DELETE" && rest.isEmpty && Self.isExpectedUser(parts[1]) else { return nil }
         switch (request.method, rest) {
         case ("PUT", ""), ("PATCH", ""): return .state
         case ("DELETE", ""), ("POST", "/logout"): return .end
@@ -102,6 +105,12 @@ extension PushAPI.App {
         case ("DELETE", _): return Self.isActivity(rest) ? .end : nil
         default: return nil
         }
+    }
+
+    /// One parameter, and nothing after it.
+    private static func isExpectedUser(_ query: Substring) -> Bool {
+        let prefix = "expected_user="
+        return query.hasPrefix(prefix) && query.dropFirst(prefix.count).utf8.allSatisfy(isOfID)
     }
 
     /// An id may have slashes, which are escaped. No part of it may lead out of the activities if a server on the way takes them for those
@@ -114,7 +123,7 @@ extension PushAPI.App {
         return id.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.allSatisfy { !["", ".", ".."].contains($0) }
     }
 
-    /// Whether an escaped id may have the byte.
+    /// Whether an escaped id or user may have the byte.
     private static func isOfID(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
