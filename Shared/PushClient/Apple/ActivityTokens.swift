@@ -1,4 +1,5 @@
-#if canImport(ActivityKit)
+// On Mac Catalyst the module can be imported, and all it declares is unavailable. Apple's pages of ActivityKit name iOS and iPadOS alone.
+#if os(iOS) && !targetEnvironment(macCatalyst)
     public import ActivityKit
     import Foundation
 

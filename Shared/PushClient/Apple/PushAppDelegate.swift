@@ -1,9 +1,10 @@
-#if canImport(UIKit) && canImport(UserNotifications)
+// By platform: watchOS has UIKit without an application, and Mac Catalyst has AppKit without one.
+#if os(iOS) || os(tvOS) || os(visionOS)
     public import Foundation
     public import UIKit
     import UserNotifications
 
-    /// The app delegate of an app on iOS. It puts everything into the inbox, and decides nothing.
+    /// The app delegate of an app on iOS, iPadOS, Mac Catalyst, visionOS or tvOS. It puts everything into the inbox, and decides nothing.
     ///
     /// In a SwiftUI app: `@UIApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
     /// subclass, and calls `super` where it overrides.
@@ -14,8 +15,10 @@
         open func application(
             _ application: UIApplication, didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]? = nil
         ) -> Bool {
-            // Before this returns, or the tap that started the app is lost (Apple, "UNUserNotificationCenterDelegate").
-            UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
+            #if !os(tvOS)
+                // Before this returns, or the tap that started the app is lost (Apple, "UNUserNotificationCenterDelegate").
+                UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
+            #endif
             watch.start(appBecomesActive: UIApplication.didBecomeActiveNotification)
             application.registerForRemoteNotifications()
             return true
@@ -47,7 +50,7 @@
         /// The work of a silent push. The system gets its answer in time, also if this does not return.
         open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
     }
-#elseif canImport(AppKit) && canImport(UserNotifications)
+#elseif os(macOS)
     public import AppKit
     public import Foundation
     import UserNotifications
@@ -83,6 +86,49 @@
         }
 
         /// The work of a silent push.
+        open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
+    }
+#elseif os(watchOS)
+    public import Foundation
+    import UserNotifications
+    public import WatchKit
+
+    /// The app delegate of an app on watchOS that gets pushes of its own. It puts everything into the inbox, and decides nothing.
+    ///
+    /// In a SwiftUI app: `@WKApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
+    /// subclass, and calls `super` where it overrides.
+    open class PushAppDelegate: NSObject, WKApplicationDelegate {
+        private let watch = NetworkWatch()
+
+        /// `WKApplicationDelegate`'s callback at launch: sets the notification centre's delegate, and asks the system for a token.
+        open func applicationDidFinishLaunching() {
+            UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
+            watch.start(appBecomesActive: WKApplication.didBecomeActiveNotification)
+            WKApplication.shared().registerForRemoteNotifications()
+        }
+
+        /// `WKApplicationDelegate`'s callback: puts the token into ``PushInbox/shared``, for ``PushTokenPurpose/alert``.
+        open func didRegisterForRemoteNotifications(withDeviceToken deviceToken: Data) {
+            PushInbox.shared.put(.token(deviceToken, purpose: .alert))
+        }
+
+        /// `WKApplicationDelegate`'s callback: puts ``PushEvent/tokenFailed(purpose:message:)`` into ``PushInbox/shared``.
+        open func didFailToRegisterForRemoteNotificationsWithError(_ error: any Error) {
+            PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
+        }
+
+        /// `WKApplicationDelegate`'s callback: runs ``receiveSilently(_:)``, and answers `.failed` if it is not done within 25 seconds.
+        open func didReceiveRemoteNotification(_ userInfo: [AnyHashable: Any]) async -> WKBackgroundFetchResult {
+            guard let notification = try? PushNotification(userInfo: userInfo) else { return .failed }
+            let result = await SilentPushWork().run { [weak self] in try await self?.receiveSilently(notification) ?? .noData }
+            return switch result {
+            case .newData: .newData
+            case .noData: .noData
+            case .failed: .failed
+            }
+        }
+
+        /// The work of a silent push. The system gets its answer in time, also if this does not return.
         open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
     }
 #endif

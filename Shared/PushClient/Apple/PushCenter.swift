@@ -1,8 +1,8 @@
 #if canImport(UserNotifications)
     import UserNotifications
 
-    /// The system's notification centre: the permission and the badge.
-    public struct PushCenter: PushBadge {
+    /// The system's notification centre: the permission, and the badge where apps have one.
+    public struct PushCenter: Sendable {
         /// It holds no state: each call asks `UNUserNotificationCenter.current()`.
         public init() {}
 
@@ -13,7 +13,7 @@
             case .denied: .denied
             case .authorized: .authorized
             case .provisional: .provisional
-            #if os(iOS)
+            #if os(iOS) || os(visionOS)
                 case .ephemeral: .ephemeral
             #endif
             @unknown default: .authorized
@@ -29,10 +29,15 @@
             _ = try await UNUserNotificationCenter.current().requestAuthorization(options: options)
             return await permission()
         }
-
-        /// See ``PushBadge/set(_:)``. Throws what `UNUserNotificationCenter.setBadgeCount(_:)` throws.
-        public func set(_ count: Int) async throws {
-            try await UNUserNotificationCenter.current().setBadgeCount(count)
-        }
     }
+
+    // An app on watchOS has no badge (Apple, "setBadgeCount(_:withCompletionHandler:)").
+    #if !os(watchOS)
+        extension PushCenter: PushBadge {
+            /// See ``PushBadge/set(_:)``. Throws what `UNUserNotificationCenter.setBadgeCount(_:)` throws.
+            public func set(_ count: Int) async throws {
+                try await UNUserNotificationCenter.current().setBadgeCount(count)
+            }
+        }
+    #endif
 #endif

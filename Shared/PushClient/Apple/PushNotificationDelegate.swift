@@ -1,4 +1,5 @@
-#if canImport(UserNotifications)
+// On tvOS `UNNotificationContent` has a badge and no `userInfo`, and there is no `UNNotificationResponse`.
+#if canImport(UserNotifications) && !os(tvOS)
     public import Foundation
     public import UserNotifications
 

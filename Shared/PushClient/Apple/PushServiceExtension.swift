@@ -1,4 +1,5 @@
-#if canImport(UserNotifications) && canImport(os)
+// tvOS has no service extensions (Apple, "UNNotificationServiceExtension").
+#if canImport(UserNotifications) && canImport(os) && !os(tvOS)
     import Foundation
     import os
     public import UserNotifications

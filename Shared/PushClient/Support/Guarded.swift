@@ -4,7 +4,7 @@
     import Synchronization
 #endif
 
-/// A value behind a lock. iOS 16 and macOS 13 have no `Synchronization.Mutex`, so Apple's platforms use `OSAllocatedUnfairLock`.
+/// A value behind a lock. The oldest supported versions have no `Synchronization.Mutex`, so Apple's platforms use `OSAllocatedUnfairLock`.
 ///
 /// A body must be short, and must not call the app's code: the app may call the library back.
 final class Guarded<Value>: Sendable {
