@@ -1,20 +1,49 @@
 public import Foundation
 
-/// `ActivityKit`: only what `PushClient` calls, with the SDK's signatures.
+// `ActivityKit`: only what `PushClient` calls, with the SDK's signatures. Apple's pages name iOS and iPadOS alone. On Mac Catalyst the
+// module is there, and all it declares is unavailable. Here it is there on every platform, which is stricter.
+
+@available(iOS 16.1, *)
+@available(macOS, unavailable)
+@available(macCatalyst, unavailable)
+@available(tvOS, unavailable)
+@available(visionOS, unavailable)
+@available(watchOS, unavailable)
 public protocol ActivityAttributes: Decodable, Encodable {
     associatedtype ContentState: Decodable, Encodable, Hashable
 }
 
+@available(iOS 16.1, *)
+@available(macOS, unavailable)
+@available(macCatalyst, unavailable)
+@available(tvOS, unavailable)
+@available(visionOS, unavailable)
+@available(watchOS, unavailable)
 public enum ActivityState: Codable, Hashable, Sendable {
-    case active, ended, dismissed, stale
+    case active, ended, dismissed
+    @available(iOS 16.2, *)
+    case stale
 }
 
+@available(iOS 16.1, *)
+@available(macOS, unavailable)
+@available(macCatalyst, unavailable)
+@available(tvOS, unavailable)
+@available(visionOS, unavailable)
+@available(watchOS, unavailable)
 public final class ActivityAuthorizationInfo {
     public init() { fatalError() }
+    @available(iOS 16.2, *)
     public final var frequentPushesEnabled: Bool { fatalError() }
 }
 
 /// Not `Sendable`, as in the SDK.
+@available(iOS 16.1, *)
+@available(macOS, unavailable)
+@available(macCatalyst, unavailable)
+@available(tvOS, unavailable)
+@available(visionOS, unavailable)
+@available(watchOS, unavailable)
 public class Activity<Attributes: ActivityAttributes>: Identifiable {
     public struct PushTokenUpdates: AsyncSequence {
         public typealias Element = Data
@@ -39,5 +68,6 @@ public class Activity<Attributes: ActivityAttributes>: Identifiable {
     public final var id: String { fatalError() }
     public final var pushTokenUpdates: PushTokenUpdates { fatalError() }
     public final var activityStateUpdates: ActivityStateUpdates { fatalError() }
+    @available(iOS 17.2, *)
     public static var pushToStartTokenUpdates: PushTokenUpdates { fatalError() }
 }

@@ -1,8 +1,11 @@
 public import Foundation
 
 /// `AppKit`: only what `PushClient` calls, with the SDK's signatures.
+// On Mac Catalyst the module is there, for little more than toolbars.
+@available(macCatalyst, unavailable)
 @MainActor open class NSResponder: NSObject {}
 
+@available(macCatalyst, unavailable)
 @MainActor open class NSApplication: NSResponder {
     public class var shared: NSApplication { fatalError() }
     nonisolated public class var didBecomeActiveNotification: Notification.Name { fatalError() }
@@ -10,6 +13,7 @@ public import Foundation
 }
 
 /// The SDK's requirements are optional, which only Objective-C has.
+@available(macCatalyst, unavailable)
 @MainActor public protocol NSApplicationDelegate: NSObjectProtocol {
     func applicationDidFinishLaunching(_ notification: Notification)
     func application(_ application: NSApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data)

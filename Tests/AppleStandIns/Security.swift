@@ -19,6 +19,7 @@ public let kSecClassGenericPassword: CFString = ""
 public let kSecMatchLimit: CFString = ""
 public let kSecMatchLimitOne: CFString = ""
 public let kSecReturnData: CFString = ""
+@available(iOS 13.0, macOS 10.15, tvOS 13.0, watchOS 6.0, *)
 public let kSecUseDataProtectionKeychain: CFString = ""
 public let kSecValueData: CFString = ""
 

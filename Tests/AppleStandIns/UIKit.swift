@@ -1,12 +1,17 @@
 public import Foundation
 
-/// `UIKit`: only what `PushClient` calls, with the SDK's signatures.
+// `UIKit`: only what `PushClient` calls, with the SDK's signatures. On watchOS the module is there, for images and colours; it has no
+// application.
+
+@available(watchOS, unavailable)
 public enum UIBackgroundFetchResult: UInt, Sendable {
     case newData, noData, failed
 }
 
+@available(watchOS, unavailable)
 @MainActor open class UIResponder: NSObject {}
 
+@available(watchOS, unavailable)
 @MainActor open class UIApplication: UIResponder {
     public struct LaunchOptionsKey: Hashable, RawRepresentable, Sendable {
         public let rawValue: String
@@ -18,6 +23,7 @@ public enum UIBackgroundFetchResult: UInt, Sendable {
 }
 
 /// The SDK's requirements are optional, which only Objective-C has: a requirement that an adaptor forgets is not found here.
+@available(watchOS, unavailable)
 @MainActor public protocol UIApplicationDelegate: NSObjectProtocol {
     func application(
         _ application: UIApplication, didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]?

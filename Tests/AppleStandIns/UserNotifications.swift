@@ -1,18 +1,22 @@
 public import Foundation
 
-/// `UserNotifications`: only what `PushClient` calls, with the SDK's signatures.
-// swift-format-ignore: AlwaysUseLowerCamelCase
+// `UserNotifications`: only what `PushClient` calls, with the SDK's signatures and the availability of its headers (`API_AVAILABLE`,
+// `API_UNAVAILABLE`). visionOS has what iOS has. The framework itself is older than each version that PushClient supports.
+
 // swift-format-ignore
+@available(tvOS, unavailable)
 public let UNNotificationDefaultActionIdentifier = "com.apple.UNNotificationDefaultActionIdentifier"
-// swift-format-ignore: AlwaysUseLowerCamelCase
 // swift-format-ignore
+@available(tvOS, unavailable)
 public let UNNotificationDismissActionIdentifier = "com.apple.UNNotificationDismissActionIdentifier"
 
 public enum UNAuthorizationStatus: Int, Sendable {
     case notDetermined, denied, authorized, provisional
-    #if os(iOS)
-        case ephemeral
-    #endif
+    @available(iOS 14.0, visionOS 1.0, *)
+    @available(macOS, unavailable)
+    @available(tvOS, unavailable)
+    @available(watchOS, unavailable)
+    case ephemeral
 }
 
 public struct UNAuthorizationOptions: OptionSet, Sendable {
@@ -29,7 +33,9 @@ public struct UNNotificationPresentationOptions: OptionSet, Sendable {
     public init(rawValue: UInt) { fatalError() }
     public static var badge: UNNotificationPresentationOptions { fatalError() }
     public static var sound: UNNotificationPresentationOptions { fatalError() }
+    @available(iOS 14.0, macOS 11.0, tvOS 14.0, watchOS 7.0, *)
     public static var list: UNNotificationPresentationOptions { fatalError() }
+    @available(iOS 14.0, macOS 11.0, tvOS 14.0, watchOS 7.0, *)
     public static var banner: UNNotificationPresentationOptions { fatalError() }
 }
 
@@ -42,6 +48,8 @@ open class UNUserNotificationCenter: NSObject {
     weak open var delegate: (any UNUserNotificationCenterDelegate)?
     open func notificationSettings() async -> UNNotificationSettings { fatalError() }
     open func requestAuthorization(options: UNAuthorizationOptions = []) async throws -> Bool { fatalError() }
+    @available(iOS 16.0, macOS 13.0, tvOS 16.0, *)
+    @available(watchOS, unavailable)
     open func setBadgeCount(_ newBadgeCount: Int) async throws { fatalError() }
 }
 
@@ -50,25 +58,35 @@ public protocol UNUserNotificationCenterDelegate: NSObjectProtocol {
     func userNotificationCenter(
         _ center: UNUserNotificationCenter, willPresent notification: UNNotification,
         withCompletionHandler completionHandler: @escaping @Sendable (UNNotificationPresentationOptions) -> Void)
-    func userNotificationCenter(
-        _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
-        withCompletionHandler completionHandler: @escaping @Sendable () -> Void)
+    #if !os(tvOS)
+        func userNotificationCenter(
+            _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
+            withCompletionHandler completionHandler: @escaping @Sendable () -> Void)
+    #endif
 }
 
 open class UNNotificationContent: NSObject, NSCopying, NSMutableCopying {
+    @available(tvOS, unavailable)
     open var attachments: [UNNotificationAttachment] { fatalError() }
     open var badge: NSNumber? { fatalError() }
+    @available(tvOS, unavailable)
     open var body: String { fatalError() }
+    @available(tvOS, unavailable)
     open var categoryIdentifier: String { fatalError() }
+    @available(tvOS, unavailable)
     open var subtitle: String { fatalError() }
+    @available(tvOS, unavailable)
     open var threadIdentifier: String { fatalError() }
+    @available(tvOS, unavailable)
     open var title: String { fatalError() }
+    @available(tvOS, unavailable)
     open var userInfo: [AnyHashable: Any] { fatalError() }
     open func copy(with zone: NSZone? = nil) -> Any { fatalError() }
     open func mutableCopy(with zone: NSZone? = nil) -> Any { fatalError() }
 }
 
 open class UNMutableNotificationContent: UNNotificationContent {
+    @available(tvOS, unavailable)
     override open var attachments: [UNNotificationAttachment] {
         get { fatalError() }
         set { fatalError() }
@@ -77,28 +95,34 @@ open class UNMutableNotificationContent: UNNotificationContent {
         get { fatalError() }
         set { fatalError() }
     }
+    @available(tvOS, unavailable)
     override open var body: String {
         get { fatalError() }
         set { fatalError() }
     }
+    @available(tvOS, unavailable)
     override open var categoryIdentifier: String {
         get { fatalError() }
         set { fatalError() }
     }
+    @available(tvOS, unavailable)
     override open var subtitle: String {
         get { fatalError() }
         set { fatalError() }
     }
+    @available(tvOS, unavailable)
     override open var threadIdentifier: String {
         get { fatalError() }
         set { fatalError() }
     }
+    @available(tvOS, unavailable)
     override open var title: String {
         get { fatalError() }
         set { fatalError() }
     }
 }
 
+@available(tvOS, unavailable)
 open class UNNotificationAttachment: NSObject {
     public convenience init(identifier: String, url URL: URL, options: [AnyHashable: Any]? = nil) throws { fatalError() }
 }
@@ -111,15 +135,18 @@ open class UNNotification: NSObject {
     open var request: UNNotificationRequest { fatalError() }
 }
 
+@available(tvOS, unavailable)
 open class UNNotificationResponse: NSObject {
     open var notification: UNNotification { fatalError() }
     open var actionIdentifier: String { fatalError() }
 }
 
+@available(tvOS, unavailable)
 open class UNTextInputNotificationResponse: UNNotificationResponse {
     open var userText: String { fatalError() }
 }
 
+@available(tvOS, unavailable)
 open class UNNotificationServiceExtension: NSObject {
     open func didReceive(
         _ request: UNNotificationRequest, withContentHandler contentHandler: @escaping (UNNotificationContent) -> Void

@@ -6,9 +6,10 @@ usage() {
     cat <<'U'
 Usage: deploy/scripts/check-adaptors.sh [--help]
 
-Type-checks Shared/PushClient in Swift 6 mode, once as for iOS and once as for macOS, and fails on a warning. Apple's frameworks do not exist on
-Linux: Tests/AppleStandIns declares the part of them that PushClient calls. Then it type-checks every Swift example of PushClient's README and
-guide, as one app. Nothing is linked and nothing runs.
+Type-checks Shared/PushClient in Swift 6 mode, for each of Apple's platforms at its oldest supported version, and fails on a warning. The compiler
+gets Apple's own targets, so it answers every condition and checks availability as on a Mac. Apple's frameworks do not exist on Linux:
+Tests/AppleStandIns declares the part of them that PushClient calls. Then it type-checks every Swift example of PushClient's README and guide, as one
+app for iOS. Nothing is linked and nothing runs.
 U
 }
 while [ $# -gt 0 ]; do
@@ -19,7 +20,7 @@ while [ $# -gt 0 ]; do
 done
 
 # Those of the target in Package.swift.
-settings=(-swift-version 6 -warnings-as-errors -strict-memory-safety)
+settings=(-warnings-as-errors -strict-memory-safety)
 for feature in ExistentialAny InternalImportsByDefault MemberImportVisibility NonisolatedNonsendingByDefault; do
     settings+=(-enable-upcoming-feature "$feature")
 done
@@ -27,36 +28,74 @@ done
 begin_run adaptors
 require_swift
 
-# make_module NAME FOLDER: with library evolution, as the SDK's modules have it, so that a switch over an enumeration needs '@unknown default'.
-make_module() {
-    foreground swiftc -emit-module -enable-library-evolution -parse-as-library -swift-version 6 \
-        -enable-upcoming-feature InternalImportsByDefault -module-name "$1" -emit-module-path "$2/$1.swiftmodule" -I "$2" \
-        "$2/AppleStandIns/$1.swift" >"$work/output" 2>&1 ||
-        { cat "$work/output" >&2; fail "the stand-in Tests/AppleStandIns/$1.swift does not compile (above)."; }
+# The toolchain's own modules are compiled for Linux alone. A module holds its target as plain text. It also holds the availability of its
+# declarations on Apple's platforms: the standard library and most of Foundation (FoundationEssentials) state it. So a copy with one of
+# Apple's targets, of the same length, is the same module for that target. Foundation's other declarations have no availability here.
+host=$(swiftc -print-target-info | sed -n 's/.*"moduleTriple": *"\(.*\)".*/\1/p' | head -n 1)
+resources=$(swiftc -print-target-info | sed -n 's/.*"runtimeResourcePath": *"\(.*\)".*/\1/p' | head -n 1)
+[ -d "$resources/linux/Swift.swiftmodule" ] || fail "the toolchain has no standard library in $resources/linux; run this with Swift on Linux."
+
+# copy_modules FOLDER SYSTEM [ENVIRONMENT]: the toolchain's modules as modules of that platform's first version, in FOLDER.
+copy_modules() {
+    local version=1 target module name
+    [ "$2" != macosx ] || version=11 # before 11 a name of macOS counts in 10.x
+    target="arm64-apple-$2$version${3-}"
+    while [ "${#target}" -lt "${#host}" ]; do version=0$version target="arm64-apple-$2$version${3-}"; done
+    for module in "$resources"/linux/*.swiftmodule/"$host".swiftmodule; do
+        name=$(basename "$(dirname "$module")")
+        LC_ALL=C sed "s/$host/$target/g" "$module" >"$1/$name"
+    done
+    # The C library as Foundation's inlined code calls it.
+    printf '#include <string.h>\n#include <stdlib.h>\n#include <math.h>\n' >"$1/SwiftGlibc.h"
+    printf 'module SwiftGlibc [system] { header "SwiftGlibc.h" export * }\n' >"$1/module.modulemap"
+    # Of an SDK the compiler reads this file alone. It says which version of visionOS has what a version of iOS has (Apple's pages of
+    # UNUserNotificationCenter.setBadgeCount and of OSAllocatedUnfairLockFlags name both).
+    printf '{ "Version": "26.0", "MaximumDeploymentTarget": "26.99", "VersionMap": { "iOS_visionOS": { "16.0": "1.0", "18.0": "2.0" } } }\n' \
+        >"$1/SDKSettings.json"
 }
 
-# check_platform NAME CONDITIONS MODULE…: PushClient where just these frameworks can be imported. CONDITIONS is a script of sed's, which answers the
-# conditions that the compiler would answer as on Linux.
+# compile FOLDER TARGET ARGUMENT…: the compiler for TARGET, with the modules in FOLDER. URLSession is in a module of its own on Linux.
+compile() {
+    local folder=$1 target=$2
+    shift 2
+    foreground swiftc -frontend -target "$target" -clang-target "$host" -disable-objc-interop -sdk "$folder" -resource-dir "$resources" \
+        -Xcc -idirafter -Xcc "/usr/include/${host%%-*}-linux-gnu" -Xcc -idirafter -Xcc /usr/include -module-cache-path "$work/cache" \
+        -I "$folder" -I "$resources" -swift-version 6 -parse-as-library -import-module FoundationNetworking "$@" >"$work/output" 2>&1
+}
+
+# check_platform NAME TARGET MODULE…: PushClient for TARGET, whose version is the oldest supported one, with these frameworks to import
+# beside those of all platforms.
 check_platform() {
-    local name=$1 conditions=$2 folder="$work/$1" module
+    local name=$1 target=$2 folder="$work/$1" system module
     shift 2
     mkdir "$folder"
-    cp -r "$root/Shared/PushClient" "$root/Tests/AppleStandIns" "$folder"
-    find "$folder" -name '*.swift' -exec sed -i "s/os(Linux)/false/; $conditions" {} +
-    # On Linux URLSession is in a module of its own.
-    find "$folder/PushClient" -name 'URLSession*.swift' -exec sed -i 's/^    public import Foundation$/&; public import FoundationNetworking/' {} +
-    for module in os CryptoKit Network Security UserNotifications "$@"; do make_module "$module" "$folder"; done
-    step "Type-checking PushClient as for $name (os, CryptoKit, Network, Security, UserNotifications, $*)"
-    find "$folder/PushClient" -name '*.swift' | sort >"$folder/sources"
+    system=${target#arm64-apple-} system=${system%%[0-9]*}
+    case $target in
+        *-macabi) copy_modules "$folder" "$system" -macabi ;;
+        *) copy_modules "$folder" "$system" ;;
+    esac
+    step "Type-checking PushClient for $name ($target)"
+    for module in os CryptoKit Network Security UserNotifications ActivityKit "$@"; do
+        # With library evolution, as the SDK's modules have it, so that a switch over an enumeration needs '@unknown default'.
+        compile "$folder" "$target" -emit-module -o "$folder/$module.swiftmodule" -module-name "$module" -enable-library-evolution \
+            -enable-upcoming-feature InternalImportsByDefault "$root/Tests/AppleStandIns/$module.swift" ||
+            { cat "$work/output" >&2; fail "the stand-in Tests/AppleStandIns/$module.swift does not compile for $name (above)."; }
+    done
     # Down to SIL, where the compiler looks for data races.
-    foreground swiftc -emit-sil -o "$work/sil" -emit-module-path "$folder/PushClient.swiftmodule" -whole-module-optimization -parse-as-library \
-        -module-name PushClient "${settings[@]}" -I "$folder" "@$folder/sources" >"$work/output" 2>&1 ||
+    compile "$folder" "$target" -emit-sil -o "$work/sil" -emit-module-path "$folder/PushClient.swiftmodule" -module-name PushClient "${settings[@]}" \
+        "${sources[@]}" ||
         { cat "$work/output" >&2; fail "PushClient does not compile against the stand-ins for $name (above): mend it, or a stand-in that is wrong."; }
-    note "$(wc -l <"$folder/sources") files, no warning"
+    note "${#sources[@]} files, no warning"
 }
 
-check_platform iOS 's/os(iOS)/true/; s/targetEnvironment(simulator)/true/' UIKit ActivityKit SwiftUI
-check_platform macOS 's/os(iOS)/false/; s/targetEnvironment(simulator)/false/' AppKit
+mapfile -t sources < <(find "$root/Shared/PushClient" -name '*.swift' | sort)
+# A module can be there where its declarations are not available: ActivityKit on Mac Catalyst, AppKit on Mac Catalyst, UIKit on watchOS.
+check_platform iOS arm64-apple-ios16.0 UIKit SwiftUI
+check_platform MacCatalyst arm64-apple-ios16.0-macabi UIKit AppKit
+check_platform macOS arm64-apple-macosx13.0 AppKit
+check_platform visionOS arm64-apple-xros1.0 UIKit
+check_platform watchOS arm64-apple-watchos9.0 UIKit WatchKit
+check_platform tvOS arm64-apple-tvos16.0 UIKit
 
 step "Type-checking the examples of Shared/PushClient/README.md and docs/guides/app-side.md"
 examples=0
@@ -66,7 +105,7 @@ for page in Shared/PushClient/README.md docs/guides/app-side.md; do
     awk '/^```swift$/ { inside = 1; print ""; next } /^```$/ { inside = 0 } { print inside ? $0 : "" }' "$root/$page" >"$work/example-$examples.swift"
     grep -q . "$work/example-$examples.swift" || fail "$page holds no Swift example."
 done
-foreground swiftc -emit-sil -o "$work/sil" -whole-module-optimization -parse-as-library -module-name Shop -swift-version 6 -warnings-as-errors \
-    -I "$work/iOS" "$work"/example-*.swift "$work/iOS/AppleStandIns/Example/Shop.swift" >"$work/output" 2>&1 ||
+compile "$work/iOS" arm64-apple-ios16.0 -emit-sil -o "$work/sil" -module-name Shop -warnings-as-errors "$work"/example-*.swift \
+    "$root/Tests/AppleStandIns/Example/Shop.swift" ||
     { cat "$work/output" >&2; fail "an example does not compile (above; example-1 is the README, example-2 the guide)."; }
 note "$examples pages, no warning"
