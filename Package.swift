@@ -77,7 +77,7 @@ func chaosProgram(_ name: String, _ dependencies: [Target.Dependency]) -> Target
 let package = Package(
     name: "push",
     // Of PushClient, for apps. PushAPI, for Swift backends, and the programs run on Linux.
-    platforms: [.iOS(.v16), .macOS(.v13)],
+    platforms: [.iOS(.v16), .macCatalyst(.v16), .macOS(.v13), .tvOS(.v16), .visionOS(.v1), .watchOS(.v9)],
     products: [
         .library(name: "PushAPI", targets: ["PushAPI"]),
         .library(name: "PushClient", targets: ["PushClient"]),
