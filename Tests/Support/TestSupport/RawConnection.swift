@@ -8,13 +8,14 @@ package struct RawConnection {
     package let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
     package private(set) var received = ""
 
+    /// - Parameter receiveBuffer: Bytes that the system takes before the test reads them; as the system decides if nil. Linux lets it grow to
+    ///   dozens of megabytes.
     package static func open<Result: Sendable>(
-        _ port: Int, _ body: @Sendable (inout RawConnection) async throws -> Result
+        _ port: Int, receiveBuffer: Int? = nil, _ body: @Sendable (inout RawConnection) async throws -> Result
     ) async throws -> Result {
-        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).channelOption(
-            .allowRemoteHalfClosure, value: true
-        ).connect(host: "127.0.0.1", port: port) {
-            channel in
+        var bootstrap = ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).channelOption(.allowRemoteHalfClosure, value: true)
+        if let receiveBuffer { bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: receiveBuffer) }
+        let channel = try await bootstrap.connect(host: "127.0.0.1", port: port) { channel in
             channel.eventLoop.makeCompletedFuture {
                 try NIOAsyncChannel(
                     wrappingChannelSynchronously: channel,
