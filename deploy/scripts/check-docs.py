@@ -19,6 +19,7 @@ FOREIGN = {
     "kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly",
     # Other projects
     "ApnsClientHandler", "SWIFT_DETERMINISTIC_HASHING", "SyncRep",
+    "getAPNSToken", "getDevicePushTokenAsync", "getExpoPushTokenAsync", "getToken",
 }
 
 

@@ -43,9 +43,7 @@ public protocol PushTransport: Sendable {
 public enum PushServer: Sendable {
     /// The app sends requests to the company's own backend, which checks the user's session and forwards them with its key.
     ///
-    /// A key may do more than an app, so the backend checks five things (`docs/guides/app-side.md`; `PushAPI.App.forward` checks them):
-    /// the request is one of ``PushOperation``; its path names the installation of the session; a registration or change states the
-    /// session's user; an activity is reported for that user; the body states no `replaces`.
+    /// A key may do more than an app, so the backend makes five checks: `docs/guides/forwarding.md`. `PushAPI.App.forward` makes them.
     ///
     /// The backend refuses a registration with 401 when the session is over: a late request then cannot sign a user in again. It takes a
     /// sign-out also then.
