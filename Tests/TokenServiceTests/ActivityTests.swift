@@ -65,6 +65,8 @@ struct ActivityTests {
             #expect(try await Self.active(shop) == all)
             #expect(try await shop.call("PATCH", path, #"{"tokens":[{"token":"\#(token(1))"}]}"#).status == 200)
             #expect(try await Self.active(shop) == all, "iOS gives a start token later than the others")
+            #expect(try await shop.put(path, #"{"user":"ada","tokens":[{"token":"\#(token(1))"}]}"#).status == 200)
+            #expect(try await Self.active(shop) == all, "or not in this launch")
             let next = #"[{"token":"\#(token(1))"},{"token":"\#(token(5))","purpose":"activity_start:Ride"}]"#
             #expect(try await shop.call("PATCH", path, #"{"tokens":\#(next)}"#).status == 200)
             #expect(try await Self.active(shop)["activity_start:Ride"] == token(5))

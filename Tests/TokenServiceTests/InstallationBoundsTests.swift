@@ -146,6 +146,21 @@ struct InstallationBoundsTests {
         #expect(throws: TooManyChanges.self) { try batch.admitChange(of: key) }
     }
 
+    @Test("Tokens of Live Activities give way before all others, the oldest first") func activitiesGiveWay() throws {
+        var bounds = InstallationBounds()
+        (bounds.activeTokens, bounds.retiredTokens) = (3, 10)
+        var batch = RegistryBatch(installations: [], tokens: [], now: 50, bounds: bounds)
+        let app = try Self.app()
+        _ = try batch.apply(.register(try Self.registration(1, [(1, "alert"), (2, "activity_start:Old")])), of: app)
+        for number in 3...7 {
+            let named = try Self.registration(1, [(number, "activity:\(number)")]).tokens[0]
+            let report = ActivityReport(installation: installation(1), id: "\(number)", token: named, expectedOwner: .anyone)
+            _ = try batch.apply(.report(report), of: app)
+        }
+        let kept = batch.tokens.filter(\.isActive).map(\.purpose.rawValue).sorted()
+        #expect(kept == ["activity:6", "activity:7", "alert"])
+    }
+
     @Test(
         "A restore retires no active token: of the tokens in quarantine, the newest come back for which there is room", arguments: [60, 64])
     func restored(active: Int) throws {

@@ -6,8 +6,8 @@ extension Resource {
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
         """
-        Idempotent. Tokens that the list no longer names are retired; a token that another installation holds moves here; \
-        another user than before ends everything that is queued for the previous one.
+        Idempotent. Tokens that the list no longer names are retired, but for those of Live Activities; a token that another \
+        installation holds moves here; another user than before ends everything that is queued for the previous one.
         """,
         parameters: [ifMatch], request: .json(Registration.request),
         answers: [

@@ -203,13 +203,20 @@ extension RegistryBatch {
         installations[key]?.needs(.everything)
     }
 
+    /// Tokens of Live Activities give way first: a registration leaves them alone, also those of types that the app has no more.
+    private func givesWay(_ index: Int, before other: Int) -> Bool {
+        let (left, right) = (tokens[index], tokens[other])
+        guard left.purpose.isOfActivity == right.purpose.isOfActivity else { return left.purpose.isOfActivity }
+        return left.registeredAt < right.registeredAt
+    }
+
     /// The newest tokens win.
     private mutating func bound(_ key: InstallationKey, keeping named: [RegisteredToken], at moment: Int64) {
         let own = indices(of: key)
         guard own.count > min(bounds.activeTokens, bounds.retiredTokens) else { return }
         let active = own.filter { tokens[$0].isActive }
         let unnamed = active.filter { !named.contains(tokens[$0].named) }
-        for index in unnamed.sorted(by: { tokens[$0].registeredAt < tokens[$1].registeredAt })
+        for index in unnamed.sorted(by: { givesWay($0, before: $1) })
             .prefix(max(0, active.count - bounds.activeTokens))
         {
             let token = tokens[index]
@@ -347,8 +354,8 @@ extension RegistryBatch {
 }
 
 extension RegistryBatch.Target {
-    /// Whether a token of this purpose is over if the list does not name it. A token of an activity is over by a later one of the same
-    /// purpose, or with the activity: iOS gives it later than the others, or not in this launch.
+    /// Whether a token of this purpose is over if the list does not name it. A start token is over by a later one of the same purpose, and an
+    /// update token also with its activity: iOS gives them later than the others, or not in this launch.
     func covers(_ purpose: Purpose) -> Bool {
         if let activity { return purpose == .activity(id: activity) }
         return !purpose.isOfActivity || tokens?.contains { $0.purpose == purpose } == true
