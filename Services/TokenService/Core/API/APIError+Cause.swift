@@ -34,6 +34,10 @@ extension APIError {
             self = APIError(
                 .conflict, "activity_exists", "The Live Activity exists",
                 "an activity of this id is not over; update or end it, or start another id. Nothing was accepted")
+        case is ActivityOver:
+            self = APIError(
+                .gone, "activity_over", "The Live Activity is over",
+                "the activity is over, and the token is that of another activity of the installation; nothing was changed")
         case is IdempotencyMismatch:
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",

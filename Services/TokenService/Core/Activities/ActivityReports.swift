@@ -52,6 +52,25 @@ struct ActivityReports {
         self.session = session
     }
 
+    /// An app reports a token late, or mixes activities up: the end that goes to a device which shows an activity that is over must not go to
+    /// the token of another one.
+    /// - Throws: ``ActivityOver``.
+    func admit(_ request: RegistryRequest, in batch: RegistryBatch) throws {
+        guard case .report(let report) = request.change, let named = report.token,
+            let row = batch.installations[request.installation],
+            let activity = activities[
+                LiveActivity.Key(
+                    app: request.app.id, owner: .init(user: row.owner, installation: report.installation), id: report.id)],
+            activity.isOver(at: batch.now)
+        else { return }
+        let isOfAnother = batch.indices(of: request.installation).contains { index in
+            let token = batch.tokens[index]
+            guard token.isActive, token.token == named.token, case .activity(let id) = token.purpose else { return false }
+            return !id.hasSameBytes(as: report.id)
+        }
+        if isOfAnother { throw ActivityOver() }
+    }
+
     /// To run when the registry has decided, before its writes. It locks the names of the activities that are to be made, and the activities
     /// of a user who has signed in since the first look. Such a lock comes out of order; in the worst case PostgreSQL ends one of two
     /// transactions, and it runs again.
@@ -109,7 +128,7 @@ struct ActivityReports {
         for taken in reports {
             let (key, report, purpose) = (taken.key, taken.report, Purpose.activity(id: taken.key.id))
             guard report.token != nil else {
-                if activities[key] != nil { later.append(Self.endWithoutDevice(key)) }
+                if activities[key] != nil { later.append(Self.endWithoutDevice(key, told: taken.installation.id)) }
                 continue
             }
             let isTokenNew = batch.hasAddedToken(of: purpose, to: taken.installation)
@@ -151,14 +170,18 @@ struct ActivityReports {
     }
 
     /// The last device has reported that it is over. It may still show the last state.
-    private static func endWithoutDevice(_ key: LiveActivity.Key) -> PostgresQuery {
+    /// - Parameter told: The installation that has just said so. It may have got the start and not reported a token.
+    private static func endWithoutDevice(_ key: LiveActivity.Key, told: PushID) -> PostgresQuery {
         """
         UPDATE activities a SET ended_at = coalesce(a.ended_at, now())
         WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)
-            AND NOT may_be_shown(a)
+            AND NOT may_be_shown(a, \(told))
         """
     }
 }
+
+/// A report of an activity that is over names the update token of another one. Nothing was changed.
+struct ActivityOver: Error {}
 
 extension RegistryBatch {
     fileprivate func hasAddedToken(of purpose: Purpose, to installation: InstallationKey) -> Bool {

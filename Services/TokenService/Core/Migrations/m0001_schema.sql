@@ -606,15 +606,16 @@ RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c
     WHEN c.newest = broadcast AND c.is_end THEN true
     ELSE started_at > c.ended_at IS NOT FALSE END;
 
--- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet. Of a user
--- with more than 100 installations none is looked at, and the answer is yes: such an activity is over when its sender or the system ends it.
-CREATE FUNCTION may_be_shown(a activities) RETURNS boolean
+-- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet. The
+-- installation `told` has just said that it does not show it. Of a user with more than 100 installations none is looked at, and the answer is
+-- yes: such an activity is over when its sender or the system ends it.
+CREATE FUNCTION may_be_shown(a activities, told uuid DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (SELECT FROM installations i WHERE i.app_id = a.app_id AND i.owner = a.owner OFFSET 100) OR EXISTS (
     SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
     WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation AND i.owner IS NULL) AND t.state = 'active'
         AND (t.purpose = 'activity:' || a.id
-            OR a.is_started_for_user AND t.purpose = 'activity_start:' || a.attributes_type AND NOT EXISTS (
+            OR a.is_started_for_user AND t.purpose = 'activity_start:' || a.attributes_type AND i.id IS DISTINCT FROM told AND NOT EXISTS (
                 SELECT FROM tokens u
                 WHERE u.app_id = i.app_id AND u.installation = i.id AND u.purpose = 'activity:' || a.id AND u.registered_at >= a.started_at))
 );

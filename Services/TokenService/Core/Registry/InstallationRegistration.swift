@@ -256,7 +256,12 @@ extension RegistryStore {
         var activities = try ActivityReports(requests, in: session)
         let loaded = try load(scopes, locking: RegistryLock.unique(requests.flatMap(\.locks)))
         let (batch, results) = try apply(loaded.batch, isShared: isShared) { batch in
-            requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
+            requests.map { request in
+                Result {
+                    try activities.admit(request, in: batch)
+                    return try batch.apply(request.change, of: request.app)
+                }
+            }
         }
         let reports = zip(requests, results).flatMap { request, result -> [ActivityReports.Taken] in
             guard case .success(let result) = result, let record = result.record else { return [] }

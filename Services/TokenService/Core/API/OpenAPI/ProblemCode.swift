@@ -26,6 +26,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case methodNotAllowed = "method_not_allowed"
     case bodyTimeout = "body_timeout"
     case activityExists = "activity_exists"
+    case activityOver = "activity_over"
     case appDiffers = "app_differs"
     case environmentInUse = "environment_in_use"
     case keyNotLive = "key_not_live"
@@ -176,6 +177,10 @@ extension ProblemCode {
                 409, "The Live Activity exists",
                 "A start names an activity of its user that exists and is not over; nothing was accepted. Update or end it, or start another id."
             )
+        case .activityOver:
+            ProblemKind(
+                410, "The Live Activity is over",
+                "A report of an activity that is over names the update token of another activity of the installation; nothing was changed.")
         case .activityNotSingle:
             ProblemKind(
                 409, "Not one Live Activity",

@@ -57,7 +57,7 @@ extension Resource {
         own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
         """,
         request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
-        problems: [.ownerMismatch, .tooManyChanges])
+        problems: [.ownerMismatch, .activityOver, .tooManyChanges])
 
     private static let endActivity = Operation(
         .endActivity, "endActivity", "Report that a Live Activity is over", "Idempotent. Its token is retired.",
