@@ -101,6 +101,31 @@ struct RegistrationWarningTests {
         }
     }
 
+    @Test("A token that APNs ended and that the app registers again is tried again; the answer says so, and warns from the third time on")
+    func endedTokens() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for round in 1...5 {
+                let answer = try await shop.register(installation(1), user: "ada", token: token(1))
+                #expect(answer.json.tokenStates == ["\(hint(1)) active"], "\(round)")
+                #expect((answer.json["tokens"]?[0]?.text("ended_by_apns_at") != nil) == (round > 1), "\(round)")
+                #expect(Self.warnings(answer.json) == (round > 3 ? ["/tokens token_ended_repeatedly"] : []), "\(round)")
+                let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+                try await running.report(
+                    .tokenGone, of: job, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 60_000)
+                _ = try await running.completed(job.notification, shop)
+                let shown = try await shop.record(installation(1))["tokens"]?[0]
+                #expect(shown?.text("state") == "retired" && shown?.text("ended_by_apns_at") != nil, "\(round)")
+            }
+            try await running.counted("tokens_ended_again_total", 3)
+            let item = importLine(1)
+            let bulk = try await shop.post("/v1/apps/shop/installations", #"{"installations":[\#(item)]}"#)
+            #expect(Self.warnings(bulk.json["results"]?[0]?["record"]) == ["/tokens token_ended_repeatedly"])
+            let other = try await shop.register(installation(1), user: "ada", token: token(2))
+            #expect(Self.warnings(other.json).isEmpty)
+        }
+    }
+
     @Test("Validation counts the devices that have no known time zone, where their time depends on it") func countedZones() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

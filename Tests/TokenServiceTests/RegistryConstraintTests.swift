@@ -46,7 +46,7 @@ struct RegistryConstraintTests {
                 SELECT count(*) FROM pg_indexes WHERE schemaname = 'public' AND indexdef LIKE 'CREATE UNIQUE INDEX%' AND (
                     indexdef LIKE '%ON public.installations USING btree (app_id, id)'
                     OR indexdef LIKE '%ON public.installations USING btree (app_id, ordinal, id)'
-                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, token, purpose, environment)'
+                    OR indexdef LIKE '%ON public.tokens USING btree (token, app_id, purpose, environment)'
                     OR indexdef LIKE '%ON public.tokens USING btree (app_id, ordinal, purpose, environment) WHERE (state = ''active''%')
                 """)
             #expect(keys == 4)

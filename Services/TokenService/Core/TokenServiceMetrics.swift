@@ -175,6 +175,8 @@ package struct TokenServiceMetrics: Sendable {
         count(.completed, by: effect.completedNotifications)
         count(.retired, [("reason", "gone")], by: effect.retiredGone)
         count(.retired, [("reason", "rejected")], by: effect.retiredRejected)
+        count(.doubtful, by: effect.doubtful)
+        count(.endedAgain, by: effect.endedAgain)
         count(.throttled, by: effect.throttledInstallations)
         count(.braked, by: effect.braked.count)
         count(.corrected, by: effect.corrected)

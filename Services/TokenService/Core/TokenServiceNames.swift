@@ -66,6 +66,8 @@ package enum MetricName: String, CaseIterable {
     case refusedOutcomes = "push_token_service_outcomes_refused_total"
     case completed = "push_token_service_notifications_completed_total"
     case retired = "push_token_service_tokens_retired_total"
+    case doubtful = "push_token_service_tokens_doubtful_total"
+    case endedAgain = "push_token_service_tokens_ended_again_total"
     case braked = "push_token_service_brake_engaged_total"
     case brakesEngaged = "push_token_service_brakes_engaged"
     case superseded = "push_token_service_updates_superseded_total"

@@ -256,6 +256,12 @@ package enum TokenServiceReference {
             MetricName.retired.rawValue, .counter, ["reason"],
             "Tokens retired because APNs said so. Reason: gone, rejected."),
         DocumentedMetric(
+            MetricName.doubtful.rawValue, .counter,
+            "Start tokens of Live Activities that became doubtful: APNs accepts starts, and no activity is reported."),
+        DocumentedMetric(
+            MetricName.endedAgain.rawValue, .counter,
+            "Tokens that APNs ended for the third time or oftener; many: an app keeps tokens and registers them again."),
+        DocumentedMetric(
             MetricName.braked.rawValue, .counter,
             "Batches in which rejected tokens were left alone; alert on any."),
         DocumentedMetric(

@@ -13,12 +13,14 @@ extension PushAPI {
             public let hint: String
             public let environment: String
             public let purpose: String
-            /// `active` or `retired`.
+            /// `active`, `doubtful` (no start of a Live Activity goes to it) or `retired`.
             public let state: String
             public let registeredAt: Date
             public let retiredAt: Date?
             /// `replaced`, `removed`, `deregistered`, `gone`, `rejected` or `stale`.
             public let retiredReason: String?
+            /// When APNs last said that the token is over. It may have been registered again since.
+            public let endedByApnsAt: Date?
 
             public var isActive: Bool { state == "active" }
         }

@@ -38,7 +38,7 @@ struct EventContractTests {
     private static func entry(_ event: HistoryEntry.Event, _ installation: PushID) throws -> HistoryEntry {
         var entry = HistoryEntry(app: 1, installation: installation, event: event, at: time)
         let token = HistoryEntry.Token(id: nil, hint: "…a1b2c3", environment: "production", purpose: "alert")
-        if event != .stale, event != .throttled, !event.rawValue.hasPrefix("token_re") { entry.ownerEpoch = 3 }
+        if event != .stale, event != .throttled, event != .tokenDoubtful, !event.rawValue.hasPrefix("token_re") { entry.ownerEpoch = 3 }
         if event == .registered || event == .throttled || event.topic.hasPrefix("token.") { entry.token = token }
         switch event {
         case .signedOut: entry.reason = "logout"
@@ -46,6 +46,7 @@ struct EventContractTests {
         case .throttled:
             (entry.status, entry.reason) = (429, "TooManyRequests")
             entry.delivery = PushID("3f1c9a52-6b0e-5d1f-8a44-90b7c2d1e6f1")
+        case .tokenDoubtful: entry.token?.purpose = "activity_start:Ride"
         case .tokenRetired:
             (entry.status, entry.reason, entry.apnsTimestamp) = (410, "Unregistered", 1_782_100_000_000)
             entry.delivery = PushID("3f1c9a52-6b0e-5d1f-8a44-90b7c2d1e6f1")

@@ -14,7 +14,7 @@ import TokenService
 @Suite("The service publishes state changes on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(5)))
 struct EventStreamTests {
     /// Binds a queue to what `key` says of everything, as a team would, and reads it.
-    private static func listen<R: Sendable>(
+    static func listen<R: Sendable>(
         _ key: String, _ running: RunningService, _ body: @Sendable (Signal<ReceivedMessage>) async throws -> R
     ) async throws -> R {
         let queue = "\(running.topology.prefix).team"
@@ -29,7 +29,7 @@ struct EventStreamTests {
         return try result.get()
     }
 
-    private static func stream(_ logs: String, _ running: RunningService) async throws {
+    static func stream(_ logs: String, _ running: RunningService) async throws {
         let changed = try await running.client.call("PATCH", "/v1/admin/apps/shop", #"{"event_stream":[\#(logs)]}"#)
         try #require(changed.status == 200)
     }

@@ -33,7 +33,7 @@ struct ExportStore {
                 SELECT coalesce(array_agg(token ORDER BY purpose, environment), '{}') AS tokens,
                     coalesce(array_agg(environment ORDER BY purpose, environment), '{}') AS environments,
                     coalesce(array_agg(purpose ORDER BY purpose, environment), '{}') AS purposes
-                FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
+                FROM tokens t WHERE t.app_id = i.app_id AND t.installation = i.id AND t.state <> 'retired'
             ) AS t
             ORDER BY i.id
             """

@@ -144,7 +144,9 @@ CREATE TABLE tokens (
     purpose text NOT NULL CHECK (octet_length(purpose) <= 160 AND purpose ~
         '^(alert|voip|pushtotalk|location|complication|fileprovider|controls|widgets|mdm|activity(_start)?:.+)$'),
     token bytea NOT NULL CHECK (octet_length(token) BETWEEN 1 AND 256),
-    state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'retired')),
+    -- A start token is doubtful when no activity was reported after several starts that APNs accepted. No start goes to it until its device
+    -- registers it again or reports an activity. It is not over.
+    state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'doubtful', 'retired')),
     registered_at timestamptz NOT NULL,
     -- APNs has accepted the token in this environment. From then on the environment is a fact; before, it is the client's claim.
     proven_at timestamptz,
@@ -152,15 +154,25 @@ CREATE TABLE tokens (
     retired_reason text CHECK (retired_reason IN ('replaced', 'removed', 'deregistered', 'gone', 'rejected', 'stale')),
     -- When the brake on rejections put it into quarantine: its retirement may be a fault of ours.
     quarantined_at timestamptz,
+    -- When APNs last said that the token is over, and how often it has. A registration that names the token again keeps both.
+    ended_by_apns_at timestamptz,
+    ended_by_apns_times smallint NOT NULL DEFAULT 0,
+    -- Of a start token: when its device last reported an activity of the type, or when the last start was sent that counts as silent. NULL: the
+    -- device has reported none, and no start counts.
+    silent_since timestamptz,
+    -- Starts that APNs accepted since that report, each sent an hour or more after the one before.
+    silent_starts smallint NOT NULL DEFAULT 0,
     CONSTRAINT tokens_of_installations FOREIGN KEY (app_id, ordinal, installation) REFERENCES installations (app_id, ordinal, id),
-    -- In this order the index also leads from a token's value to its rows.
-    CONSTRAINT tokens_once UNIQUE (app_id, token, purpose, environment),
+    -- In this order the index also leads from a token's value to its rows. The app is not first in it, nor in tokens_by_installation: on an empty
+    -- table PostgreSQL takes all tokens of an app to be one row, and would keep a plan that reads them all.
+    CONSTRAINT tokens_once UNIQUE (token, app_id, purpose, environment),
     CHECK ((state = 'retired') = (retired_at IS NOT NULL) AND (state = 'retired') = (retired_reason IS NOT NULL)),
-    CONSTRAINT tokens_in_quarantine CHECK (quarantined_at IS NULL OR state = 'retired')
+    CONSTRAINT tokens_in_quarantine CHECK (quarantined_at IS NULL OR state = 'retired'),
+    CONSTRAINT tokens_in_doubt CHECK (state <> 'doubtful' OR purpose LIKE 'activity_start:%')
 ) WITH (fillfactor = 80);
 -- One live token per purpose and environment of an installation. Fan-out reads it in its order.
 CREATE UNIQUE INDEX tokens_one_active ON tokens (app_id, ordinal, purpose, environment) WHERE state = 'active';
-CREATE INDEX tokens_by_installation ON tokens (app_id, installation);
+CREATE INDEX tokens_by_installation ON tokens (installation, app_id);
 -- Every batch with a rejection reads what the brake may still put into quarantine, not past all that is there.
 CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected' AND quarantined_at IS NULL;
 -- These two indexes state the same condition in two forms. A statement goes by the one whose form it repeats: the list of one app by the
@@ -219,11 +231,12 @@ SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_a
         SELECT true FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL LIMIT 1
     ) THEN 'pending' ELSE 'effective' END AS fence,
     NULL::bigint AS token_id, NULL::bytea AS token, NULL::text AS environment, NULL::text AS purpose, NULL::text AS state,
-    NULL::timestamptz AS token_registered_at, NULL::timestamptz AS retired_at, NULL::text AS retired_reason
+    NULL::timestamptz AS token_registered_at, NULL::timestamptz AS retired_at, NULL::text AS retired_reason,
+    NULL::timestamptz AS ended_by_apns_at
 FROM installations i WHERE i.deregistered_at IS NULL
 UNION ALL
 SELECT i.app_id, i.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    t.id, t.token, t.environment, t.purpose, t.state, t.registered_at, t.retired_at, t.retired_reason
+    t.id, t.token, t.environment, t.purpose, t.state, t.registered_at, t.retired_at, t.retired_reason, t.ended_by_apns_at
 FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
 WHERE i.deregistered_at IS NULL;
 
@@ -232,7 +245,7 @@ CREATE VIEW installation_sizes AS
 SELECT i.app_id, i.id, 450 + octet_length(array_to_json(i.tags)::text) + t.bytes
     + octet_length(to_json(concat(i.owner, i.locale, i.time_zone, i.app_version, i.os_version, i.device_model))::text) AS bytes
 FROM installations i CROSS JOIN LATERAL (
-    SELECT coalesce(sum(210 + 2 * octet_length(t.token) + octet_length(to_json(t.purpose)::text)), 0) AS bytes FROM tokens t
+    SELECT coalesce(sum(260 + 2 * octet_length(t.token) + octet_length(to_json(t.purpose)::text)), 0) AS bytes FROM tokens t
     WHERE t.app_id = i.app_id AND t.installation = i.id
 ) AS t;
 
@@ -309,7 +322,7 @@ CREATE TABLE installation_history (
     installation uuid NOT NULL,
     at timestamptz NOT NULL,
     event text NOT NULL CHECK (event IN ('registered', 'signed_in', 'signed_out', 'deregistered', 'token_added', 'token_moved_here',
-        'token_moved_away', 'token_replaced', 'token_removed', 'token_retired', 'token_quarantined', 'token_restored',
+        'token_moved_away', 'token_replaced', 'token_removed', 'token_retired', 'token_doubtful', 'token_quarantined', 'token_restored',
         'environment_corrected', 'throttled', 'stale')),
     owner_epoch bigint,
     owner text,
@@ -411,10 +424,10 @@ RETURNS TABLE (reason text, tokens bigint, counts_as_utc boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE
-        WHEN live.count = 0 THEN CASE (
-            SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
-            WHERE t.app_id = i.app_id AND t.installation = i.id AND t.purpose = for_purpose)
-            WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+        WHEN live.count = 0 THEN coalesce((
+            SELECT CASE WHEN bool_or(t.state = 'doubtful') THEN 'token_doubtful' WHEN bool_or(t.quarantined_at IS NOT NULL) THEN 'quarantined'
+                WHEN count(*) > 0 THEN 'token_retired' END FROM tokens t
+            WHERE t.app_id = i.app_id AND t.installation = i.id AND t.purpose = for_purpose), 'no_token')
         WHEN i.throttled_until > now() THEN 'throttled'
         WHEN NOT is_urgent AND EXISTS (
             SELECT FROM quiet_hours q WHERE q.app_id = i.app_id AND q.owner = i.owner
@@ -644,7 +657,7 @@ BEGIN ATOMIC
     WHERE e.purpose IS NULL AND EXISTS (
         SELECT FROM tokens t
         WHERE t.app_id = e.app_id AND t.installation = e.installation AND t.purpose = 'activity_start:' || a.attributes_type
-            AND (t.state = 'active') IS TRUE)
+            AND (t.state <> 'retired') IS TRUE)
     ORDER BY 1, 2, 3;
 END;
 

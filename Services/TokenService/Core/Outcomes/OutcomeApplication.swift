@@ -16,6 +16,10 @@ package struct OutcomeApplication: Sendable {
         package var completedNotifications = 0
         package var retiredGone = 0
         package var retiredRejected = 0
+        /// Start tokens that are doubtful now.
+        package var doubtful = 0
+        /// Tokens that APNs ended once more, though it had ended them before (``TokenState/EndsByAPNs/isRepeated``).
+        package var endedAgain = 0
         package var throttledInstallations = 0
         /// Tokens that APNs accepts in another environment than they were registered for.
         package var corrected = 0
@@ -40,6 +44,8 @@ package struct OutcomeApplication: Sendable {
             completedNotifications += other.completedNotifications
             retiredGone += other.retiredGone
             retiredRejected += other.retiredRejected
+            doubtful += other.doubtful
+            endedAgain += other.endedAgain
             throttledInstallations += other.throttledInstallations
             corrected += other.corrected
             braked = other.braked.isEmpty ? braked : Set(braked + other.braked).sorted()
@@ -126,7 +132,8 @@ package struct OutcomeApplication: Sendable {
         effect.braked = brakes.filter { $0.value.isEngaged }.map(\.key).sorted()
         effect.slugs = try store.slugs(of: effect.braked)
         effect.unbraked = brakes.filter { !$0.value.isEngaged }.map(\.key).sorted()
-        try settle(TokenAnswers(finished, of: batch, braked: Set(effect.braked)), effect: &effect, in: store)
+        let starting = Set(origins.filter { $0.value.isStart }.keys)
+        try settle(TokenAnswers(finished, of: batch, braked: Set(effect.braked), starting: starting), effect: &effect, in: store)
         return effect
     }
 
@@ -145,6 +152,8 @@ package struct OutcomeApplication: Sendable {
         var batch = try registry.load(tokens: answers.tokens.union(unjust), corrected: answers.corrected)
         effect.retiredGone = batch.apply(toTokens: answers.gone)
         effect.retiredRejected = batch.apply(toTokens: answers.rejected)
+        effect.endedAgain = batch.tokens.count(where: { $0.writing == .everything && $0.endsByAPNs.isRepeated })
+        effect.doubtful = batch.apply(toTokens: answers.starts)
         effect.corrected = batch.apply(toTokens: answers.corrections)
         _ = batch.apply(toTokens: answers.proofs)
         effect.quarantined = batch.apply(toTokens: unjust.map { .quarantine(token: $0) })

@@ -23,6 +23,8 @@ package struct OutcomeStore {
         package let environment: APNsEnvironment
         /// APNs has accepted the token nowhere yet.
         package let isUnproven: Bool
+        /// When the request left for APNs, as far as that is known. UNIX milliseconds.
+        let sentAt: Int64
     }
 
     /// The facts about a notification that a batch needs.
@@ -32,6 +34,8 @@ package struct OutcomeStore {
         package let keepsAll: Bool
         /// The Live Activity or the channel that it updates.
         package let updates: UpdateTarget.Key?
+        /// It starts a Live Activity of which devices report an update token: it names no channel to follow.
+        let isStart: Bool
     }
 
     /// The notifications of a batch that still exist.
@@ -42,12 +46,14 @@ package struct OutcomeStore {
         var origins: [PushID: Origin] = [:]
         let rows = try session.execute(
             """
-            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all, n.purpose, n.target_user, n.target_installation
+            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all, n.purpose, n.target_user, n.target_installation,
+                CASE WHEN n.purpose LIKE 'activity_start:%'
+                    THEN position('"input-push-channel"'::bytea IN n.payload) = 0 ELSE false END AS is_start
             FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             """)
         for row in rows {
             origins[try row["id"]] = Origin(
-                app: try row["app_id"], keepsAll: try row["keeps_all"], updates: try UpdateTarget.Key(row))
+                app: try row["app_id"], keepsAll: try row["keeps_all"], updates: try UpdateTarget.Key(row), isStart: try row["is_start"])
         }
         return origins
     }
@@ -80,7 +86,8 @@ package struct OutcomeStore {
             return Finished(
                 id: delivery.id, notification: delivery.notification, app: origins[delivery.notification]?.app ?? 0, token: end.token,
                 outcome: end.entry.outcome, status: delivery.status, reason: delivery.reason,
-                environment: delivery.environment ?? end.environment, isUnproven: tokens[end.token] == .unproven)
+                environment: delivery.environment ?? end.environment, isUnproven: tokens[end.token] == .unproven,
+                sentAt: delivery.sentAt ?? end.entry.time)
         }
     }
 

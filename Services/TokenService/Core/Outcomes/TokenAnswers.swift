@@ -7,17 +7,24 @@ struct TokenAnswers: Sendable {
     private(set) var rejected: [RegistryChange] = []
     private(set) var corrections: [RegistryChange] = []
     private(set) var proofs: [RegistryChange] = []
+    private(set) var starts: [RegistryChange] = []
     /// Every token that one of these is about.
     private(set) var tokens: Set<Int64> = []
     private(set) var corrected: [Int64] = []
 
-    /// - Parameter braked: Apps of which no rejected token is retired.
-    init(_ finished: [OutcomeStore.Finished], of batch: OutcomeBatch, braked: Set<Int64>) {
+    /// - Parameters:
+    ///   - braked: Apps of which no rejected token is retired.
+    ///   - starting: Notifications that start a Live Activity (``OutcomeStore/Origin/isStart``).
+    init(_ finished: [OutcomeStore.Finished], of batch: OutcomeBatch, braked: Set<Int64>, starting: Set<PushID> = []) {
         // For a plain acceptance, `finished` has all the facts.
         let needed = batch.final.filter { $0.outcome != .accepted || $0.delivery.environment != nil }
         let entries = Dictionary(uniqueKeysWithValues: needed.map { ($0.delivery.id, $0) })
         for delivery in finished {
             let environment = delivery.environment
+            if !starting.isEmpty, delivery.outcome == .accepted, starting.contains(delivery.notification) {
+                starts.append(.countStart(token: delivery.token, sentAt: delivery.sentAt))
+                tokens.insert(delivery.token)
+            }
             guard !entries.isEmpty, let entry = entries[delivery.id] else {
                 if delivery.outcome == .accepted, delivery.isUnproven {
                     proofs.append(.prove(token: delivery.token, in: environment))

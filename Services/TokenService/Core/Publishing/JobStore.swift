@@ -250,7 +250,8 @@ package struct JobStore {
         let rows = try session.execute(
             """
             SELECT m.*, addressee.installation AS addressed_installation, addressee.epoch AS addressed_epoch FROM (
-                SELECT t.id, t.token, t.environment, t.state = 'active' AS is_active, i.id AS installation, i.owner_epoch, n.id AS notification,
+                SELECT t.id, t.token, t.environment, t.state <> 'retired' AS is_active, i.id AS installation, i.owner_epoch,
+                    n.id AS notification,
                     t.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
                     (i.deregistered_at IS NULL AND (
                         f.target = 'all' OR audience_words(i.tags, i.permission) @@ f.query

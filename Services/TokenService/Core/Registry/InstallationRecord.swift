@@ -22,6 +22,14 @@ package struct InstallationRecord: Equatable, Sendable {
         package var purpose: String
         package var registeredAt: Int64
         package var retired: Retirement?
+        /// No start of a Live Activity goes to it.
+        package var isDoubtful = false
+        /// When APNs last said that it is over; it may have been registered again since.
+        package var endedByAPNsAt: Int64?
+        /// That was not the first time. Only known after a registration or a change.
+        package var isEndedRepeatedly = false
+
+        fileprivate var state: String { retired != nil ? "retired" : isDoubtful ? "doubtful" : "active" }
     }
 
     package struct Retirement: Equatable, Sendable {
@@ -134,7 +142,8 @@ extension InstallationRecord.Token {
     init(_ token: TokenState) {
         self.init(
             token: token.token, environment: token.environment.rawValue, purpose: token.purpose.rawValue,
-            registeredAt: token.registeredAt, retired: token.retired.map { .init(at: $0.at, reason: $0.reason.rawValue) })
+            registeredAt: token.registeredAt, retired: token.retired.map { .init(at: $0.at, reason: $0.reason.rawValue) },
+            isDoubtful: token.starts.isDoubtful, endedByAPNsAt: token.endsByAPNs.at, isEndedRepeatedly: token.endsByAPNs.isRepeated)
     }
 
     fileprivate static func response(_ shown: TokenDisplay) -> ResponseSchema<InstallationRecord.Token> {
@@ -150,13 +159,21 @@ extension InstallationRecord.Token {
     static let fields: [ResponseSchema<InstallationRecord.Token>.Field] = [
         .required("environment", .text(.environment)) { $0.environment },
         .required("purpose", .text(.purpose)) { $0.purpose },
-        .required("state", .text(.words(["active", "retired"]))) { $0.retired == nil ? "active" : "retired" },
+        .required("state", .text(.words(["active", "doubtful", "retired"])), stateMeaning) { $0.state },
         .required("registered_at", .time) { $0.registeredAt },
         .optional("retired_at", .time) { $0.retired?.at },
         .optional("retired_reason", .text(.words(["replaced", "removed", "deregistered", "gone", "rejected", "stale"]))) {
             $0.retired?.reason
         },
+        .optional(
+            "ended_by_apns_at", .time, "When APNs last said that the token is over. It may have been registered again since."
+        ) { $0.endedByAPNsAt },
     ]
+
+    private static let stateMeaning = """
+        `doubtful`: of a start token. APNs accepts starts of Live Activities for it, and no activity is reported. None is sent to it until the \
+        device registers a start token of the type again, or reports an activity of the type.
+        """
 }
 
 extension JSONSchema {

@@ -103,7 +103,7 @@ package struct InstallationRegistration: Sendable {
             }
             start += requests.count
         }
-        let found = await warnings.of(results.map { (try? $0.get().record.profile) ?? InstallationProfile() })
+        let found = await warnings.of(results.map { try? $0.get().record })
         return zip(results, found).map { result, warnings in
             result.map { result in
                 var result = result
@@ -136,7 +136,7 @@ package struct InstallationRegistration: Sendable {
             do {
                 let committed = try await queue.submit(request)
                 var result = committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
-                result.warnings = await warnings.of([result.record.profile])[0]
+                result.warnings = await warnings.of([result.record])[0]
                 return result
             } catch is SupersedesTooMany {
                 // Not in the queue, where other registrations would wait for it.

@@ -46,7 +46,7 @@ extension InstallationStore {
         return (found.count <= few ? try Self.records(answers[0]) : try records(withinBytes(found)), found)
     }
 
-    /// So many have room in a page: one takes 230 KB at most, with its tokens of any state. They need not be measured.
+    /// So many have room in a page: one takes 245 KB at most, with its tokens of any state. They need not be measured.
     private static let few = 4
 
     /// - Parameter rows: Of the view `installation_records`, those of one installation together, and the one without a token first.
@@ -72,11 +72,12 @@ extension InstallationStore {
     /// Nil in the installation's own row.
     private static func token(_ row: PostgresRow) throws -> InstallationRecord.Token? {
         guard let token: DeviceToken = try row["token"] else { return nil }
-        let retiredAt: Int64? = try row.milliseconds("retired_at")
+        let (retiredAt, state): (Int64?, String) = (try row.milliseconds("retired_at"), try row["state"])
         return InstallationRecord.Token(
             token: token, environment: try row["environment"], purpose: try row["purpose"],
             registeredAt: try row.milliseconds("token_registered_at"),
-            retired: try retiredAt.map { .init(at: $0, reason: try row["retired_reason"]) })
+            retired: try retiredAt.map { .init(at: $0, reason: try row["retired_reason"]) }, isDoubtful: state == "doubtful",
+            endedByAPNsAt: try row.milliseconds("ended_by_apns_at"))
     }
 }
 

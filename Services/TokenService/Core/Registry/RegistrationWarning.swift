@@ -7,6 +7,7 @@ package struct RegistrationWarning: Equatable, Sendable {
     package enum Code: String, CaseIterable, Sendable {
         case unknownTimeZone = "unknown_time_zone"
         case doubtfulLocale = "doubtful_locale"
+        case tokenEndedRepeatedly = "token_ended_repeatedly"
     }
 
     package let code: Code
@@ -29,6 +30,7 @@ extension RegistrationWarning.Code {
         switch self {
         case .unknownTimeZone: "/time_zone"
         case .doubtfulLocale: "/locale"
+        case .tokenEndedRepeatedly: "/tokens"
         }
     }
 
@@ -38,6 +40,11 @@ extension RegistrationWarning.Code {
         case .unknownTimeZone:
             "no time zone of this name is known, so the device counts as UTC; an IANA name such as Europe/Berlin is expected"
         case .doubtfulLocale: "this names no language, so the device gets the default text; a tag such as de_DE or zh-Hant is expected"
+        case .tokenEndedRepeatedly:
+            """
+            APNs has said three times or oftener that a token is over (`ended_by_apns_at`), and it is registered again; the app should forward \
+            the token that iOS gives it at each launch, and keep none
+            """
         }
     }
 }
@@ -57,13 +64,19 @@ final class RegistrationWarnings: Sendable {
 
     init(pool: PostgresPool) { self.pool = pool }
 
-    /// One list for each profile, in their order. A database that cannot answer costs the warnings and nothing else.
-    func of(_ profiles: [InstallationProfile]) async -> [[RegistrationWarning]] {
-        let unknown = await unknownTimeZones(among: Set(profiles.compactMap(\.timeZone)))
-        return profiles.map { profile in
+    /// One list for each installation as it was registered, in their order; nil for one that was refused. A database that cannot answer costs
+    /// the warnings and nothing else.
+    func of(_ records: [InstallationRecord?]) async -> [[RegistrationWarning]] {
+        let unknown = await unknownTimeZones(among: Set(records.compactMap { $0?.profile.timeZone }))
+        return records.map { record in
+            guard let record else { return [] }
+            let profile = record.profile
             var warnings: [RegistrationWarning] = []
             if let locale = profile.locale, LocaleTag(locale)?.namesLanguage != true { warnings.append(.init(.doubtfulLocale)) }
             if let zone = profile.timeZone, unknown.contains(zone) { warnings.append(.init(.unknownTimeZone)) }
+            if record.tokens.contains(where: { $0.retired == nil && $0.isEndedRepeatedly }) {
+                warnings.append(.init(.tokenEndedRepeatedly))
+            }
             return warnings
         }
     }

@@ -34,7 +34,7 @@ export const installation = {
         ["Token", each => code(each.hint)], ["State", each => badge(each.state, each.state === "active" ? "good" : "poor")],
         ["Environment", each => each.environment], ["Purpose", each => purpose(app, record, each)],
         ["Registered", each => moment(each.registered_at)], ["Retired", each => moment(each.retired_at)],
-        ["Because", each => each.retired_reason],
+        ["Because", each => each.retired_reason], ["Ended by APNs", each => moment(each.ended_by_apns_at)],
       ], record.tokens, { empty: "It has no token." })),
     section(
       "History", table(

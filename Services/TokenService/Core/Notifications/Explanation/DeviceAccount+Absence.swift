@@ -76,7 +76,7 @@ extension DeviceAccount {
         let alive = installation.tokens.filter { token in
             (token.retired?.at ?? .max) >= notification.acceptedAt && !came(token, after: end)
         }
-        guard alive.isEmpty else { return nil }
+        guard alive.isEmpty else { return doubtful(alive) }
         let last = installation.tokens.filter { $0.retired != nil }.max { ($0.retired?.at ?? 0) < ($1.retired?.at ?? 0) }
         guard let last, let retired = last.retired, retired.at < notification.acceptedAt else {
             return (
@@ -98,6 +98,16 @@ extension DeviceAccount {
                 $0.hint = last.hint
                 $0.reason = retired.reason
             }, .unreachable
+        )
+    }
+
+    private func doubtful(_ alive: [ReachabilityState.Token]) -> (Step, Fate)? {
+        guard let last = alive.last, alive.allSatisfy(\.isDoubtful) else { return nil }
+        return (
+            step(
+                nil, .tokenDoubtful,
+                "Its token \(last.hint) is doubtful: APNs accepted several starts, and the device reported no activity. Its next registration of a start token ends that."
+            ) { $0.hint = last.hint }, .unreachable
         )
     }
 

@@ -118,8 +118,8 @@ struct DeviceAccount {
                     $0.status = entry.status.map { Int($0) }
                     $0.reason = entry.reason
                 }
-            case .tokenAdded, .tokenMovedHere, .tokenMovedAway, .tokenReplaced, .tokenRemoved, .tokenRetired, .tokenQuarantined,
-                .tokenRestored, .environmentCorrected:
+            case .tokenAdded, .tokenMovedHere, .tokenMovedAway, .tokenReplaced, .tokenRemoved, .tokenRetired, .tokenDoubtful,
+                .tokenQuarantined, .tokenRestored, .environmentCorrected:
                 guard let token = entry.token, reached.contains(where: { isLine(entry, of: $0) }) else { return nil }
                 let words = entry.event.rawValue.replacing("_", with: " ")
                 return step(entry.at, .tokenChanged, "Its token \(token.hint): \(words).") {

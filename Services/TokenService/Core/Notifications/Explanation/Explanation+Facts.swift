@@ -100,7 +100,7 @@ extension Explanation.What {
     fileprivate var beginsAccount: Bool {
         switch self {
         case .deliveryMade, .named, .notNamed, .ownerDiffers, .matchesNow, .tagsDoNotMatch, .signedOutBefore, .signedInLater, .noToken,
-            .noTokenThen, .tokenInQuarantine, .notReachedYet, .stoppedBefore, .notRecorded:
+            .noTokenThen, .tokenInQuarantine, .tokenDoubtful, .notReachedYet, .stoppedBefore, .notRecorded:
             true
         default: false
         }
@@ -111,9 +111,8 @@ extension Explanation.What {
         case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled, .held].contains(self)
         case .notSent:
             [
-                .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .stoppedBefore, .cancelled,
-                .superseded,
-                .expired, .neverSignedIn,
+                .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .tokenDoubtful, .stoppedBefore,
+                .cancelled, .superseded, .expired, .neverSignedIn,
             ].contains(self)
         case .notAddressed: [.notAddressed, .notNamed, .ownerDiffers, .tagsDoNotMatch].contains(self)
         case .unknown: self == .ended

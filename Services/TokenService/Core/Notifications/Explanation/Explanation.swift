@@ -89,6 +89,7 @@ extension Explanation {
         case noToken = "no_token"
         case noTokenThen = "no_token_then"
         case tokenInQuarantine = "token_in_quarantine"
+        case tokenDoubtful = "token_doubtful"
         case notReachedYet = "not_reached_yet"
         case stoppedBefore = "stopped_before"
         case notRecorded = "not_recorded"

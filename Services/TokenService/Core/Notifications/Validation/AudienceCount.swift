@@ -105,12 +105,12 @@ package struct AudienceCount {
             SELECT reason, permission, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens,
                 count(DISTINCT ordinal) FILTER (WHERE counts_as_utc) AS in_utc
             FROM (
-                SELECT live.ordinal, live.permission, live.counts_as_utc, coalesce(live.reason, CASE (
-                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
-                    WHERE t.app_id = \(app.id) AND t.token = u.token AND t.purpose = \(purpose))
-                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired'
-                    ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app.id) AND t.token = u.token)
-                        THEN 'other_purpose' ELSE 'unknown_token' END END) AS reason
+                SELECT live.ordinal, live.permission, live.counts_as_utc, coalesce(live.reason, (
+                    SELECT CASE WHEN bool_or(t.state = 'doubtful') THEN 'token_doubtful'
+                        WHEN bool_or(t.quarantined_at IS NOT NULL) THEN 'quarantined' WHEN count(*) > 0 THEN 'token_retired' END FROM tokens t
+                    WHERE t.app_id = \(app.id) AND t.token = u.token AND t.purpose = \(purpose)),
+                    CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app.id) AND t.token = u.token)
+                        THEN 'other_purpose' ELSE 'unknown_token' END) AS reason
                 FROM unnest(\(tokens)::bytea[]) AS u (token) LEFT JOIN LATERAL (
                     SELECT i.ordinal, i.permission, r.reason, r.counts_as_utc
                     FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation

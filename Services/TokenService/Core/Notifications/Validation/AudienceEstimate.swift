@@ -22,6 +22,7 @@ package struct AudienceEstimate: Equatable, Sendable {
         case signedOut = "signed_out"
         case noToken = "no_token"
         case tokenRetired = "token_retired"
+        case tokenDoubtful = "token_doubtful"
         case quarantined
         case otherPurpose = "other_purpose"
         case unknownUser = "unknown_user"
@@ -82,7 +83,8 @@ extension AudienceEstimate.Reason {
         switch self {
         case .ready, .signedOut: .sent
         case .throttled, .quietHours: .delayed
-        case .noToken, .tokenRetired, .quarantined, .otherPurpose, .unknownUser, .unknownInstallation, .unknownToken, .deregistered:
+        case .noToken, .tokenRetired, .tokenDoubtful, .quarantined, .otherPurpose, .unknownUser, .unknownInstallation, .unknownToken,
+            .deregistered:
             .notSent
         }
     }
@@ -96,6 +98,7 @@ extension AudienceEstimate.Reason {
         case .signedOut: "no user is signed in; a target that names no user reaches the device all the same"
         case .noToken: "the device has never registered a token for this push type"
         case .tokenRetired: "the device's tokens for this push type are over: replaced, removed, gone or rejected"
+        case .tokenDoubtful: "APNs accepts starts for the device's token, and no activity is reported; the app's next launch ends that"
         case .quarantined: "the device's token was put aside by the brake and can be restored"
         case .otherPurpose: "the token was registered for another purpose than this push type needs"
         case .unknownUser: "no user of this name is signed in anywhere"

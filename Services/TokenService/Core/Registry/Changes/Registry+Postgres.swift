@@ -68,11 +68,14 @@ extension InstallationState {
 extension TokenState {
     /// - Parameter row: Of `tokens`.
     init(_ row: PostgresRow) throws {
-        let retiredAt: Int64? = try row.milliseconds("retired_at")
+        let (retiredAt, state): (Int64?, String) = (try row.milliseconds("retired_at"), try row["state"])
         self.init(
             id: try row["id"], app: try row["app_id"], named: try RegisteredToken(row), installation: try row["installation"],
             registeredAt: try row.milliseconds("registered_at"),
             retired: try retiredAt.map { Retirement(at: $0, reason: try row["retired_reason"]) },
-            quarantinedAt: try row.milliseconds("quarantined_at"), provenAt: try row.milliseconds("proven_at"))
+            quarantinedAt: try row.milliseconds("quarantined_at"), provenAt: try row.milliseconds("proven_at"),
+            endsByAPNs: EndsByAPNs(at: try row.milliseconds("ended_by_apns_at"), times: try row["ended_by_apns_times"]),
+            starts: Starts(
+                since: try row.milliseconds("silent_since"), silent: try row["silent_starts"], isDoubtful: state == "doubtful"))
     }
 }

@@ -308,7 +308,9 @@ extension RegistryBatch {
         _ named: RegisteredToken, to key: InstallationKey, isNew: Bool, at moment: Int64
     ) -> InstallationKey? {
         guard let index = index(of: named, app: key.app) else {
-            let token = TokenState(id: nil, app: key.app, named: named, installation: key.id, registeredAt: moment)
+            let token = TokenState(
+                id: nil, app: key.app, named: named, installation: key.id, registeredAt: moment,
+                starts: .init(since: lastAnswer(to: named.purpose, of: key)))
             add(token)
             installations[key]?.gained(named.purpose)
             recordAdded(token, key, isNew: isNew)
@@ -332,6 +334,24 @@ extension RegistryBatch {
             $0.otherInstallation = key.id
         }
         return before.holder
+    }
+
+    // MARK: Its start tokens (rule 11)
+
+    /// The device reports a Live Activity. A report that names no type counts for all.
+    mutating func answerStarts(of key: InstallationKey, type: String?) {
+        for index in indices(of: key) where tokens[index].isActive {
+            guard case .activityStart(let ofToken) = tokens[index].purpose, type.map({ ofToken.hasSameBytes(as: $0) }) ?? true else {
+                continue
+            }
+            tokens[index].answerStarts(at: now)
+        }
+    }
+
+    /// When the device last answered starts of the token's type, as its earlier tokens know it: a new one goes on from there.
+    private func lastAnswer(to purpose: Purpose, of key: InstallationKey) -> Int64? {
+        guard case .activityStart = purpose else { return nil }
+        return indices(of: key).compactMap { tokens[$0].purpose == purpose ? tokens[$0].starts.since : nil }.max()
     }
 
     /// Two installations of one owner: pushes that are queued for the first stay right until the second's owner changes.

@@ -11,6 +11,7 @@ extension RegistryBatch {
             case .retire(let token, let reason, let moment, let environment, let answer):
                 retire(token, reason, registeredUntil: moment, in: environment, answer)
             case .retireActivity(let token, let moment): retireActivity(token, registeredUntil: moment)
+            case .countStart(let token, let sentAt): countStart(token, sentAt: sentAt)
             case .prove(let token, let environment): prove(token, in: environment)
             case .correct(let token, let environment, let answer): correct(token, to: environment, answer)
             case .quarantine(let token): quarantine(token)
@@ -27,7 +28,7 @@ extension RegistryBatch {
         guard let index = index(ofToken: id), tokens[index].isActive, tokens[index].registeredAt <= min(moment, now),
             tokens[index].environment == environment ?? tokens[index].environment
         else { return false }
-        tokens[index].retire(reason, at: now)
+        tokens[index].end(reason, saidAt: min(moment, now), at: now)
         let token = tokens[index]
         record(.tokenRetired, token.holder) {
             $0.token = token.historical
@@ -45,6 +46,19 @@ extension RegistryBatch {
         tokens[index].retire(.removed, at: now)
         let token = tokens[index]
         record(.tokenRemoved, token.holder) { $0.token = token.historical }
+        return true
+    }
+
+    /// A start that was sent before the last registration of the token does not count.
+    /// - Returns: whether the token is doubtful from now on.
+    private mutating func countStart(_ id: Int64, sentAt: Int64) -> Bool {
+        // A dispatcher's clock may be ahead.
+        let moment = min(sentAt, now)
+        guard let index = index(ofToken: id), tokens[index].isActive, tokens[index].registeredAt <= moment,
+            case .activityStart = tokens[index].purpose, tokens[index].countStart(sentAt: moment)
+        else { return false }
+        let token = tokens[index]
+        record(.tokenDoubtful, token.holder) { $0.token = token.historical }
         return true
     }
 

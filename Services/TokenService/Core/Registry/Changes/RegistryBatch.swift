@@ -50,6 +50,7 @@ package struct RegistryBatch {
         case .register, .patch, .report:
             let (target, key) = try target(of: change, app: app)
             try admitChange(of: key)
+            if case .report(let report) = change, report.token != nil { answerStarts(of: key, type: report.attributesType) }
             return try reach(target, key, of: app)
         case .tag:
             // The backend's own change makes no line. A device that has used up its lines does not keep it from that.
@@ -62,7 +63,7 @@ package struct RegistryBatch {
         case .markStale(let ids, let moment): return markStale(ids, of: app.id, unseenSince: moment)
         case .removeStale(let ids, let moment): return removeStale(ids, of: app.id, unseenSince: moment)
         case .erase(let user, let ids, let left): return erase(user, ids, left: left, of: app.id)
-        case .retire, .retireActivity, .prove, .correct, .quarantine, .restore: return apply(toToken: change)
+        case .retire, .retireActivity, .countStart, .prove, .correct, .quarantine, .restore: return apply(toToken: change)
         }
     }
 

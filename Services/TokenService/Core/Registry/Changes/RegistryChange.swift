@@ -30,6 +30,8 @@ package enum RegistryChange: Sendable {
         token: Int64, TokenState.RetiredReason, registeredUntil: Int64, in: APNsEnvironment?, answer: OutcomeEvent.Delivery)
     /// The update token of a Live Activity that must be off the lock screen, unless it was registered later (UNIX milliseconds).
     case retireActivity(token: Int64, registeredUntil: Int64)
+    /// APNs accepts a start that was sent to a start token then (UNIX milliseconds).
+    case countStart(token: Int64, sentAt: Int64)
     /// APNs accepts the token in this environment.
     case prove(token: Int64, in: APNsEnvironment)
     /// APNs accepts the token in this environment, having refused it in the one that it is registered for.
@@ -56,7 +58,7 @@ package enum RegistryChange: Sendable {
         package var isNew = false
         /// The installations that the change signed out, removed or marked, in ascending order.
         package var installations: [InstallationKey] = []
-        /// How many tokens it retired by APNs' answer, corrected, put into quarantine, took out of it, or deleted.
+        /// How many tokens it retired by APNs' answer, found doubtful, corrected, put into quarantine, took out of it, or deleted.
         package var tokens = 0
         /// The installations whose epochs it ended.
         package var fenced: Set<InstallationKey> = []

@@ -43,7 +43,7 @@ extension RegistryStore {
         let ending = batch.tokens.filter { $0.writing == .deletion || $0.storedPlace != nil && $0.retired != nil }
         guard !ending.isEmpty else { return }
         let active = try session.execute(
-            "SELECT id, state = 'active' AS is_active FROM tokens WHERE id = ANY (\(ending.compactMap(\.id).sorted())) ORDER BY id FOR NO KEY UPDATE"
+            "SELECT id, state <> 'retired' AS is_active FROM tokens WHERE id = ANY (\(ending.compactMap(\.id).sorted())) ORDER BY id FOR NO KEY UPDATE"
         ).filter { row in try row["is_active"] }
         if active.count < ending.count(where: { $0.storedPlace != nil }) { throw AnswerBetween() }
     }
@@ -88,7 +88,10 @@ extension RegistryBatch {
 
     fileprivate var tokenWrites: [PostgresQuery] {
         let deleted = tokens.filter(\.isDeleted).compactMap(\.id)
-        let stored = tokens.filter { $0.id != nil && !$0.isDeleted && $0.writing != .nothing }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
+        let stored = tokens.filter { token in
+            token.id != nil && (token.writing == .refresh || token.writing == .everything)
+        }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
+        let answered = tokens.filter { $0.writing == .answer }.compactMap(\.id)
         // A token that came and went within the batch is stored like any other.
         let rows = stored + tokens.filter { $0.id == nil && !$0.isDeleted }
         let wanted = Set(rows.filter { $0.isActive && !$0.isRefresh }.map(\.place))
@@ -99,6 +102,7 @@ extension RegistryBatch {
         if !deleted.isEmpty { queries.append("DELETE FROM tokens WHERE id = ANY (\(deleted))") }
         if !vacated.isEmpty { queries.append(Self.vacate(vacated.compactMap(\.id), at: now)) }
         if !rows.isEmpty { queries.append(Self.write(rows)) }
+        if !answered.isEmpty { queries.append(Self.answerStarts(answered, at: now)) }
         return queries
     }
 
@@ -145,6 +149,13 @@ extension RegistryBatch {
         """
     }
 
+    private static func answerStarts(_ tokens: [Int64], at now: Int64) -> PostgresQuery {
+        """
+        UPDATE tokens SET state = 'active', silent_since = \(milliseconds: now), silent_starts = 0
+        WHERE id = ANY (\(tokens)) AND state <> 'retired'
+        """
+    }
+
     /// One statement for the same reason as for installations. A row without an id is new; one without an installation is a refresh.
     /// A proof that came after the row was read stays.
     private static func write(_ rows: [TokenState]) -> PostgresQuery {
@@ -154,26 +165,30 @@ extension RegistryBatch {
             MERGE INTO tokens t
             USING (
                 SELECT *, (SELECT i.ordinal FROM installations i WHERE i.app_id = row.app_id AND i.id = row.installation) AS ordinal,
-                    CASE WHEN retired_at IS NULL THEN 'active' ELSE 'retired' END AS state
+                    CASE WHEN retired_at IS NOT NULL THEN 'retired' WHEN is_doubtful THEN 'doubtful' ELSE 'active' END AS state
                 FROM unnest(
                     \(rows.map(\.id))::bigint[], \(milliseconds: rows.map(\.registeredAt))::timestamptz[],
                     \(changed(\.app))::bigint[], \(changed(\.installation))::uuid[], \(changed(\.environment.rawValue))::text[],
                     \(milliseconds: changed(\.retired?.at))::timestamptz[], \(changed(\.retired?.reason.rawValue))::text[],
                     \(milliseconds: changed(\.quarantinedAt))::timestamptz[], \(milliseconds: changed(\.provenAt))::timestamptz[],
+                    \(milliseconds: changed(\.endsByAPNs.at))::timestamptz[], \(changed(\.endsByAPNs.times))::bigint[],
+                    \(milliseconds: changed(\.starts.since))::timestamptz[], \(changed(\.starts.silent))::bigint[],
+                    \(changed(\.starts.isDoubtful))::bool[],
                     \(new(\.purpose.rawValue))::text[], \(new(\.token.bytes))::bytea[])
                     AS row (id, registered_at, app_id, installation, environment, retired_at, retired_reason, quarantined_at, proven_at,
-                        purpose, token)
+                        ended_by_apns_at, ended_by_apns_times, silent_since, silent_starts, is_doubtful, purpose, token)
             ) AS e
             ON t.id = e.id
             WHEN MATCHED AND e.installation IS NULL THEN UPDATE SET registered_at = e.registered_at, state = 'active', retired_at = NULL,
-                retired_reason = NULL, quarantined_at = NULL
+                retired_reason = NULL, quarantined_at = NULL, silent_starts = 0
             WHEN MATCHED THEN UPDATE SET installation = e.installation, ordinal = e.ordinal, environment = e.environment, state = e.state,
                 registered_at = e.registered_at, retired_at = e.retired_at, retired_reason = e.retired_reason,
-                quarantined_at = e.quarantined_at, proven_at = coalesce(t.proven_at, e.proven_at)
+                quarantined_at = e.quarantined_at, proven_at = coalesce(t.proven_at, e.proven_at), ended_by_apns_at = e.ended_by_apns_at,
+                ended_by_apns_times = e.ended_by_apns_times, silent_since = e.silent_since, silent_starts = e.silent_starts
             WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, ordinal, registered_at, environment, purpose, token, state,
-                retired_at, retired_reason)
+                retired_at, retired_reason, silent_since)
                 VALUES (e.app_id, e.installation, e.ordinal, e.registered_at, e.environment, e.purpose, e.token, e.state, e.retired_at,
-                    e.retired_reason)
+                    e.retired_reason, e.silent_since)
             """
     }
 

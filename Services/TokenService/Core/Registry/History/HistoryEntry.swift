@@ -17,6 +17,8 @@ package struct HistoryEntry: Equatable, Sendable {
         case tokenRemoved = "token_removed"
         /// APNs refused it; `status`, `reason` and `apnsTimestamp` are its answer.
         case tokenRetired = "token_retired"
+        /// No activity was reported after several starts that APNs accepted (rule 11 of `docs/registration.md`).
+        case tokenDoubtful = "token_doubtful"
         case tokenQuarantined = "token_quarantined"
         case tokenRestored = "token_restored"
         case environmentCorrected = "environment_corrected"

@@ -95,12 +95,13 @@ extension ReachabilityState.Token {
     /// - Parameter row: Of `tokens`.
     package init(_ row: PostgresRow) throws {
         let (token, retiredAt): (DeviceToken, Int64?) = (try row["token"], try row.milliseconds("retired_at"))
+        let state: String = try row["state"]
         self.init(
             id: try row["id"], hint: token.hint, environment: try row["environment"], purpose: try row["purpose"],
             registeredAt: try row.milliseconds("registered_at"),
             retired: try retiredAt.map {
                 .init(at: $0, reason: try row["retired_reason"], quarantinedAt: try row.milliseconds("quarantined_at"))
-            })
+            }, isDoubtful: state == "doubtful")
     }
 }
 

@@ -29,7 +29,7 @@ package struct Reachability: Equatable, Sendable {
             self.init(unreachable: causes.ofSignOut(state), display)
             return
         }
-        let purposes = Set(state.tokens.filter { $0.retired == nil }.map(\.purpose)).sorted()
+        let purposes = Set(state.tokens.filter { $0.retired == nil && !$0.isDoubtful }.map(\.purpose)).sorted()
         let isReachable = purposes.contains(ReachabilityCauses.purpose)
         self.init(
             isReachable: isReachable, purposes: purposes, display: display,

@@ -48,14 +48,20 @@ package struct ReachabilityState: Equatable, Sendable {
         package var registeredAt: Int64
         /// Nil while it is active.
         package var retired: Retirement?
+        /// No start of a Live Activity goes to it.
+        package var isDoubtful: Bool
 
-        package init(id: Int64, hint: String, environment: String, purpose: String, registeredAt: Int64, retired: Retirement?) {
+        package init(
+            id: Int64, hint: String, environment: String, purpose: String, registeredAt: Int64, retired: Retirement?,
+            isDoubtful: Bool = false
+        ) {
             self.id = id
             self.hint = hint
             self.environment = environment
             self.purpose = purpose
             self.registeredAt = registeredAt
             self.retired = retired
+            self.isDoubtful = isDoubtful
         }
     }
 
