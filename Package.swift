@@ -5,11 +5,12 @@ import PackageDescription
 // Every target is one line: its kind says which fences it stands behind, its list what it may see.
 // Services never depend on each other; only a wrapper sees a C module; PushModel sees nothing but our JSON.
 
-let base: [SwiftSetting] = [
+/// PushClient has these alone. Its own package is compiled by Swift 6.1 too, which knows no NonisolatedNonsendingByDefault.
+let known: [SwiftSetting] = [
     .swiftLanguageMode(.v6), .treatAllWarnings(as: .error),
-    .enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("InternalImportsByDefault"),
-    .enableUpcomingFeature("MemberImportVisibility"), .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("InternalImportsByDefault"), .enableUpcomingFeature("MemberImportVisibility"),
 ]
+let base = known + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
 /// Everywhere except the C wrappers and SystemIO: an unsafe pointer does not compile.
 let fenced = base + [.strictMemorySafety()]
 
@@ -124,7 +125,7 @@ let package = Package(
         shared("Observability", ["PushModel", "StrictJSON", "SystemIO", configuration, coreMetrics, httpClient, hummingbird, hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioHTTPTypesHTTP1, nioSSL]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("PushAPI", ["StrictJSON", httpClient, nio, nioHTTP1], exclude: ["README.md"]),
-        shared("PushClient", [crypto], exclude: ["PrivacyInfo.xcprivacy", "README.md"]),
+        .target(name: "PushClient", dependencies: [crypto], path: "Shared/PushClient", exclude: ["PrivacyInfo.xcprivacy", "README.md"], swiftSettings: known + [.strictMemorySafety()]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
         service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL, signals], resources: [.copy("Migrations"), .copy("Console/Page")]),

@@ -21,7 +21,7 @@ done
 
 # Those of the target in Package.swift.
 settings=(-warnings-as-errors -strict-memory-safety)
-for feature in ExistentialAny InternalImportsByDefault MemberImportVisibility NonisolatedNonsendingByDefault; do
+for feature in ExistentialAny InternalImportsByDefault MemberImportVisibility; do
     settings+=(-enable-upcoming-feature "$feature")
 done
 

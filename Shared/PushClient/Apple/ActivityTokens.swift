@@ -9,7 +9,7 @@
     /// A start token and an update token are different, and both can change while the app runs. Call each function in a task of its own;
     /// it runs until the activity ends or its task is cancelled.
     @available(iOS 17.2, *)
-    public enum ActivityTokens {
+    @MainActor public enum ActivityTokens {
         /// The tokens with which the server starts activities of this type.
         public static func forwardStartTokens<Attributes: ActivityAttributes>(of type: Attributes.Type) async {
             for await token in Activity<Attributes>.pushToStartTokenUpdates {
