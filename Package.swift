@@ -14,16 +14,13 @@ let base = known + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
 /// Everywhere except the C wrappers and SystemIO: an unsafe pointer does not compile.
 let fenced = base + [.strictMemorySafety()]
 
-/// Of another package. An app that depends on this package with `traits: []` gets PushClient alone, and fetches no other package.
-func product(_ name: String, _ package: String) -> Target.Dependency {
-    .product(name: name, package: package, condition: .when(traits: ["Servers"]))
-}
+func product(_ name: String, _ package: String) -> Target.Dependency { .product(name: name, package: package) }
 
 let arguments = product("ArgumentParser", "swift-argument-parser")
 let configuration = product("Configuration", "swift-configuration")
 let coreMetrics = product("CoreMetrics", "swift-metrics")
 // Apple's platforms have CryptoKit.
-let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux], traits: ["Servers"]))
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux]))
 let httpClient = product("AsyncHTTPClient", "async-http-client")
 let hummingbird = product("Hummingbird", "hummingbird")
 let hummingbirdCore = product("HummingbirdCore", "hummingbird")
@@ -77,19 +74,13 @@ func chaosProgram(_ name: String, _ dependencies: [Target.Dependency]) -> Target
 
 let package = Package(
     name: "push",
-    // Of PushClient, for apps. PushAPI, for Swift backends, and the programs run on Linux.
+    // Those of PushClient, for a person who opens this package on a Mac. Apps and backends take the packages of deploy/packages.
     platforms: [.iOS(.v16), .macCatalyst(.v16), .macOS(.v13), .tvOS(.v16), .visionOS(.v1), .watchOS(.v9)],
     products: [
-        .library(name: "PushAPI", targets: ["PushAPI"]),
-        .library(name: "PushClient", targets: ["PushClient"]),
         .executable(name: "token-service", targets: ["TokenServiceMain"]),
         .executable(name: "dispatcher", targets: ["DispatcherMain"]),
         .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
         .executable(name: "pushctl", targets: ["PushCtlMain"]),
-    ],
-    traits: [
-        .default(enabledTraits: ["Servers"]),
-        .trait(name: "Servers", description: "Everything but PushClient needs it: the packages of the programs and of the tests."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),

@@ -141,8 +141,9 @@ for page in PAGES:
 version = re.search(r'number: "([^"]+)"', read("Shared/Observability/Operations/BuildVersion.swift"))[1]
 if f"ARG VERSION={version}\n" not in read("deploy/Dockerfile"):
     fault("deploy/Dockerfile", 1, f"VERSION is not the programs' {version}")
-if f"## {version}" not in read("docs/CHANGELOG.md"):
-    fault("docs/CHANGELOG.md", 1, f"there is nothing about {version}")
+for changelog in ("docs/CHANGELOG.md", "deploy/packages/push-client/CHANGELOG.md", "deploy/packages/push-api/CHANGELOG.md"):
+    if f"## {version}" not in read(changelog):
+        fault(changelog, 1, f"there is nothing about {version}")
 for line in faults:
     print(line, file=sys.stderr)
 if faults:
