@@ -137,6 +137,7 @@ public final class PushClient: Sendable {
         case .tokenFailed(let purpose, let message):
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
+        case .noToken(let purpose): handle(.tokenFailed(purpose))
         case .activityToken(let bytes, let activity, let type, let frequentUpdates, let channel):
             let token = ActivityToken(
                 bytes, environment: configuration.environment, attributesType: type, frequentUpdates: frequentUpdates,

@@ -4,8 +4,10 @@ public import Foundation
 public enum PushEvent: Sendable, Equatable {
     /// A device token, as raw bytes of any length (Apple, "Registering your app with APNs").
     case token(Data, purpose: PushTokenPurpose)
-    /// The system gave no token, or says that the one it gave is over.
+    /// The system gave no token, though it should: the app gets a ``PushNotice/tokenFailed(purpose:message:)``.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
+    /// There is no token now, and nothing is wrong: no widget is placed, the channel was left, PushKit ended the token.
+    case noToken(purpose: PushTokenPurpose)
     /// The update token of a Live Activity, by the app's own id of it, with the name of its attributes type, and whether the person lets
     /// the app update its activities frequently. The channel is the backend's name of the one whose states it shows, if the device cannot
     /// follow the channel itself (below iOS 18).
@@ -21,7 +23,7 @@ public enum PushEvent: Sendable, Equatable {
 
     var isToken: Bool {
         switch self {
-        case .token, .activityToken, .activityEnded: true
+        case .token, .tokenFailed, .noToken, .activityToken, .activityEnded: true
         default: false
         }
     }

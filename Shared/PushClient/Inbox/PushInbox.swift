@@ -1,7 +1,7 @@
 /// Where the system's callbacks leave their events until a ``PushClient`` is there.
 ///
 /// iOS may call the app delegate before the app has made its client. The inbox keeps these events in order and hands each to the
-/// client exactly once. It keeps 256; one more drops the oldest that is no token. Any thread may call it.
+/// client exactly once. It keeps 256; one more drops the oldest that is not about a token. Any thread may call it.
 public final class PushInbox: Sendable {
     /// The inbox of the process: adaptors put events here, and a client takes them from here.
     public static let shared = PushInbox()

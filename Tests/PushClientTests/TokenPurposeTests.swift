@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+
+@testable import PushClient
+
+/// Tokens beside that of alerts, from the adaptors' events to the server's rows.
+@Suite struct TokenPurposeTests {
+    static let widgets = Data([0xA1, 0xB2])
+
+    /// A launch of an app with widgets.
+    private struct Launch {
+        let app: PushClientTests.App
+        let inbox = PushInbox()
+        let client: PushClient
+
+        init(_ app: PushClientTests.App) {
+            self.app = app
+            let configuration = PushConfiguration(
+                app: "shop", environment: .sandbox, server: .backend(app.server), store: app.store, purposes: [.alert, .widgets])
+            client = PushClient(configuration, inbox: inbox, clock: app.clock, random: { 0.5 })
+            inbox.put(.token(PushClientTests.token, purpose: .alert))
+        }
+
+        func put(_ event: PushEvent) async {
+            inbox.put(event)
+            await client.settled()
+        }
+
+        /// What the server has.
+        var purposes: Set<PushTokenPurpose> { Set(app.server.row(client)?.tokens.map(\.purpose) ?? []) }
+    }
+
+    @Test func aLaunchThatHasNotReadTheWidgetsTokenYetRetiresNothing() async {
+        let app = PushClientTests.App()
+        let first = Launch(app)
+        await first.put(.token(Self.widgets, purpose: .widgets))
+        #expect(first.purposes == [.alert, .widgets])
+
+        let second = Launch(app)
+        second.client.signIn(as: "ada")
+        await second.client.settled()
+        #expect(app.server.row(second.client)?.owner == "ada")
+        #expect(second.purposes == [.alert, .widgets])
+        #expect(second.client.status?.isUploaded == false)
+        await second.put(.token(Self.widgets, purpose: .widgets))
+        #expect(second.purposes == [.alert, .widgets])
+        #expect(second.client.status?.isUploaded == true)
+    }
+
+    @Test func theLastWidgetGoesAndComesBackWithoutANotice() async {
+        let launch = Launch(PushClientTests.App())
+        let notices = Guarded([PushNotice]())
+        launch.client.onNotice { notice in notices.withLock { $0.append(notice) } }
+        await launch.put(.noToken(purpose: .widgets))
+        #expect(launch.purposes == [.alert])
+        await launch.put(.token(Self.widgets, purpose: .widgets))
+        #expect(launch.purposes == [.alert, .widgets])
+        await launch.put(.noToken(purpose: .widgets))
+        #expect(launch.purposes == [.alert])
+        #expect(notices.withLock { $0 } == Array(repeating: .registered(user: nil), count: 3))
+    }
+
+    @Test func aTokenThatIsReadAgainIsNoRequest() async {
+        let launch = Launch(PushClientTests.App())
+        await launch.put(.token(Self.widgets, purpose: .widgets))
+        let requests = launch.app.server.requests.count
+        await launch.put(.token(Self.widgets, purpose: .widgets))
+        await launch.put(.goodMoment)
+        #expect(launch.app.server.requests.count == requests)
+    }
+
+    @Test func aFullInboxKeepsTheAnswersAboutTokens() {
+        let inbox = PushInbox()
+        inbox.put(.noToken(purpose: .widgets))
+        inbox.put(.tokenFailed(purpose: .location, message: "no network"))
+        for _ in 0..<300 { inbox.put(.goodMoment) }
+        #expect(
+            Array(taken(from: inbox).prefix(2)) == [.noToken(purpose: .widgets), .tokenFailed(purpose: .location, message: "no network")])
+    }
+
+    private func taken(from inbox: PushInbox) -> [PushEvent] {
+        let events = Guarded([PushEvent]())
+        inbox.attach { event in
+            events.withLock { $0.append(event) }
+            return true
+        }
+        // The next event waits for the next consumer.
+        inbox.attach { _ in false }
+        return events.withLock { $0 }
+    }
+}
