@@ -78,14 +78,44 @@ import Testing
             Array(taken(from: inbox).prefix(2)) == [.noToken(purpose: .widgets), .tokenFailed(purpose: .location, message: "no network")])
     }
 
+    // MARK: Push-to-talk
+
+    @Test func aPushToTalkTokenIsRegisteredWhileAChannelIsJoined() {
+        let inbox = PushInbox()
+        let tokens = PushToTalkTokens(inbox: inbox)
+        let (first, second) = (Data([1]), Data([2]))
+        tokens.started(activeChannel: nil)
+        tokens.received(first)
+        tokens.joined()
+        tokens.received(second)
+        tokens.left()
+        tokens.joined()
+        tokens.left()
+        #expect(
+            taken(from: inbox) == [
+                .noToken(purpose: .pushtotalk), .token(first, purpose: .pushtotalk), .token(second, purpose: .pushtotalk),
+                .noToken(purpose: .pushtotalk), .token(second, purpose: .pushtotalk), .noToken(purpose: .pushtotalk),
+            ])
+    }
+
+    @Test func aRestoredChannelWaitsForItsToken() {
+        let inbox = PushInbox()
+        let tokens = PushToTalkTokens(inbox: inbox)
+        tokens.started(activeChannel: UUID())
+        // Nothing yet, so a registration of this launch does not retire the token that the server has.
+        #expect(taken(from: inbox) == [])
+        tokens.received(Data([1]))
+        #expect(taken(from: inbox) == [.token(Data([1]), purpose: .pushtotalk)])
+    }
+
     private func taken(from inbox: PushInbox) -> [PushEvent] {
         let events = Guarded([PushEvent]())
-        inbox.attach { event in
-            events.withLock { $0.append(event) }
+        inbox.attach(settled: {}) { entry in
+            events.withLock { $0.append(entry.event) }
             return true
         }
         // The next event waits for the next consumer.
-        inbox.attach { _ in false }
+        inbox.attach(settled: {}) { _ in false }
         return events.withLock { $0 }
     }
 }

@@ -89,12 +89,12 @@ check_platform() {
 }
 
 mapfile -t sources < <(find "$root/Shared/PushClient" -name '*.swift' | sort)
-# A module can be there where its declarations are not available: ActivityKit on Mac Catalyst, AppKit on Mac Catalyst, UIKit on watchOS.
-check_platform iOS arm64-apple-ios16.0 UIKit SwiftUI
-check_platform MacCatalyst arm64-apple-ios16.0-macabi UIKit AppKit
-check_platform macOS arm64-apple-macosx13.0 AppKit
-check_platform visionOS arm64-apple-xros1.0 UIKit
-check_platform watchOS arm64-apple-watchos9.0 UIKit WatchKit
+# A module can be there where its declarations are not available: ActivityKit and WidgetKit on Mac Catalyst, AppKit on Mac Catalyst, UIKit on watchOS.
+check_platform iOS arm64-apple-ios16.0 UIKit SwiftUI CoreLocation PushKit WidgetKit
+check_platform MacCatalyst arm64-apple-ios16.0-macabi UIKit AppKit PushKit WidgetKit
+check_platform macOS arm64-apple-macosx13.0 AppKit PushKit WidgetKit
+check_platform visionOS arm64-apple-xros1.0 UIKit PushKit WidgetKit
+check_platform watchOS arm64-apple-watchos9.0 UIKit WatchKit PushKit WidgetKit
 check_platform tvOS arm64-apple-tvos16.0 UIKit
 
 step "Type-checking the examples of Shared/PushClient/README.md and docs/guides/app-side.md"

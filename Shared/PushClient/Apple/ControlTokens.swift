@@ -1,0 +1,43 @@
+#if canImport(Network)
+    // Swift 6.2 came with the SDKs of version 26; those of macOS and watchOS are the first that have this token. For Mac Catalyst Apple's
+    // pages name no version.
+    #if compiler(>=6.2) && (os(macOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
+        import WidgetKit
+    #endif
+
+    /// The token by which the server reloads a control of the app.
+    ///
+    /// Each control that the person has placed has a token of its own, and the server keeps one for an installation. So the app names the
+    /// kind that its backend reloads. Of several controls of that kind, the one with the least id counts.
+    public enum ControlTokens {
+        /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
+        ///
+        /// The system calls the push handler in the extension; the app reads the same tokens from `ControlCenter.currentControls()` (Apple,
+        /// "Updating controls locally and remotely"). Without a control of this kind that has a push handler, and on a system without such
+        /// tokens, this puts ``PushEvent/noToken(purpose:)``; if the system cannot say, ``PushEvent/tokenFailed(purpose:message:)``.
+        /// - Parameter kind: As the control's configuration names it.
+        @MainActor public static func start(kind: String) {
+            #if compiler(>=6.2) && (os(macOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
+                if #available(iOS 18.0, macOS 26.0, watchOS 26.0, *) {
+                    AppActivation.each { await forward(kind) }
+                    return
+                }
+            #endif
+            PushInbox.shared.put(.noToken(purpose: .controls))
+        }
+
+        #if compiler(>=6.2) && (os(macOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
+            // Apple's pages do not say that `ControlCenter` is `Sendable`: no actor may lend it to WidgetKit's own executor.
+            @available(iOS 18.0, macOS 26.0, watchOS 26.0, *)
+            @concurrent private static func forward(_ kind: String) async {
+                do {
+                    let controls = try await ControlCenter.shared.currentControls().filter { $0.kind == kind && $0.pushInfo != nil }
+                    let token = controls.min { $0.id < $1.id }?.pushInfo?.token
+                    PushInbox.shared.put(token.map { .token($0, purpose: .controls) } ?? .noToken(purpose: .controls))
+                } catch {
+                    PushInbox.shared.put(.tokenFailed(purpose: .controls, message: "\(error)"))
+                }
+            }
+        #endif
+    }
+#endif

@@ -1,0 +1,35 @@
+#if canImport(Network)
+    // Swift 6.2 came with the SDKs of version 26, the first that have this token. For Mac Catalyst Apple's pages name no version.
+    #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
+        import WidgetKit
+    #endif
+
+    /// The token by which the server reloads the app's widgets that have a push handler.
+    ///
+    /// WidgetKit calls the push handler in the widget extension, whose process has an inbox of its own. The app reads the same token from
+    /// `WidgetCenter.currentPushInfo` (Apple, "currentPushInfo"), so the extension need not hand it over.
+    public enum WidgetTokens {
+        /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
+        ///
+        /// If no widget with a push handler is placed, WidgetKit has no token. Then this puts ``PushEvent/noToken(purpose:)``, and also on
+        /// a system without such tokens. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer everywhere.
+        @MainActor public static func start() {
+            #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
+                if #available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *) {
+                    AppActivation.each { await forward() }
+                    return
+                }
+            #endif
+            PushInbox.shared.put(.noToken(purpose: .widgets))
+        }
+
+        #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
+            // Apple's pages do not say that `WidgetCenter` is `Sendable`: no actor may lend it to WidgetKit's own executor.
+            @available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *)
+            @concurrent private static func forward() async {
+                let token = await WidgetCenter.shared.currentPushInfo?.token
+                PushInbox.shared.put(token.map { .token($0, purpose: .widgets) } ?? .noToken(purpose: .widgets))
+            }
+        #endif
+    }
+#endif
