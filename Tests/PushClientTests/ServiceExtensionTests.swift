@@ -154,18 +154,23 @@ import Testing
 
     // MARK: Attachments
 
+    /// An answer of this length, in parts of 1 MB.
     struct Files: AttachmentSource {
         var contentType: String
         var bytes: Int
+        var statesLength = true
+        /// Called with each part's size before it is written.
+        var fetched: @Sendable (Int) -> Void = { _ in }
 
-        func download(_ url: URL) async throws -> (file: URL, contentType: String) {
-            let file = FileManager.default.temporaryDirectory.appendingPathComponent("push-client-\(UUID().uuidString)")
-            _ = FileManager.default.createFile(atPath: file.path, contents: nil)
-            let handle = try FileHandle(forWritingTo: file)
-            // A file with a hole: no bytes are written.
-            try handle.truncate(atOffset: UInt64(bytes))
-            try handle.close()
-            return (file, contentType)
+        func download(_ url: URL, into file: AttachmentFile) async throws {
+            try file.begin(contentType: contentType, length: statesLength ? Int64(bytes) : -1)
+            var rest = bytes
+            while rest > 0 {
+                let part = min(rest, 1 << 20)
+                fetched(part)
+                try file.append(Data(count: part))
+                rest -= part
+            }
         }
     }
 
@@ -188,30 +193,41 @@ import Testing
         try FileManager.default.removeItem(at: file)
     }
 
+    @Test(arguments: [true, false]) func whatIsTooLargeIsNotFetched(statesLength: Bool) async throws {
+        let original = try content(#"{"aps":{},"push":{"attachments":["https://example.com/song"]}}"#)
+        let fetched = Guarded(0)
+        let song = Files(contentType: "audio/mpeg", bytes: 1 << 30, statesLength: statesLength) { part in fetched.withLock { $0 += part } }
+        await #expect(throws: AttachmentStep.Refused.self) { try await AttachmentStep(source: song).improve(original) }
+        // With a stated length nothing; without one, the part that exceeds the limit is the last.
+        #expect(fetched.withLock { $0 } == (statesLength ? 0 : 6 << 20))
+    }
+
     /// Answers by the last part of the address, and remembers what it has made.
     final class Shelf: AttachmentSource {
         private let files = Guarded([URL]())
 
         var left: [URL] { files.withLock { $0.filter { FileManager.default.fileExists(atPath: $0.path) } } }
 
-        func download(_ url: URL) async throws -> (file: URL, contentType: String) {
+        func download(_ url: URL, into file: AttachmentFile) async throws {
             guard url.lastPathComponent != "gone" else { throw URLError(.badServerResponse) }
-            let made = try await Files(contentType: url.lastPathComponent == "page" ? "text/html" : "image/png", bytes: 1).download(url)
-            files.withLock { $0.append(made.file) }
-            return made
+            try file.begin(contentType: url.lastPathComponent == "page" ? "text/html" : "image/png", length: 1)
+            if let url = file.url { files.withLock { $0.append(url) } }
+            // It breaks off in the middle.
+            guard url.lastPathComponent != "half" else { throw URLError(.networkConnectionLost) }
+            try file.append(Data([1]))
         }
     }
 
     @Test func theFirstThatTheSystemShowsIsAttached() async throws {
-        let names = ["gone", "page", "picture", "another"]
+        let names = ["gone", "page", "half", "picture", "another"]
         let list = names.map { #""https://example.com/\#($0)""# }.joined(separator: ",")
         let shelf = Shelf()
         let better = try await AttachmentStep(source: shelf).improve(content(#"{"aps":{},"push":{"attachments":[\#(list)]}}"#))
         #expect(better.attachments.map(\.identifier) == ["https://example.com/picture"])
         let file = try #require(better.attachments.first?.file)
         #expect(FileManager.default.fileExists(atPath: file.path))
-        // The refused file is gone, and the attached one has another name.
-        #expect(shelf.left == [])
+        // The file that broke off is gone.
+        #expect(shelf.left == [file])
         try FileManager.default.removeItem(at: file)
     }
 

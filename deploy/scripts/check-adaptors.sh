@@ -54,13 +54,16 @@ copy_modules() {
         >"$1/SDKSettings.json"
 }
 
-# compile FOLDER TARGET ARGUMENT…: the compiler for TARGET, with the modules in FOLDER. URLSession is in a module of its own on Linux.
+# compile FOLDER TARGET ARGUMENT…: the compiler for TARGET, with the modules in FOLDER. URLSession is in a module of its own on Linux, and
+# a stand-in has what it lacks there.
 compile() {
-    local folder=$1 target=$2
+    local folder=$1 target=$2 foundation=(-import-module FoundationNetworking)
     shift 2
+    [ ! -e "$folder/URLSessionBytes.swiftmodule" ] || foundation+=(-import-module URLSessionBytes)
     foreground swiftc -frontend -target "$target" -clang-target "$host" -disable-objc-interop -sdk "$folder" -resource-dir "$resources" \
         -Xcc -idirafter -Xcc "/usr/include/${host%%-*}-linux-gnu" -Xcc -idirafter -Xcc /usr/include -module-cache-path "$work/cache" \
-        -I "$folder" -I "$resources" -swift-version 6 -parse-as-library -import-module FoundationNetworking "$@" >"$work/output" 2>&1
+        -I "$folder" -I "$resources" -swift-version 6 -parse-as-library "${foundation[@]}" "$@" \
+        >"$work/output" 2>&1
 }
 
 # check_platform NAME TARGET MODULE…: PushClient for TARGET, whose version is the oldest supported one, with these frameworks to import
@@ -75,7 +78,7 @@ check_platform() {
         *) copy_modules "$folder" "$system" ;;
     esac
     step "Type-checking PushClient for $name ($target)"
-    for module in os CryptoKit Network Security UserNotifications ActivityKit "$@"; do
+    for module in URLSessionBytes os CryptoKit Network Security UserNotifications ActivityKit "$@"; do
         # With library evolution, as the SDK's modules have it, so that a switch over an enumeration needs '@unknown default'.
         compile "$folder" "$target" -emit-module -o "$folder/$module.swiftmodule" -module-name "$module" -enable-library-evolution \
             -enable-upcoming-feature InternalImportsByDefault "$root/Tests/AppleStandIns/$module.swift" ||

@@ -2,8 +2,9 @@ public import Foundation
 
 /// Fetches a file for a notification.
 public protocol AttachmentSource: Sendable {
-    /// - Returns: A file that the caller owns, and the `Content-Type` of the answer.
-    func download(_ url: URL) async throws -> (file: URL, contentType: String)
+    /// Downloads into `file`: ``AttachmentFile/begin(contentType:length:)`` once the answer's headers are there, then
+    /// ``AttachmentFile/append(_:)`` for each part, in order. When one of them throws, the source ends the download and throws that error.
+    func download(_ url: URL, into file: AttachmentFile) async throws
 }
 
 /// Attaches the files that the payload names: `"push": {"attachments": ["https://…"]}`.
@@ -43,22 +44,82 @@ public struct AttachmentStep: NotificationStep {
 
     private func fetch(_ text: String) async throws -> URL {
         guard let url = URL(string: text), url.scheme == "https" else { throw Refused(description: "not an https address") }
-        let (file, contentType) = try await source.download(url)
+        let file = AttachmentFile()
         do {
-            guard let (kind, fileExtension) = AttachmentKind.of(contentType: contentType) else {
-                throw Refused(description: "the system shows no \(contentType)")
-            }
-            let size = try FileManager.default.attributesOfItem(atPath: file.path)[.size] as? NSNumber
-            guard let bytes = size?.int64Value, bytes <= kind.limit else {
-                throw Refused(description: "more than the \(kind.limit) bytes that the system takes")
-            }
-            // The system tells a file's type by the end of its name.
-            let named = file.deletingLastPathComponent().appendingPathComponent(UUID().uuidString).appendingPathExtension(fileExtension)
-            try FileManager.default.moveItem(at: file, to: named)
-            return named
+            try await source.download(url, into: file)
+            return try file.finish()
         } catch {
-            try? FileManager.default.removeItem(at: file)
+            file.discard()
             throw error
         }
+    }
+}
+
+/// A file that takes no more than the system shows, so that a download ends as soon as it is too large.
+///
+/// Any thread may call it. Each function throws ``AttachmentStep/Refused``, or the error of the file system.
+public final class AttachmentFile: Sendable {
+    private struct Open {
+        let url: URL
+        let handle: FileHandle
+        let limit: Int64
+        var bytes: Int64 = 0
+    }
+
+    private let state = Guarded<Open?>(nil)
+
+    init() {}
+
+    /// Nil before ``begin(contentType:length:)``.
+    var url: URL? { state.withLock { $0?.url } }
+
+    /// Refuses what the system would not show.
+    ///
+    /// - Parameters:
+    ///   - contentType: The answer's `Content-Type`.
+    ///   - length: The body's length as the answer states it; negative if it does not (`URLResponse.expectedContentLength`).
+    public func begin(contentType: String, length: Int64) throws {
+        guard let (kind, fileExtension) = AttachmentKind.of(contentType: contentType) else {
+            throw AttachmentStep.Refused(description: "the system shows no \(contentType)")
+        }
+        guard length <= kind.limit else { throw tooLarge(kind.limit) }
+        // The system tells a file's type by the end of its name.
+        let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString).appendingPathExtension(fileExtension)
+        try Data().write(to: url)
+        let handle = try FileHandle(forWritingTo: url)
+        state.withLock { $0 = Open(url: url, handle: handle, limit: kind.limit) }
+    }
+
+    /// Writes the next part of the body.
+    public func append(_ part: Data) throws {
+        try state.withLock { open in
+            guard let (handle, limit) = open.map({ ($0.handle, $0.limit) }) else { return }
+            open?.bytes += Int64(part.count)
+            guard let bytes = open?.bytes, bytes <= limit else { throw tooLarge(limit) }
+            try handle.write(contentsOf: part)
+        }
+    }
+
+    /// The file belongs to the caller then.
+    func finish() throws -> URL {
+        let url = try state.withLock { open in
+            defer { open = nil }
+            try open?.handle.close()
+            return open?.url
+        }
+        guard let url else { throw AttachmentStep.Refused(description: "no answer") }
+        return url
+    }
+
+    func discard() {
+        state.withLock { open in
+            try? open?.handle.close()
+            if let url = open?.url { try? FileManager.default.removeItem(at: url) }
+            open = nil
+        }
+    }
+
+    private func tooLarge(_ limit: Int64) -> AttachmentStep.Refused {
+        AttachmentStep.Refused(description: "more than the \(limit) bytes that the system takes")
     }
 }

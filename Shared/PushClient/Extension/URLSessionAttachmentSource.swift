@@ -2,7 +2,7 @@
 #if !os(Linux)
     public import Foundation
 
-    /// Downloads attachments into a file with `URLSession`, so that a large one does not fill the extension's small memory.
+    /// Downloads attachments with `URLSession`, in parts, so that a large one does not fill the extension's small memory.
     public struct URLSessionAttachmentSource: AttachmentSource {
         private let session: URLSession
 
@@ -11,15 +11,21 @@
             self.session = session
         }
 
-        /// See ``AttachmentSource/download(_:)``. Throws `URLError` if the answer is not 200 or has no `Content-Type`.
-        public func download(_ url: URL) async throws -> (file: URL, contentType: String) {
-            let (file, answer) = try await session.download(from: url)
+        /// See ``AttachmentSource/download(_:into:)``. Throws `URLError` if the answer is not 200 or has no `Content-Type`.
+        public func download(_ url: URL, into file: AttachmentFile) async throws {
+            let (bytes, answer) = try await session.bytes(from: url)
+            defer { bytes.task.cancel() }
             guard let http = answer as? HTTPURLResponse, http.statusCode == 200, let type = http.value(forHTTPHeaderField: "Content-Type")
-            else {
-                try? FileManager.default.removeItem(at: file)
-                throw URLError(.badServerResponse)
+            else { throw URLError(.badServerResponse) }
+            try file.begin(contentType: type, length: answer.expectedContentLength)
+            var part = Data()
+            for try await byte in bytes {
+                part.append(byte)
+                guard part.count == 1 << 16 else { continue }
+                try file.append(part)
+                part.removeAll(keepingCapacity: true)
             }
-            return (file, type)
+            try file.append(part)
         }
     }
 #endif
