@@ -235,6 +235,15 @@ import Testing
         #expect(client.status?.pendingReceipts == 2)
     }
 
+    /// 64 bytes are the API's limit.
+    @Test(arguments: [
+        ("en_US@calendar=islamic-umalqura;numbers=arab;currency=USD;rg=sazzzz", "en_US"), ("zh_Hant_TW", "zh_Hant_TW"), ("de-DE", "de-DE"),
+    ]) func aLocaleWithKeywordsFitsTheAPI(identifier: String, expected: String) {
+        var profile = PushProfile()
+        profile.refresh(locale: Locale(identifier: identifier))
+        #expect(profile.locale == expected)
+    }
+
     @Test func failuresWaitForTheirHandler() {
         let app = App()
         app.inbox.put(.tokenFailed(purpose: .alert, message: "no network"))

@@ -34,9 +34,10 @@ public struct PushProfile: Codable, Sendable, Hashable {
     }
 
     /// Takes locale, time zone and versions as they are now, and leaves the rest.
-    public mutating func refresh(_ bundle: Bundle = .main) {
+    public mutating func refresh(_ bundle: Bundle = .main, locale current: Locale = .current) {
         let version = ProcessInfo.processInfo.operatingSystemVersion
-        locale = Locale.current.identifier
+        // The keywords that may follow, such as `@calendar=islamic;rg=sazzzz`, can make it longer than the API takes.
+        locale = String(current.identifier.prefix { $0 != "@" })
         timeZone = TimeZone.current.identifier
         appVersion = bundle.object(forInfoDictionaryKey: "CFBundleShortVersionString") as? String
         osVersion = "\(version.majorVersion).\(version.minorVersion).\(version.patchVersion)"
