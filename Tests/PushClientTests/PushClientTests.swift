@@ -235,6 +235,21 @@ import Testing
         #expect(client.status?.pendingReceipts == 2)
     }
 
+    /// Such as one that UI tests run: the app starts, and the notice says why the device does not register.
+    @Test func aBuildWithoutTheEntitlementRegistersNothing() async {
+        let app = App()
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let client = PushClient(
+            PushConfiguration(app: "shop", environment: nil, server: .backend(app.server), store: app.store), inbox: app.inbox,
+            clock: app.clock)
+        let seen = Guarded([PushNotice]())
+        client.onNotice { notice in seen.withLock { $0.append(notice) } }
+        client.signIn(as: "ada")
+        await client.settled()
+        #expect(seen.withLock { $0 } == [.tokenFailed(purpose: .alert, message: PushEnvironment.NoEntitlement().description)])
+        #expect(app.server.requests.isEmpty)
+    }
+
     /// 64 bytes are the API's limit.
     @Test(arguments: [
         ("en_US@calendar=islamic-umalqura;numbers=arab;currency=USD;rg=sazzzz", "en_US"), ("zh_Hant_TW", "zh_Hant_TW"), ("de-DE", "de-DE"),

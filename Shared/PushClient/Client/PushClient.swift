@@ -133,15 +133,19 @@ public final class PushClient: Sendable {
     private func receive(_ event: PushEvent) {
         switch event {
         case .token(let bytes, let purpose):
-            handle(.token(PushToken(bytes, purpose: purpose, environment: configuration.environment)))
+            guard let environment = configuration.environment else {
+                notices.put(.tokenFailed(purpose: purpose, message: PushEnvironment.NoEntitlement().description))
+                return handle(.tokenFailed(purpose))
+            }
+            handle(.token(PushToken(bytes, purpose: purpose, environment: environment)))
         case .tokenFailed(let purpose, let message):
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
         case .noToken(let purpose): handle(.tokenFailed(purpose))
         case .activityToken(let bytes, let activity, let type, let frequentUpdates, let channel):
+            guard let environment = configuration.environment else { return }
             let token = ActivityToken(
-                bytes, environment: configuration.environment, attributesType: type, frequentUpdates: frequentUpdates,
-                channel: channel)
+                bytes, environment: environment, attributesType: type, frequentUpdates: frequentUpdates, channel: channel)
             handle(.activity(activity, token))
         case .activityEnded(let activity): handle(.activityEnded(activity))
         case .goodMoment: retryNow()

@@ -4,8 +4,9 @@ public import Foundation
 public struct PushConfiguration: Sendable {
     /// The app's name on the platform (its slug).
     public var app: String
-    /// In which of Apple's environments the build's tokens work. ``PushEnvironment/init(provisioningProfile:)`` reads it from the build.
-    public var environment: PushEnvironment
+    /// In which of Apple's environments the build's tokens work. Nil if the build does not say: each token is then a
+    /// ``PushNotice/tokenFailed(purpose:message:)``, and the device does not register.
+    public var environment: PushEnvironment?
     /// Where requests go, and whether the app's backend or a device credential authorises them.
     public var server: PushServer
     /// What must outlive the process is here, such as in a ``SplitPushStore`` of keychain and file.
@@ -18,10 +19,12 @@ public struct PushConfiguration: Sendable {
     /// How long the first receipt waits for others before it is sent.
     public var receiptDelay: Duration
 
-    /// It reads and writes nothing: ``PushClient`` opens the store at its start.
+    /// It does not touch the store: ``PushClient`` opens it at its start.
+    ///
+    /// - Parameter environment: By itself that of the running app (``PushEnvironment/ofThisBuild(_:)``).
     public init(
-        app: String, environment: PushEnvironment, server: PushServer, store: any PushStore, purposes: Set<PushTokenPurpose> = [.alert],
-        patience: Duration = .seconds(60), receiptDelay: Duration = .seconds(30)
+        app: String, environment: PushEnvironment? = PushEnvironment.ofThisBuild(), server: PushServer, store: any PushStore,
+        purposes: Set<PushTokenPurpose> = [.alert], patience: Duration = .seconds(60), receiptDelay: Duration = .seconds(30)
     ) {
         self.app = app
         self.environment = environment

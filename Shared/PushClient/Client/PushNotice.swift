@@ -11,7 +11,8 @@ public enum PushNotice: Sendable, Hashable {
     /// The server will never take the present state: a fault of the app or its set-up. The client tries again after a change, or when
     /// the app is opened.
     case refused(operation: PushOperation, status: Int, code: String?)
-    /// The system gave no token for this purpose; the message is the system's.
+    /// There is no token for this purpose: the system gave none, and the message is the system's; or the build does not say in which
+    /// environment its tokens work.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
     /// The store cannot be read or written now, for example before the device is unlocked for the first time. The client keeps what it
     /// knows in memory and tries again at the next event.

@@ -33,8 +33,8 @@ extension PushEnvironment {
 
     /// The environment of the running app, from the profile in its bundle. A simulator's tokens work in the sandbox.
     ///
-    /// - Throws: ``NoEntitlement``, or the error of reading the profile.
-    public static func ofThisBuild(_ bundle: Bundle = .main) throws -> PushEnvironment {
+    /// - Returns: Nil if the profile cannot be read or names no environment, as in a build without the capability Push Notifications.
+    public static func ofThisBuild(_ bundle: Bundle = .main) -> PushEnvironment? {
         #if targetEnvironment(simulator)
             return .sandbox
         #else
@@ -43,7 +43,7 @@ extension PushEnvironment {
             let profile = places.map { bundle.bundleURL.appendingPathComponent($0) }.first {
                 FileManager.default.fileExists(atPath: $0.path)
             }
-            return try PushEnvironment(provisioningProfile: profile.map { try Data(contentsOf: $0) })
+            return try? PushEnvironment(provisioningProfile: profile.map { try Data(contentsOf: $0) })
         #endif
     }
 
