@@ -9,6 +9,13 @@ public enum UIBackgroundFetchResult: UInt, Sendable {
 }
 
 @available(watchOS, unavailable)
+public struct UIBackgroundTaskIdentifier: Hashable, RawRepresentable, Sendable {
+    public let rawValue: Int
+    public init(rawValue: Int) { fatalError() }
+    public static let invalid = UIBackgroundTaskIdentifier(rawValue: 0)
+}
+
+@available(watchOS, unavailable)
 @MainActor open class UIResponder: NSObject {}
 
 @available(watchOS, unavailable)
@@ -19,7 +26,13 @@ public enum UIBackgroundFetchResult: UInt, Sendable {
     }
 
     nonisolated public class var didBecomeActiveNotification: Notification.Name { fatalError() }
+    @available(iOS 16.0, *)
+    nonisolated public static let openNotificationSettingsURLString = ""
     open func registerForRemoteNotifications() { fatalError() }
+    nonisolated open func beginBackgroundTask(
+        withName taskName: String?, expirationHandler handler: (@MainActor @Sendable () -> Void)? = nil
+    ) -> UIBackgroundTaskIdentifier { fatalError() }
+    nonisolated open func endBackgroundTask(_ identifier: UIBackgroundTaskIdentifier) { fatalError() }
 }
 
 /// The SDK's requirements are optional, which only Objective-C has: a requirement that an adaptor forgets is not found here.

@@ -225,13 +225,13 @@ import Testing
         app.inbox.put(.tap(PushTap(notification: order, action: .custom("PAY"))))
         app.inbox.put(.tap(PushTap(notification: other, action: .open)))
         let client = app.client()
-        let seen = Guarded([String]())
+        let seen = AsyncStream<String>.makeStream()
         client.onTap(
-            PushRoutes(["ORDER": { tap in seen.withLock { $0.append("order \(tap.action)") } }]) { tap in
-                seen.withLock { $0.append("other \(tap.action)") }
+            PushRoutes(["ORDER": { tap in seen.continuation.yield("order \(tap.action)") }]) { tap in
+                seen.continuation.yield("other \(tap.action)")
             })
         app.inbox.put(.tap(PushTap(notification: order, action: .dismiss)))
-        #expect(seen.withLock { $0 } == [#"order custom("PAY")"#, "other open", "order dismiss"])
+        #expect(await seen.stream.prefix(3).reduce(into: []) { $0.append($1) } == [#"order custom("PAY")"#, "other open", "order dismiss"])
         #expect(client.status?.pendingReceipts == 2)
     }
 

@@ -19,6 +19,7 @@
                 // Before this returns, or the tap that started the app is lost (Apple, "UNUserNotificationCenterDelegate").
                 UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
             #endif
+            PushInbox.shared.backgroundTime = ApplicationTime(application: application)
             watch.start(appBecomesActive: UIApplication.didBecomeActiveNotification)
             application.registerForRemoteNotifications()
             return true
@@ -34,12 +35,18 @@
             PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
         }
 
-        /// `UIApplicationDelegate`'s callback: runs ``receiveSilently(_:)``, and answers `.failed` if it is not done within 25 seconds.
+        /// `UIApplicationDelegate`'s callback: runs ``receiveSilently(_:)``, waits for the client's requests, and answers within
+        /// 25 seconds: `.failed` if ``receiveSilently(_:)`` has not returned then.
         open func application(
             _ application: UIApplication, didReceiveRemoteNotification userInfo: [AnyHashable: Any]
         ) async -> UIBackgroundFetchResult {
             guard let notification = try? PushNotification(userInfo: userInfo) else { return .failed }
-            let result = await SilentPushWork().run { [weak self] in try await self?.receiveSilently(notification) ?? .noData }
+            let result = await SilentPushWork().run {
+                [weak self] in
+                try await self?.receiveSilently(notification) ?? .noData
+            } finish: {
+                await PushInbox.shared.settled()
+            }
             return switch result {
             case .newData: .newData
             case .noData: .noData
@@ -49,6 +56,23 @@
 
         /// The work of a silent push. The system gets its answer in time, also if this does not return.
         open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
+    }
+
+    /// `UIApplication.beginBackgroundTask(withName:expirationHandler:)`, for an app with a delegate of its own:
+    /// `PushInbox.shared.backgroundTime = ApplicationTime(application: application)` at launch.
+    public struct ApplicationTime: BackgroundTime {
+        // No `UIApplication.shared`: a service extension must be able to link this library.
+        private let application: UIApplication
+
+        /// - Parameter application: The one that the app delegate gets at launch.
+        public init(application: UIApplication) { self.application = application }
+
+        /// See ``BackgroundTime/begin(expired:)``.
+        public func begin(expired: @escaping @MainActor @Sendable () -> Void) -> (@MainActor @Sendable () -> Void)? {
+            let task = application.beginBackgroundTask(withName: "PushClient", expirationHandler: expired)
+            guard task != .invalid else { return nil }
+            return { application.endBackgroundTask(task) }
+        }
     }
 #elseif os(macOS)
     public import AppKit
@@ -103,6 +127,7 @@
         /// `WKApplicationDelegate`'s callback at launch: sets the notification centre's delegate, and asks the system for a token.
         open func applicationDidFinishLaunching() {
             UNUserNotificationCenter.current().delegate = PushNotificationDelegate.shared
+            PushInbox.shared.backgroundTime = ExpiringActivity()
             watch.start(appBecomesActive: WKApplication.didBecomeActiveNotification)
             WKApplication.shared().registerForRemoteNotifications()
         }
@@ -117,10 +142,16 @@
             PushInbox.shared.put(.tokenFailed(purpose: .alert, message: "\(error)"))
         }
 
-        /// `WKApplicationDelegate`'s callback: runs ``receiveSilently(_:)``, and answers `.failed` if it is not done within 25 seconds.
+        /// `WKApplicationDelegate`'s callback: runs ``receiveSilently(_:)``, waits for the client's requests, and answers within
+        /// 25 seconds: `.failed` if ``receiveSilently(_:)`` has not returned then.
         open func didReceiveRemoteNotification(_ userInfo: [AnyHashable: Any]) async -> WKBackgroundFetchResult {
             guard let notification = try? PushNotification(userInfo: userInfo) else { return .failed }
-            let result = await SilentPushWork().run { [weak self] in try await self?.receiveSilently(notification) ?? .noData }
+            let result = await SilentPushWork().run {
+                [weak self] in
+                try await self?.receiveSilently(notification) ?? .noData
+            } finish: {
+                await PushInbox.shared.settled()
+            }
             return switch result {
             case .newData: .newData
             case .noData: .noData
@@ -130,5 +161,24 @@
 
         /// The work of a silent push. The system gets its answer in time, also if this does not return.
         open func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult { .noData }
+    }
+
+    /// `ProcessInfo.performExpiringActivity(withReason:using:)`, for an app with a delegate of its own:
+    /// `PushInbox.shared.backgroundTime = ExpiringActivity()` at launch.
+    public struct ExpiringActivity: BackgroundTime {
+        /// It holds no state.
+        public init() {}
+
+        /// See ``BackgroundTime/begin(expired:)``.
+        public func begin(expired: @escaping @MainActor @Sendable () -> Void) -> (@MainActor @Sendable () -> Void)? {
+            // The system gives time until the block returns, so the block waits. It calls the block again when the time is over.
+            let isOver = DispatchSemaphore(value: 0)
+            ProcessInfo.processInfo.performExpiringActivity(withReason: "PushClient") { isExpired in
+                guard isExpired else { return isOver.wait() }
+                isOver.signal()
+                Task { @MainActor in expired() }
+            }
+            return { isOver.signal() }
+        }
     }
 #endif

@@ -5,7 +5,7 @@
 
     /// The delegate of the notification centre: it puts taps and notifications into the inbox.
     ///
-    /// It calls each completion handler before it returns, on the thread that the system chose.
+    /// It answers a notification before it returns, and a tap on the main actor once the app's handler has returned, or after 10 seconds.
     public final class PushNotificationDelegate: NSObject, UNUserNotificationCenterDelegate, Sendable {
         /// The centre holds its delegate weakly, so this one lives as long as the process.
         public static let shared = PushNotificationDelegate()
@@ -37,22 +37,24 @@
             completionHandler(options)
         }
 
-        /// `UNUserNotificationCenterDelegate`'s callback for a response: puts a ``PushTap`` into the inbox. It ignores a malformed payload.
+        /// `UNUserNotificationCenterDelegate`'s callback for a response: puts a ``PushTap`` into the inbox, which answers the system
+        /// (``PushInbox/put(_:budget:clock:answer:)``). It ignores a malformed payload.
         public func userNotificationCenter(
             _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
             withCompletionHandler completionHandler: @escaping @Sendable () -> Void
         ) {
-            if let received = try? PushNotification(userInfo: response.notification.request.content.userInfo) {
-                let action: PushTap.Action =
-                    switch response.actionIdentifier {
-                    case UNNotificationDefaultActionIdentifier: .open
-                    case UNNotificationDismissActionIdentifier: .dismiss
-                    default: .custom(response.actionIdentifier)
-                    }
-                let text = (response as? UNTextInputNotificationResponse)?.userText
-                PushInbox.shared.put(.tap(PushTap(notification: received, action: action, text: text)))
+            guard let received = try? PushNotification(userInfo: response.notification.request.content.userInfo) else {
+                Task { @MainActor in completionHandler() }
+                return
             }
-            completionHandler()
+            let action: PushTap.Action =
+                switch response.actionIdentifier {
+                case UNNotificationDefaultActionIdentifier: .open
+                case UNNotificationDismissActionIdentifier: .dismiss
+                default: .custom(response.actionIdentifier)
+                }
+            let text = (response as? UNTextInputNotificationResponse)?.userText
+            PushInbox.shared.put(PushTap(notification: received, action: action, text: text)) { completionHandler() }
         }
     }
 #endif

@@ -14,16 +14,33 @@ public final class PushClient: Sendable {
         var unsaved: Set<PushStoreItem> = []
         var timer: (number: Int, task: Task<Void, Never>)?
         var waiters: [CheckedContinuation<Void, Never>] = []
+        /// Of the last wait.
+        var delay = Duration.zero
+        var urgent: Int?
+
+        /// The number of what a suspension must not cut: a request in flight, or an attempt within ``PushClient/patienceInBackground``.
+        var nowUrgent: Int? {
+            switch machine?.phase {
+            case .sending, .fetching: machine?.number
+            case .waiting: delay <= PushClient.patienceInBackground ? machine?.number : nil
+            case .resting, nil: nil
+            }
+        }
     }
+
+    /// The system gives about 30 seconds. A longer wait would only use them up.
+    static let patienceInBackground = Duration.seconds(10)
 
     let configuration: PushConfiguration
     private let clock: any PushClock
     private let random: @Sendable () -> Double
+    private let inbox: PushInbox
+    private let hold = BackgroundHold()
     private let state = Guarded(State())
 
     private let notices = Mailbox<PushNotice>(capacity: 256)
     private let notifications = Mailbox<PushNotification>(capacity: 256)
-    private let taps = Mailbox<PushTap>(capacity: 256)
+    private let taps = Mailbox<(PushTap, handled: @Sendable () -> Void)>(capacity: 256)
 
     /// Begins at once: it reads the store, takes what the inbox has kept, and goes on with what earlier launches have left to do.
     ///
@@ -38,10 +55,11 @@ public final class PushClient: Sendable {
         self.configuration = configuration
         self.clock = clock
         self.random = random
+        self.inbox = inbox
         change { _ in [] }
-        inbox.attach { [weak self] event in
+        inbox.attach(settled: { [weak self] in await self?.settled() }) { [weak self] entry in
             guard let self else { return false }
-            self.receive(event)
+            self.receive(entry)
             return true
         }
     }
@@ -103,10 +121,15 @@ public final class PushClient: Sendable {
         }
     }
 
-    /// Each tap, action and dismissal goes to one handler of these, once and in order, also those from before this call.
+    /// Each tap, action and dismissal goes to one handler of these, once, also those from before this call. The handlers begin in order,
+    /// on the main actor; a later one does not wait for the end of an earlier one.
     public func onTap(_ routes: PushRoutes) {
-        taps.attach {
-            routes.handle($0); return true
+        taps.attach { tap, handled in
+            Task { @MainActor in
+                await routes.handle(tap)
+                handled()
+            }
+            return true
         }
     }
 
@@ -115,8 +138,8 @@ public final class PushClient: Sendable {
         state.withLock { state in state.machine.map(PushStatus.init) }
     }
 
-    /// Returns when no request is in flight: everything is uploaded, or the client waits before it tries again. For a background task
-    /// that keeps the process alive.
+    /// Returns when no request is in flight: everything is uploaded, or the client waits before it tries again. For the app's own work in
+    /// the background; the client's requests take background time by themselves (``BackgroundTime``).
     public func settled() async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in
@@ -130,8 +153,8 @@ public final class PushClient: Sendable {
 
     // MARK: The system's events
 
-    private func receive(_ event: PushEvent) {
-        switch event {
+    private func receive(_ entry: PushInbox.Entry) {
+        switch entry.event {
         case .token(let bytes, let purpose):
             guard let environment = configuration.environment else {
                 notices.put(.tokenFailed(purpose: purpose, message: PushEnvironment.NoEntitlement().description))
@@ -152,7 +175,7 @@ public final class PushClient: Sendable {
         case .notification(let notification): notifications.put(notification)
         case .tap(let tap):
             if let source = tap.notification.source { report(tap.action == .dismiss ? .dismissed : .opened, of: source) }
-            taps.put(tap)
+            taps.put((tap, handled: entry.handled))
         }
     }
 
@@ -163,15 +186,21 @@ public final class PushClient: Sendable {
     }
 
     private func change(_ body: @escaping @Sendable (inout RegistrationMachine) -> [RegistrationMachine.Action]) {
-        let (actions, waiters) = state.withLock { state -> ([RegistrationMachine.Action], [CheckedContinuation<Void, Never>]) in
+        let (actions, waiters, isUrgent) = state.withLock { state in
             state.early.append(body)
             let actions = open(&state)
-            if state.machine?.isBusy == true { return (actions, []) }
-            defer { state.waiters = [] }
-            return (actions, state.waiters)
+            for case .wake(let delay, let number) in actions where number >= 0 { state.delay = delay }
+            let isUrgent = state.urgent != nil || state.nowUrgent != nil
+            state.urgent = state.nowUrgent
+            let waiters = state.machine?.isBusy == true ? [] : state.waiters
+            if !waiters.isEmpty { state.waiters = [] }
+            return (actions, waiters, isUrgent)
         }
         for action in actions { perform(action) }
         for waiter in waiters { waiter.resume() }
+        guard isUrgent, let time = inbox.backgroundTime else { return }
+        // Read there: of two changes at once, the later update must see the newer state.
+        Task { @MainActor in self.hold.update(time, for: self.state.withLock { $0.urgent }) }
     }
 
     /// Runs the calls that wait, and stores what they changed before anyone acts on it. What cannot be written is written with the next

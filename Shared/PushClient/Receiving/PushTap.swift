@@ -27,22 +27,23 @@ public struct PushTap: Sendable, Hashable {
 
 /// Which handler gets which tap. The app gives all of them at once, so that no tap reaches a general handler too early.
 public struct PushRoutes: Sendable {
-    /// It gets each tap once, on any thread.
-    public typealias Handler = @Sendable (PushTap) -> Void
+    /// It gets each tap once. The system's answer waits until it returns (``PushInbox/put(_:budget:clock:answer:)``): an app that an
+    /// action has started in the background may be suspended after that.
+    public typealias Handler = @MainActor @Sendable (PushTap) async -> Void
 
     private let byCategory: [String: Handler]
     private let otherwise: Handler
 
     /// - Parameters:
     ///   - byCategory: A handler for each category (`aps.category`).
-    ///   - otherwise: For taps of other categories, and of none. Handlers run on any thread.
+    ///   - otherwise: For taps of other categories, and of none.
     public init(_ byCategory: [String: Handler] = [:], otherwise: @escaping Handler) {
         self.byCategory = byCategory
         self.otherwise = otherwise
     }
 
-    func handle(_ tap: PushTap) {
+    @MainActor func handle(_ tap: PushTap) async {
         let handler = tap.notification.aps.category.flatMap { byCategory[$0] } ?? otherwise
-        handler(tap)
+        await handler(tap)
     }
 }

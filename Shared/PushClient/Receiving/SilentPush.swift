@@ -17,7 +17,17 @@ public struct SilentPushWork: Sendable {
 
     /// Returns what `work` returns, ``SilentPushResult/failed`` if it throws, or ``SilentPushResult/failed`` when the budget is used up.
     /// Then it cancels the work, and does not wait for it.
-    public func run(_ work: @escaping @Sendable () async throws -> SilentPushResult) async -> SilentPushResult {
-        await within(budget, clock: clock, otherwise: .failed) { (try? await work()) ?? .failed }
+    ///
+    /// - Parameter finish: What the answer waits for after the work, in the same budget, such as ``PushInbox/settled()``.
+    public func run(
+        _ work: @escaping @Sendable () async throws -> SilentPushResult, finish: @escaping @Sendable () async -> Void = {}
+    ) async -> SilentPushResult {
+        let result = Guarded(SilentPushResult.failed)
+        await within(budget, clock: clock, otherwise: ()) {
+            let done = (try? await work()) ?? .failed
+            result.withLock { $0 = done }
+            await finish()
+        }
+        return result.withLock { $0 }
     }
 }
