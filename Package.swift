@@ -116,7 +116,7 @@ let package = Package(
         shared("Observability", ["PushModel", "StrictJSON", "SystemIO", configuration, coreMetrics, httpClient, hummingbird, hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioHTTPTypesHTTP1, nioSSL]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("PushAPI", ["StrictJSON", httpClient, nio, nioHTTP1], exclude: ["README.md"]),
-        .target(name: "PushClient", dependencies: [crypto], path: "Shared/PushClient", exclude: ["PrivacyInfo.xcprivacy", "README.md"], swiftSettings: known + [.strictMemorySafety()]),
+        .target(name: "PushClient", dependencies: [crypto], path: "Shared/PushClient", exclude: ["Example", "PrivacyInfo.xcprivacy", "README.md"], swiftSettings: known + [.strictMemorySafety()]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
         service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL, signals], resources: [.copy("Migrations"), .copy("Console/Page")]),

@@ -47,6 +47,8 @@ open class UNUserNotificationCenter: NSObject {
     open class func current() -> UNUserNotificationCenter { fatalError() }
     weak open var delegate: (any UNUserNotificationCenterDelegate)?
     open func notificationSettings() async -> UNNotificationSettings { fatalError() }
+    @available(tvOS, unavailable)
+    open func setNotificationCategories(_ categories: Set<UNNotificationCategory>) { fatalError() }
     open func requestAuthorization(options: UNAuthorizationOptions = []) async throws -> Bool { fatalError() }
     @available(iOS 16.0, macOS 13.0, tvOS 16.0, *)
     @available(watchOS, unavailable)
@@ -152,4 +154,38 @@ open class UNNotificationServiceExtension: NSObject {
         _ request: UNNotificationRequest, withContentHandler contentHandler: @escaping (UNNotificationContent) -> Void
     ) { fatalError() }
     open func serviceExtensionTimeWillExpire() { fatalError() }
+}
+
+@available(tvOS, unavailable)
+public struct UNNotificationActionOptions: OptionSet, Sendable {
+    public let rawValue: UInt
+    public init(rawValue: UInt) { fatalError() }
+    public static var foreground: UNNotificationActionOptions { fatalError() }
+}
+
+@available(tvOS, unavailable)
+open class UNNotificationAction: NSObject {
+    public convenience init(identifier: String, title: String, options: UNNotificationActionOptions = []) { fatalError() }
+}
+
+@available(tvOS, unavailable)
+open class UNTextInputNotificationAction: UNNotificationAction {
+    public convenience init(
+        identifier: String, title: String, options: UNNotificationActionOptions = [], textInputButtonTitle: String,
+        textInputPlaceholder: String
+    ) { fatalError() }
+}
+
+@available(tvOS, unavailable)
+public struct UNNotificationCategoryOptions: OptionSet, Sendable {
+    public let rawValue: UInt
+    public init(rawValue: UInt) { fatalError() }
+    public static var customDismissAction: UNNotificationCategoryOptions { fatalError() }
+}
+
+@available(tvOS, unavailable)
+open class UNNotificationCategory: NSObject {
+    public convenience init(
+        identifier: String, actions: [UNNotificationAction], intentIdentifiers: [String], options: UNNotificationCategoryOptions = []
+    ) { fatalError() }
 }

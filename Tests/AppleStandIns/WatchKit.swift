@@ -21,9 +21,3 @@ public enum WKBackgroundFetchResult: UInt, Sendable {
     func didFailToRegisterForRemoteNotificationsWithError(_ error: any Error)
     func didReceiveRemoteNotification(_ userInfo: [AnyHashable: Any]) async -> WKBackgroundFetchResult
 }
-
-extension ProcessInfo {
-    /// Foundation's, on every platform but macOS. The one for Linux lacks it.
-    @available(watchOS 2.0, *)
-    public func performExpiringActivity(withReason reason: String, using block: @escaping @Sendable (Bool) -> Void) { fatalError() }
-}

@@ -67,3 +67,62 @@ public protocol ControlPushHandler {
     init()
     func pushTokensDidChange(controls: [ControlInfo])
 }
+
+#if os(iOS) && !targetEnvironment(macCatalyst)
+    public import ActivityKit
+    public import SwiftUI
+
+    // Of a Live Activity's views: only what PushClient's example calls. Apple's pages name iOS and iPadOS alone.
+
+    @available(iOS 16.1, *)
+    public struct ActivityViewContext<Attributes: ActivityAttributes> {
+        public let attributes: Attributes
+        public let state: Attributes.ContentState
+        @available(iOS 16.2, *)
+        public var isStale: Bool { fatalError() }
+    }
+
+    @available(iOS 16.1, *)
+    @MainActor @preconcurrency public struct ActivityConfiguration<Attributes: ActivityAttributes>: WidgetConfiguration {
+        @MainActor @preconcurrency public init<Content: View>(
+            for attributesType: Attributes.Type, @ViewBuilder content: @escaping (ActivityViewContext<Attributes>) -> Content,
+            dynamicIsland: @escaping (ActivityViewContext<Attributes>) -> DynamicIsland
+        ) { fatalError() }
+        public var body: Never { fatalError() }
+    }
+
+    @available(iOS 16.1, *)
+    public struct DynamicIsland {
+        public init<Expanded: View, CompactLeading: View, CompactTrailing: View, Minimal: View>(
+            @DynamicIslandExpandedContentBuilder expanded: @escaping () -> DynamicIslandExpandedContent<Expanded>,
+            @ViewBuilder compactLeading: @escaping () -> CompactLeading, @ViewBuilder compactTrailing: @escaping () -> CompactTrailing,
+            @ViewBuilder minimal: @escaping () -> Minimal
+        ) { fatalError() }
+    }
+
+    @available(iOS 16.1, *)
+    public struct DynamicIslandExpandedContent<Content: View> {}
+
+    @available(iOS 16.1, *)
+    public struct DynamicIslandExpandedRegion<Content: View> {
+        public init(
+            _ position: DynamicIslandExpandedRegionPosition, priority: Double = 0, @ViewBuilder content: @escaping () -> Content
+        ) { fatalError() }
+    }
+
+    @available(iOS 16.1, *)
+    public struct DynamicIslandExpandedRegionPosition: Sendable {
+        public static let bottom = DynamicIslandExpandedRegionPosition()
+    }
+
+    @available(iOS 16.1, *)
+    @resultBuilder public struct DynamicIslandExpandedContentBuilder {
+        public static func buildPartialBlock<Content: View>(
+            first: DynamicIslandExpandedRegion<Content>
+        ) -> DynamicIslandExpandedContent<some View> { DynamicIslandExpandedContent<Content>() }
+
+        public static func buildPartialBlock<C0: View, C1: View>(
+            accumulated: DynamicIslandExpandedContent<C0>, next: DynamicIslandExpandedRegion<C1>
+        ) -> DynamicIslandExpandedContent<some View> { DynamicIslandExpandedContent<C0>() }
+    }
+#endif

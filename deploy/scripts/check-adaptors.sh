@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Type-checks PushClient as Apple's platforms would compile it, and the examples of its pages, against stand-ins for Apple's frameworks.
+# Type-checks PushClient and its example as Apple's platforms would compile them, against stand-ins for Apple's frameworks.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
@@ -8,8 +8,8 @@ Usage: deploy/scripts/check-adaptors.sh [--help]
 
 Type-checks Shared/PushClient in Swift 6 mode, for each of Apple's platforms at its oldest supported version, and fails on a warning. The compiler
 gets Apple's own targets, so it answers every condition and checks availability as on a Mac. Apple's frameworks do not exist on Linux:
-Tests/AppleStandIns declares the part of them that PushClient calls. Then it type-checks every Swift example of PushClient's README and guide, as one
-app for iOS. Nothing is linked and nothing runs.
+Tests/AppleStandIns declares the part of them that PushClient and its example call. Then it type-checks the three modules of the example for iOS, and
+sees that each Swift example of the guide docs/guides/app-side.md stands in one of its files. Nothing is linked and nothing runs.
 U
 }
 while [ $# -gt 0 ]; do
@@ -59,7 +59,7 @@ copy_modules() {
 compile() {
     local folder=$1 target=$2 foundation=(-import-module FoundationNetworking)
     shift 2
-    [ ! -e "$folder/URLSessionBytes.swiftmodule" ] || foundation+=(-import-module URLSessionBytes)
+    [ ! -e "$folder/FoundationOfApple.swiftmodule" ] || foundation+=(-import-module FoundationOfApple)
     foreground swiftc -frontend -target "$target" -clang-target "$host" -disable-objc-interop -sdk "$folder" -resource-dir "$resources" \
         -Xcc -idirafter -Xcc "/usr/include/${host%%-*}-linux-gnu" -Xcc -idirafter -Xcc /usr/include -module-cache-path "$work/cache" \
         -I "$folder" -I "$resources" -swift-version 6 -parse-as-library "${foundation[@]}" "$@" \
@@ -78,7 +78,7 @@ check_platform() {
         *) copy_modules "$folder" "$system" ;;
     esac
     step "Type-checking PushClient for $name ($target)"
-    for module in URLSessionBytes os CryptoKit Network Security UserNotifications ActivityKit "$@"; do
+    for module in FoundationOfApple os CryptoKit Network Security UserNotifications ActivityKit "$@"; do
         # With library evolution, as the SDK's modules have it, so that a switch over an enumeration needs '@unknown default'.
         compile "$folder" "$target" -emit-module -o "$folder/$module.swiftmodule" -module-name "$module" -enable-library-evolution \
             -enable-upcoming-feature InternalImportsByDefault "$root/Tests/AppleStandIns/$module.swift" ||
@@ -91,7 +91,7 @@ check_platform() {
     note "${#sources[@]} files, no warning"
 }
 
-mapfile -t sources < <(find "$root/Shared/PushClient" -name '*.swift' | sort)
+mapfile -t sources < <(find "$root/Shared/PushClient" -name '*.swift' -not -path '*/Example/*' | sort)
 # A module can be there where its declarations are not available: ActivityKit and WidgetKit on Mac Catalyst, AppKit on Mac Catalyst, UIKit on watchOS.
 check_platform iOS arm64-apple-ios16.0 UIKit SwiftUI CoreLocation PushKit WidgetKit
 check_platform MacCatalyst arm64-apple-ios16.0-macabi UIKit AppKit PushKit WidgetKit
@@ -100,15 +100,36 @@ check_platform visionOS arm64-apple-xros1.0 UIKit PushKit WidgetKit
 check_platform watchOS arm64-apple-watchos9.0 UIKit WatchKit PushKit WidgetKit
 check_platform tvOS arm64-apple-tvos16.0 UIKit
 
-step "Type-checking the examples of Shared/PushClient/README.md and docs/guides/app-side.md"
-examples=0
-for page in Shared/PushClient/README.md docs/guides/app-side.md; do
-    examples=$((examples + 1))
-    # The lines between ```swift and ```; all others become empty, so that the compiler names the page's own lines.
-    awk '/^```swift$/ { inside = 1; print ""; next } /^```$/ { inside = 0 } { print inside ? $0 : "" }' "$root/$page" >"$work/example-$examples.swift"
-    grep -q . "$work/example-$examples.swift" || fail "$page holds no Swift example."
-done
-compile "$work/iOS" arm64-apple-ios16.0 -emit-sil -o "$work/sil" -module-name Shop -warnings-as-errors "$work"/example-*.swift \
-    "$root/Tests/AppleStandIns/Example/Shop.swift" ||
-    { cat "$work/output" >&2; fail "an example does not compile (above; example-1 is the README, example-2 the guide)."; }
-note "$examples pages, no warning"
+# example NAME FILE…: a module of the example, for the oldest iOS that has everything in it.
+example() {
+    local name=$1
+    shift
+    compile "$work/iOS" arm64-apple-ios17.2 -emit-sil -o "$work/sil" -module-name "$name" -warnings-as-errors "$@" ||
+        { cat "$work/output" >&2; fail "the module $name of Shared/PushClient/Example does not compile (above)."; }
+    note "$name: $# files, no warning"
+}
+
+step "Type-checking Shared/PushClient/Example"
+shop=$root/Shared/PushClient/Example
+example ShopApp "$shop"/App/*.swift "$shop"/Both/*.swift
+example ShopService "$shop"/Service/*.swift "$shop/Both/Shop.swift"
+example ShopWidgets "$shop"/Widget/*.swift "$shop/Both/Ride.swift"
+
+page=docs/guides/app-side.md
+step "Comparing the examples of $page with it"
+# Each line without its indentation, so that a part of a type may stand alone on a page.
+plain() { sed 's/^ *//' "$@"; }
+sources=$(for file in "$shop"/*/*.swift; do plain "$file"; done)
+blocks=0 block='' inside=
+while IFS= read -r line; do
+    case $inside$line in
+        '```swift') inside=1 block='' ;;
+        '1```')
+            inside='' blocks=$((blocks + 1))
+            [[ $sources == *"$block"* ]] || fail "$page: this example is not in Shared/PushClient/Example: $block"
+            ;;
+        1*) block+=$line$'\n' ;;
+    esac
+done < <(plain "$root/$page")
+[ "$blocks" -gt 0 ] || fail "$page holds no Swift example."
+note "$blocks examples"

@@ -1,4 +1,8 @@
 #if canImport(UserNotifications)
+    public import Foundation
+    #if os(iOS) || os(visionOS)
+        import UIKit
+    #endif
     import UserNotifications
 
     /// The system's notification centre: the permission, and the badge where apps have one.
@@ -30,6 +34,24 @@
             return await permission()
         }
     }
+
+    extension PushClient {
+        /// States the profile anew: language, time zone, versions, and what the person allows now. For each time that the app is opened.
+        public func refreshProfile(_ bundle: Bundle = .main) async {
+            let permission = await PushCenter().permission()
+            updateProfile { profile in
+                profile.refresh(bundle)
+                profile.permission = permission
+            }
+        }
+    }
+
+    #if os(iOS) || os(visionOS)
+        extension PushCenter {
+            /// The address of the app's page of notifications in the Settings: for SwiftUI's `openURL`, or `UIApplication.open(_:)`.
+            public var settings: URL? { URL(string: UIApplication.openNotificationSettingsURLString) }
+        }
+    #endif
 
     // An app on watchOS has no badge (Apple, "setBadgeCount(_:withCompletionHandler:)").
     #if !os(watchOS)

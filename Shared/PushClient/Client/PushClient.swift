@@ -28,7 +28,7 @@ public final class PushClient: Sendable {
         }
     }
 
-    /// The system gives about 30 seconds. A longer wait would only use them up.
+    /// The system's time is short: a longer wait would only use it up.
     static let patienceInBackground = Duration.seconds(10)
 
     let configuration: PushConfiguration

@@ -42,7 +42,7 @@ public final class PushInbox: Sendable {
     /// A tap that is not handled within the budget stays, or goes on; only its answer does not wait any longer.
     ///
     /// - Parameters:
-    ///   - budget: Apple's pages give no limit. 10 seconds are within what an app in the background has by itself.
+    ///   - budget: Apple's page of the callback asks for the answer, and states no limit.
     ///   - answer: Called once. It calls the completion handler of `userNotificationCenter(_:didReceive:withCompletionHandler:)`, which
     ///     UIKit expects on the main thread.
     public func put(
