@@ -20,6 +20,8 @@ public protocol ActivityAttributes: Decodable, Encodable {
 @available(visionOS, unavailable)
 @available(watchOS, unavailable)
 public enum ActivityState: Codable, Hashable, Sendable {
+    @available(iOS 26.0, *)
+    case pending
     case active, ended, dismissed
     @available(iOS 16.2, *)
     case stale
@@ -32,7 +34,19 @@ public enum ActivityState: Codable, Hashable, Sendable {
 @available(visionOS, unavailable)
 @available(watchOS, unavailable)
 public final class ActivityAuthorizationInfo {
+    public struct ActivityEnablementUpdates: AsyncSequence {
+        public typealias Element = Bool
+
+        public struct Iterator: AsyncIteratorProtocol {
+            public mutating func next() async -> Bool? { fatalError() }
+        }
+
+        public func makeAsyncIterator() -> Iterator { fatalError() }
+    }
+
     public init() { fatalError() }
+    public final var areActivitiesEnabled: Bool { fatalError() }
+    public final let activityEnablementUpdates: ActivityEnablementUpdates
     @available(iOS 16.2, *)
     public final var frequentPushesEnabled: Bool { fatalError() }
 }
@@ -45,6 +59,16 @@ public final class ActivityAuthorizationInfo {
 @available(visionOS, unavailable)
 @available(watchOS, unavailable)
 public class Activity<Attributes: ActivityAttributes>: Identifiable {
+    public struct ActivityUpdates: AsyncSequence {
+        public typealias Element = Activity<Attributes>
+
+        public struct Iterator: AsyncIteratorProtocol {
+            public func next() async -> Activity<Attributes>? { fatalError() }
+        }
+
+        public func makeAsyncIterator() -> Iterator { fatalError() }
+    }
+
     public struct PushTokenUpdates: AsyncSequence {
         public typealias Element = Data
 
@@ -65,9 +89,19 @@ public class Activity<Attributes: ActivityAttributes>: Identifiable {
         public func makeAsyncIterator() -> Iterator { fatalError() }
     }
 
-    public final var id: String { fatalError() }
-    public final var pushTokenUpdates: PushTokenUpdates { fatalError() }
-    public final var activityStateUpdates: ActivityStateUpdates { fatalError() }
+    public static var activities: [Activity<Attributes>] { fatalError() }
+    public static var activityUpdates: ActivityUpdates { fatalError() }
+    @available(iOS 17.2, *)
+    public static var pushToStartToken: Data? { fatalError() }
     @available(iOS 17.2, *)
     public static var pushToStartTokenUpdates: PushTokenUpdates { fatalError() }
+
+    public final let id: String
+    public final let attributes: Attributes
+    public var activityState: ActivityState { fatalError() }
+    public var activityStateUpdates: ActivityStateUpdates { fatalError() }
+    public var pushToken: Data? { fatalError() }
+    public var pushTokenUpdates: PushTokenUpdates { fatalError() }
+
+    init() { fatalError() }
 }

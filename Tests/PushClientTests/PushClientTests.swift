@@ -185,6 +185,30 @@ import Testing
         #expect(app.server.row(client)?.tokens.count == 1)
     }
 
+    /// A push starts an activity while the device is locked since its restart: iOS launches the app, and the keychain cannot be read.
+    @Test func activitiesOfALaunchBeforeTheFirstUnlockAreReportedAfterIt() async throws {
+        let keychain = MemoryStore()
+        let app = App(store: SplitPushStore(secrets: keychain, rest: MemoryStore()))
+        let first = await app.clientOfAda()
+        app.inbox.put(.activityToken(Data([1]), activity: "ride-1", type: "Ride"))
+        await first.settled()
+        #expect(app.server.row(first)?.activities == ["ride-1": "01"])
+
+        keychain.isLocked = true
+        let inbox = PushInbox()
+        inbox.put(.token(Self.token, purpose: .alert))
+        inbox.put(.activityToken(Data([2]), activity: "ride-2", type: "Ride"))
+        // The first has ended meanwhile.
+        inbox.put(.activities(["ride-2": "ride-2"], type: "Ride", age: .seconds(10)))
+        let client = PushClient(first.configuration, inbox: inbox, clock: app.clock)
+        #expect(client.status == nil)
+        keychain.isLocked = false
+        client.retryNow()
+        await client.settled()
+        #expect(app.server.row(client)?.activities == ["ride-2": "02"])
+        #expect(app.server.row(client)?.owner == "ada" && client.status?.isUploaded == true)
+    }
+
     @Test func retriesGrowLongerUntilTheServerHasIt() async {
         let app = App()
         app.server.with { $0.isOffline = true }

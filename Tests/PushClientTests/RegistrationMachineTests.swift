@@ -30,6 +30,7 @@ import Testing
 
     private static let first = ActivityToken(Data([7]), environment: .production)
     private static let second = ActivityToken(Data([8]), environment: .production)
+    private static let third = ActivityToken(Data([9]), environment: .production)
 
     /// A machine whose launch has registered ada.
     private func registered(credentials: Bool = false) -> RegistrationMachine {
@@ -64,6 +65,7 @@ import Testing
         var machine = machine()
         _ = machine.handle(.activity("ride", Self.first), random: 0)
         #expect(machine.handle(.activityEnded("ride"), random: 0) == [.save])
+        #expect(machine.record.activities.ended(of: nil) == "ride")
         #expect(machine.handle(.activityEnded("ride"), random: 0) == [])
         let stored = try JSONDecoder().decode(RegistrationRecord.self, from: JSONEncoder().encode(machine.record))
         var next = RegistrationMachine(record: stored, credential: nil, rules: machine.rules)
@@ -73,15 +75,138 @@ import Testing
         // No answer: again, until the server has it.
         _ = next.handle(.answered(next.number, .lost), random: 0)
         #expect(uploads(next.handle(.retryNow, random: 0)) == [.endActivity("ride")])
-        #expect(uploads(answer(&next, 204)) == [] && next.record.activities.pending == [])
+        #expect(uploads(answer(&next, 204)) == [] && next.record.activities == KnownActivities())
     }
 
-    @Test func aBegunActivityTakesItsEndBack() {
+    /// An app may begin another activity under the id of one that is over. At the server a late end would end the newer one.
+    @Test(arguments: [false, true])
+    func theEndOfAnActivityNeverEndsANewerOneOfItsID(endComesFirst: Bool) {
         var machine = registered()
         _ = machine.handle(.activity("other", Self.first), random: 0)
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        if endComesFirst { _ = machine.handle(.activityEnded("ride"), random: 0) }
+        _ = machine.handle(.activity("ride#2", Self.second), random: 0)
+        if !endComesFirst { _ = machine.handle(.activityEnded("ride"), random: 0) }
+        // A late token of the earlier one brings it not back.
+        _ = machine.handle(.activity("ride", Self.third), random: 0)
+        #expect(uploads(answer(&machine, 200)).map(\.operation) == [.reportActivity])
+        #expect(machine.phase.upload == .reportActivity("ride#2", Self.second, .exactly("ada")))
+        #expect(uploads(answer(&machine, 200)) == [] && machine.isUploaded)
+    }
+
+    @Test func anAnswerThatComesAfterTheEndReportsNoToken() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
         _ = machine.handle(.activityEnded("ride"), random: 0)
+        #expect(uploads(answer(&machine, 200)) == [.endActivity("ride")])
+        // The same token again, of a newer activity.
+        _ = machine.handle(.activity("ride#2", Self.first), random: 0)
+        #expect(uploads(answer(&machine, 204)) == [.reportActivity("ride#2", Self.first, .exactly("ada"))])
+    }
+
+    @Test func aRefusedTokenIsNotTheNewerOne() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
         _ = machine.handle(.activity("ride", Self.second), random: 0)
-        #expect(uploads(answer(&machine, 200)) == [.reportActivity("ride", Self.second, .exactly("ada"))])
+        #expect(uploads(answer(&machine, 400, "invalid_request")) == [.reportActivity("ride", Self.second, .exactly("ada"))])
+    }
+
+    // MARK: Live Activities of earlier launches
+
+    /// The app is killed, and starts again.
+    private func relaunched(_ machine: RegistrationMachine) throws -> RegistrationMachine {
+        let stored = try JSONDecoder().decode(RegistrationRecord.self, from: JSONEncoder().encode(machine.record))
+        var next = RegistrationMachine(record: stored, credential: nil, rules: machine.rules)
+        _ = next.start()
+        _ = next.handle(.token(Self.alert), random: 0)
+        _ = answer(&next, 200)
+        return next
+    }
+
+    @Test func anActivityThatEndedWhileTheAppWasDeadIsReportedOnceActivityKitHasLoaded() throws {
+        var machine = registered()
+        for (name, type) in [("ride", "Ride"), ("match", "Match")] as [(ActivityName, String)] {
+            _ = machine.handle(.activity(name, ActivityToken(Data([1]), environment: .production, attributesType: type)), random: 0)
+            _ = answer(&machine, 200)
+        }
+        machine = try relaunched(machine)
+        #expect(uploads(machine.handle(.activities([], type: "Ride", age: .seconds(9)), random: 0)) == [])
+        #expect(uploads(machine.handle(.activities([], type: "Ride", age: .seconds(10)), random: 0)) == [.endActivity("ride")])
+        // The list of one type says nothing of another.
+        #expect(uploads(answer(&machine, 204)) == [] && machine.record.activities.isRunning("match"))
+    }
+
+    @Test func anActivityThatWasMissingTooEarlyIsNoEnd() throws {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", ActivityToken(Data([1]), environment: .production, attributesType: "Ride")), random: 0)
+        _ = machine.handle(.activities([], type: "Ride", age: .seconds(10)), random: 0)
+        // The report is under way, and ActivityKit lists the activity after all.
+        _ = machine.handle(.activities(["ride"], type: "Ride", age: .seconds(11)), random: 0)
+        #expect(uploads(answer(&machine, 200)) == [])
+        #expect(machine.record.activities.isRunning("ride"))
+    }
+
+    @Test func theFormerUsersActivityIsNeverTheNextUsers() throws {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = answer(&machine, 200)
+        _ = machine.handle(.signIn("grace"), random: 0)
+        _ = answer(&machine, 200)
+        machine = try relaunched(machine)
+        // It still runs, and iOS gives its token again at each launch.
+        #expect(uploads(machine.handle(.activity("ride", Self.first), random: 0)) == [])
+        #expect(uploads(machine.handle(.activityEnded("ride"), random: 0)) == [], "the server has ended it when grace came")
+        #expect(machine.record.activities == KnownActivities())
+    }
+
+    @Test func anEndOfTheSameUserSurvivesASignOutThatNeverReachedTheServer() {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = answer(&machine, 200)
+        _ = machine.handle(.signOut, random: 0)
+        _ = machine.handle(.activityEnded("ride"), random: 0)
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.answered(machine.number, .lost), random: 0)
+        var sent = uploads(machine.handle(.retryNow, random: 0))
+        var seen: [Upload] = []
+        while let upload = sent.first {
+            seen.append(upload)
+            sent = uploads(answer(&machine, 200))
+        }
+        #expect(seen.contains(.endActivity("ride")))
+    }
+
+    @Test func theDeviceRemembersAHundredActivities() {
+        var known = KnownActivities()
+        for number in 0...KnownActivities.capacity { known.see(ActivityName(stringLiteral: "\(number)"), type: nil, user: nil) }
+        #expect(!known.isRunning("0") && known.isRunning("1") && known.running(of: nil).count == KnownActivities.capacity)
+    }
+
+    // MARK: Start tokens
+
+    private static let start = PushToken(Data([9]), purpose: .activityStart(type: "Ride"), environment: .production)
+
+    @Test func aRegistrationDoesNotWaitForAStartToken() {
+        var machine = machine(purposes: [.alert, .activityStart(type: "Ride")])
+        #expect(uploads(machine.handle(.token(Self.alert), random: 0)).map(\.operation) == [.register])
+    }
+
+    @Test func startTokensAloneRegisterNothing() {
+        var machine = machine()
+        _ = machine.handle(.token(Self.start), random: 0)
+        // The registration would retire the alert token that the server has.
+        #expect(uploads(machine.handle(.tokenFailed(.alert), random: 0)) == [])
+        var other = self.machine(purposes: [])
+        #expect(uploads(other.handle(.token(Self.start), random: 0)).map(\.operation) == [.register], "the app uses no other token")
+    }
+
+    @Test func aStartTokenThatIsReadAgainChangesNothing() {
+        var machine = registered()
+        _ = machine.handle(.token(Self.start), random: 0)
+        _ = answer(&machine, 200)
+        #expect(machine.handle(.token(Self.start), random: 0) == [] && machine.isUploaded)
+        let newer = PushToken(Data([10]), purpose: Self.start.purpose, environment: .production)
+        #expect(uploads(machine.handle(.token(newer), random: 0)).map(\.operation) == [.register])
     }
 
     @Test func anotherUserReportsNoActivityOfTheFormerOne() {
@@ -131,7 +256,7 @@ import Testing
         _ = answer(&machine, 200)
         _ = machine.handle(.activityEnded("ride"), random: 0)
         _ = answer(&machine, 401)
-        #expect(machine.record.activities.pending == ["ride"])
+        #expect(machine.record.activities.ended(of: "ada") == "ride")
         _ = machine.handle(.signIn("ada"), random: 0)
         _ = answer(&machine, 204)
         _ = machine.handle(.receipt(receipt()), random: 0)

@@ -119,7 +119,7 @@ page=docs/guides/app-side.md
 step "Comparing the examples of $page with it"
 # Each line without its indentation, so that a part of a type may stand alone on a page.
 plain() { sed 's/^ *//' "$@"; }
-sources=$(for file in "$shop"/*/*.swift; do plain "$file"; done)
+sources=$(for file in "$shop"/*/*.swift; do plain "$file"; done)$'\n'
 blocks=0 block='' inside=
 while IFS= read -r line; do
     case $inside$line in

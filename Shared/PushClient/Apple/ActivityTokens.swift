@@ -2,43 +2,127 @@
 #if os(iOS) && !targetEnvironment(macCatalyst)
     public import ActivityKit
     import Foundation
+    import UIKit
 
-    /// Forwards the tokens and the ends of Live Activities (Apple, "Starting and updating Live Activities with ActivityKit push
-    /// notifications").
-    ///
-    /// A start token and an update token are different, and both can change while the app runs. Call each function in a task of its own;
-    /// it runs until the activity ends or its task is cancelled.
-    @available(iOS 17.2, *)
+    /// Puts what ActivityKit says of Live Activities into ``PushInbox/shared`` (Apple, "Starting and updating Live Activities with
+    /// ActivityKit push notifications"). It decides nothing.
+    @available(iOS 16.2, *)
     @MainActor public enum ActivityTokens {
-        /// The tokens with which the server starts activities of this type.
-        public static func forwardStartTokens<Attributes: ActivityAttributes>(of type: Attributes.Type) async {
-            for await token in Activity<Attributes>.pushToStartTokenUpdates {
-                PushInbox.shared.put(.token(token, purpose: .activityStart(type: String(describing: type))))
-            }
-        }
+        /// What each follower does when the app is opened.
+        private static var looks: [ObjectIdentifier: () -> Void] = [:]
 
-        /// With the activity's type, and whether the person lets the app update its activities frequently.
+        /// Follows all Live Activities of this type for as long as the process runs: their start token (iOS 17.2), the update token of
+        /// each, and its end; also if a push started it, or an earlier launch.
+        ///
+        /// Call it before `application(_:didFinishLaunchingWithOptions:)` returns. If a push starts an activity, iOS launches the app in the
+        /// background and gives it a few seconds. A second call for the same type changes nothing.
+        ///
         /// - Parameters:
-        ///   - id: The app's own id of the activity, by which the server names it; ActivityKit's if nil.
+        ///   - id: The app's own id of the activity, by which the server names it; ActivityKit's if it is left out.
         ///   - channel: The backend's name of the channel whose states it shows, if the device cannot follow the channel (below iOS 18).
-        public static func forwardUpdateTokens<Attributes: ActivityAttributes>(
-            of activity: Activity<Attributes>, as id: String? = nil, channel: String? = nil
-        ) async {
-            for await token in activity.pushTokenUpdates {
-                PushInbox.shared.put(
-                    .activityToken(
-                        token, activity: id ?? activity.id, type: String(describing: Attributes.self),
-                        frequentUpdates: ActivityAuthorizationInfo().frequentPushesEnabled, channel: channel))
+        public static func follow<Attributes: ActivityAttributes>(
+            _ type: Attributes.Type, id: @escaping (Activity<Attributes>) -> String = { $0.id },
+            channel: @escaping (Activity<Attributes>) -> String? = { _ in nil }
+        ) {
+            guard looks[ObjectIdentifier(type)] == nil else { return }
+            if looks.isEmpty {
+                // The observer lives as long as the app.
+                _ = NotificationCenter.default.addObserver(forName: UIApplication.didBecomeActiveNotification, object: nil, queue: nil) {
+                    _ in
+                    Task { @MainActor in looks.values.forEach { $0() } }
+                }
+            }
+            let follower = ActivityFollower(id: id, channel: channel)
+            looks[ObjectIdentifier(type)] = { follower.look() }
+            follower.start()
+        }
+    }
+
+    @available(iOS 16.2, *)
+    @MainActor private final class ActivityFollower<Attributes: ActivityAttributes> {
+        private let type = String(describing: Attributes.self)
+        private let id: (Activity<Attributes>) -> String
+        private let channel: (Activity<Attributes>) -> String?
+        private let began = ContinuousClock.now
+        /// The activities that this process has seen, and whose end it has not: the app's ids by ActivityKit's.
+        private var observed: [String: String] = [:]
+        private var isEnabled = true
+
+        init(id: @escaping (Activity<Attributes>) -> String, channel: @escaping (Activity<Attributes>) -> String?) {
+            (self.id, self.channel) = (id, channel)
+        }
+
+        func start() {
+            look()
+            Task {
+                for await activity in Activity<Attributes>.activityUpdates { observe(activity) }
+            }
+            Task {
+                for await _ in ActivityAuthorizationInfo().activityEnablementUpdates { readStartToken() }
+            }
+            if #available(iOS 17.2, *) {
+                Task {
+                    for await token in Activity<Attributes>.pushToStartTokenUpdates { put(start: token) }
+                }
+            }
+            Task {
+                try? await Task.sleep(for: KnownActivities.loading)
+                look()
             }
         }
 
-        /// The person, the app or the server ends the activity.
-        /// - Parameter id: As in ``forwardUpdateTokens(of:as:channel:)``.
-        public static func forwardEnd<Attributes: ActivityAttributes>(of activity: Activity<Attributes>, as id: String? = nil) async {
-            for await state in activity.activityStateUpdates where state == .ended || state == .dismissed {
-                PushInbox.shared.put(.activityEnded(id ?? activity.id))
-                return
+        func look() {
+            readStartToken()
+            for activity in Activity<Attributes>.activities { observe(activity) }
+            // An activity that has just begun may be missing in ActivityKit's list.
+            PushInbox.shared.put(.activities(observed, type: type, age: began.duration(to: .now)))
+        }
+
+        private func readStartToken() {
+            guard #available(iOS 17.2, *) else { return }
+            let wasEnabled = isEnabled
+            isEnabled = ActivityAuthorizationInfo().areActivitiesEnabled
+            if isEnabled {
+                if let token = Activity<Attributes>.pushToStartToken { put(start: token) }
+            } else if wasEnabled {
+                PushInbox.shared.put(
+                    .tokenFailed(purpose: .activityStart(type: type), message: "Live Activities are switched off for this app"))
             }
         }
+
+        private func put(start token: Data) {
+            PushInbox.shared.put(.token(token, purpose: .activityStart(type: type)))
+        }
+
+        private func observe(_ activity: Activity<Attributes>) {
+            guard activity.isRunning else { return end(activity.id) }
+            let (instance, id, channel) = (activity.id, id(activity), channel(activity))
+            if let token = activity.pushToken { put(token, of: instance, id, channel) }
+            guard observed.updateValue(id, forKey: instance) == nil else { return }
+            Task {
+                for await token in activity.pushTokenUpdates { put(token, of: instance, id, channel) }
+            }
+            Task {
+                for await state in activity.activityStateUpdates where state == .ended || state == .dismissed { end(instance) }
+            }
+        }
+
+        private func end(_ instance: String) {
+            guard let id = observed.removeValue(forKey: instance) else { return }
+            PushInbox.shared.put(.activityEnded(id, instance: instance))
+        }
+
+        private func put(_ token: Data, of instance: String, _ id: String, _ channel: String?) {
+            PushInbox.shared.put(
+                .activityToken(
+                    token, activity: id, instance: instance, type: type,
+                    frequentUpdates: ActivityAuthorizationInfo().frequentPushesEnabled, channel: channel))
+        }
+    }
+
+    @available(iOS 16.2, *)
+    extension Activity {
+        /// It can still be updated. One that is scheduled for later counts, too.
+        fileprivate var isRunning: Bool { activityState != .ended && activityState != .dismissed }
     }
 #endif

@@ -165,12 +165,18 @@ public final class PushClient: Sendable {
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
         case .noToken(let purpose): handle(.tokenFailed(purpose))
-        case .activityToken(let bytes, let activity, let type, let frequentUpdates, let channel):
+        case .activityToken(let bytes, let activity, let instance, let type, let frequentUpdates, let channel):
             guard let environment = configuration.environment else { return }
             let token = ActivityToken(
                 bytes, environment: environment, attributesType: type, frequentUpdates: frequentUpdates, channel: channel)
-            handle(.activity(activity, token))
-        case .activityEnded(let activity): handle(.activityEnded(activity))
+            handle(.activity(ActivityName(id: activity, instance: instance ?? activity), token))
+        case .activityEnded(let activity, let instance):
+            handle(.activityEnded(ActivityName(id: activity, instance: instance ?? activity)))
+        case .activities(let running, let type, let age):
+            handle(
+                .activities(
+                    running.map { ActivityName(id: $0.value, instance: $0.key) }.sorted { $0.instance < $1.instance }, type: type, age: age)
+            )
         case .goodMoment: retryNow()
         case .notification(let notification): notifications.put(notification)
         case .tap(let tap):

@@ -17,52 +17,39 @@ struct ActivityToken: Hashable, Sendable {
     }
 }
 
-/// The running Live Activities of this launch. iOS gives the token of a running activity again at each launch.
+/// The update tokens of this launch, by ActivityKit's ids. iOS gives the token of a running activity again at each launch.
 struct ActivityBook: Hashable, Sendable {
     private var tokens: [String: ActivityToken] = [:]
-    /// What the server has.
-    private var reported: [String: ActivityToken] = [:]
+    /// What the server has, or will never take.
+    private var settled: [String: ActivityToken] = [:]
+    /// The activities that have ended in this launch.
+    private var ended: Set<String> = []
 
-    mutating func begin(_ activity: String, _ token: ActivityToken) { tokens[activity] = token }
-
-    /// It is over, or the server never takes it.
-    mutating func drop(_ activity: String) {
-        tokens[activity] = nil
-        reported[activity] = nil
-    }
-
-    mutating func confirm(_ activity: String, _ token: ActivityToken) { reported[activity] = token }
-
-    /// The server has forgotten the installation.
-    mutating func forgetReports() { reported = [:] }
-
-    /// One that the server does not have yet.
-    var next: (activity: String, token: ActivityToken)? {
-        tokens.filter { reported[$0.key] != $0.value }.min { $0.key < $1.key }.map { ($0.key, $0.value) }
-    }
-}
-
-/// Live Activities whose end the server does not know yet, in their order. They outlive the launch: iOS does not report an end twice.
-struct EndedActivities: Codable, Hashable, Sendable {
-    /// One more drops the oldest, whose token APNs calls gone then.
-    static let capacity = 100
-
-    private(set) var pending: [String] = []
-
-    /// - Returns: False if it is here already.
-    mutating func add(_ activity: String) -> Bool {
-        guard !pending.contains(activity) else { return false }
-        pending.append(activity)
-        if pending.count > Self.capacity { pending.removeFirst() }
+    /// - Returns: False for an activity that has ended: a token that comes late brings it not back.
+    mutating func put(_ token: ActivityToken, of instance: String) -> Bool {
+        guard !ended.contains(instance) else { return false }
+        tokens[instance] = token
         return true
     }
 
-    /// - Returns: False if it was not here.
-    mutating func remove(_ activity: String) -> Bool {
-        guard let index = pending.firstIndex(of: activity) else { return false }
-        pending.remove(at: index)
-        return true
+    mutating func end(_ instance: String) { ended.insert(instance) }
+
+    /// The server has this token, or has refused it. A newer one is still to be reported.
+    mutating func settle(_ token: ActivityToken, of instance: String) { settled[instance] = token }
+
+    /// An activity that is over has no token.
+    mutating func keep(_ isRunning: (String) -> Bool) {
+        tokens = tokens.filter { isRunning($0.key) }
+        settled = settled.filter { isRunning($0.key) }
     }
 
-    mutating func removeAll() { pending = [] }
+    /// The server has forgotten the installation, or has ended its user's activities.
+    mutating func forgetReports() { settled = [:] }
+
+    /// The first of these with a token that the server does not have yet.
+    func next(of names: [ActivityName]) -> (name: ActivityName, token: ActivityToken)? {
+        names.lazy.compactMap { name in
+            tokens[name.instance].flatMap { settled[name.instance] == $0 ? nil : (name, $0) }
+        }.first
+    }
 }

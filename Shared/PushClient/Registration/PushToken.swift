@@ -22,6 +22,10 @@ public enum PushTokenPurpose: RawRepresentable, Codable, Sendable, Hashable {
         }
     }
 
+    var isStart: Bool {
+        if case .activityStart = self { true } else { false }
+    }
+
     /// The HTTP API's name: `alert`, for example, or `activity_start:` and the attributes type.
     public var rawValue: String {
         switch self {

@@ -7,9 +7,9 @@ extension RegistrationMachine {
         case 401, 403: return unauthorised(upload, status: status, code: code, random: random)
         case 404 where upload.operation == .change || upload.operation == .reportActivity:
             // The server has forgotten the installation: the next token registers it anew, or those that are there.
-            if case .reportActivity(let activity, _, _) = upload {
+            if case .reportActivity(let name, _, _) = upload {
                 // The client has registered anew since the first 404, and gets another one: a proxy may not forward this route.
-                guard unknownActivities.insert(activity).inserted else { return refuse(upload, status: status, code: code) }
+                guard unknownActivities.insert(name.instance).inserted else { return refuse(upload, status: status, code: code) }
             }
             record.server = .new
             stated = nil
@@ -39,15 +39,19 @@ extension RegistrationMachine {
             // The server ended the owner epoch, and the credential with it.
             actions += forgetCredential()
             actions.append(.notice(upload.operation == .signOut ? .signedOut : .deregistered))
-            if upload.operation == .deregister { stated = [] }
+            if upload.operation == .deregister {
+                stated = []
+                activities.forgetReports()
+            }
         case .receipts(let receipts):
             record.receipts.remove(receipts)
             if record.receipts.pending.isEmpty { receiptsAreDue = false }
-        case .reportActivity(let activity, let token, _):
-            activities.confirm(activity, token)
-            unknownActivities.remove(activity)
-        case .endActivity(let activity): _ = record.activities.remove(activity)
+        case .reportActivity(let name, let token, _):
+            activities.settle(token, of: name.instance)
+            unknownActivities.remove(name.instance)
+        case .endActivity(let name): record.activities.remove(name)
         }
+        tidyActivities()
         return actions + rest(saving: true)
     }
 
@@ -105,8 +109,8 @@ extension RegistrationMachine {
         }
         switch upload {
         case .receipts(let receipts): record.receipts.remove(receipts)
-        case .reportActivity(let activity, _, _): activities.drop(activity)
-        case .endActivity(let activity): _ = record.activities.remove(activity)
+        case .reportActivity(let name, let token, _): activities.settle(token, of: name.instance)
+        case .endActivity(let name): record.activities.remove(name)
         case .register, .change, .signOut, .deregister: isRefused = !isOvertaken
         }
         let notice: PushNotice =

@@ -27,8 +27,9 @@ extension RegistrationMachine {
     /// Once this launch has registered: the server takes no activity of an installation that it does not know.
     func nextActivity() -> Upload? {
         guard stated != nil, record.server.existence == .registered, record.desired.presence != .deregistered else { return nil }
-        if let ended = record.activities.pending.first { return .endActivity(ended) }
-        return activities.next.map { .reportActivity($0.activity, $0.token, expected) }
+        let user = record.desired.user
+        if let ended = record.activities.ended(of: user) { return .endActivity(ended) }
+        return activities.next(of: record.activities.running(of: user)).map { .reportActivity($0.name, $0.token, expected) }
     }
 
     func nextRegistration() -> Upload? {
@@ -65,9 +66,12 @@ extension RegistrationMachine {
         return server.mayHaveOwner(otherThan: user) && canEnd ? .signOut(expectedAtEnd) : nil
     }
 
-    /// A registration names every token, and the server retires the others. So it waits for each purpose that the app uses.
+    /// A registration names every token, and the server retires the others but start tokens. So it waits for each purpose that the app uses
+    /// but those, and it does not go with start tokens alone if the app uses others.
     private var tokensAreComplete: Bool {
-        !tokens.isEmpty && rules.purposes.allSatisfy { tokens[$0] != nil || failed.contains($0) }
+        let awaited = rules.purposes.filter { !$0.isStart }
+        guard awaited.allSatisfy({ tokens[$0] != nil || failed.contains($0) }) else { return false }
+        return awaited.isEmpty ? !tokens.isEmpty : tokens.keys.contains { !$0.isStart }
     }
 
     private var listedTokens: [PushToken] { tokens.values.sorted { $0.purpose.rawValue < $1.purpose.rawValue } }

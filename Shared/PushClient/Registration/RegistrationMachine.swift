@@ -3,7 +3,7 @@
 /// One request is in flight at most. Each request is made from the newest state, so a state that was overtaken is never uploaded.
 struct RegistrationMachine: Sendable {
     struct Rules: Hashable, Sendable {
-        /// The registration waits until each of these has its token of this launch, or a failure.
+        /// The registration waits until each of these but start tokens has its token of this launch, or a failure.
         var purposes: Set<PushTokenPurpose> = [.alert]
         /// False: the app's own backend authorises each request.
         var needsCredential = false
@@ -22,8 +22,10 @@ struct RegistrationMachine: Sendable {
         case deregister
         case profile(PushProfile)
         case receipt(PushReceipt)
-        case activity(String, ActivityToken)
-        case activityEnded(String)
+        case activity(ActivityName, ActivityToken)
+        case activityEnded(ActivityName)
+        /// ActivityKit lists these of the type as running. The process has followed the type for so long.
+        case activities([ActivityName], type: String, age: Duration)
         /// The network came back, or the person opened the app.
         case retryNow
         case answered(Int, Answer)
@@ -129,12 +131,14 @@ struct RegistrationMachine: Sendable {
         case .deregister: return want { $0.presence = .deregistered }
         case .profile(let profile): return want { $0.profile = profile }
         case .receipt(let receipt): return add(receipt)
-        case .activity(let activity, let token):
-            activities.begin(activity, token)
-            return (record.activities.remove(activity) ? [.save] : []) + advance()
-        case .activityEnded(let activity):
-            activities.drop(activity)
-            return (record.activities.add(activity) ? [.save] : []) + advance()
+        case .activity(let name, let token):
+            guard activities.put(token, of: name.instance) else { return [] }
+            return know { $0.see(name, type: token.attributesType, user: $1) }
+        case .activityEnded(let name):
+            activities.end(name.instance)
+            return know { $0.end(name, user: $1) }
+        case .activities(let running, let type, let age):
+            return know { $0.compare(with: running, type: type, age: age, user: $1) }
         case .retryNow:
             encourage()
             return advance()
@@ -154,13 +158,27 @@ struct RegistrationMachine: Sendable {
         let isNew = wanted != record.desired
         guard isNew else { return advance() }
         if wanted.presence != record.desired.presence { hurry() }
-        // The app ends the former user's activities; a deregistration ends them at the server.
-        if wanted.user != record.desired.user { activities = ActivityBook() }
-        if wanted.presence == .deregistered { record.activities.removeAll() }
+        // The server ends the former user's activities on this device. If that user signs in again, it shall hear of those that still run.
+        if wanted.user != record.desired.user { activities.forgetReports() }
         record.desired = wanted
         isRefused = false
         isOvertaken = true
         return [.save] + advance()
+    }
+
+    private mutating func know(_ change: (inout KnownActivities, _ user: String?) -> Void) -> [Action] {
+        let before = record.activities
+        change(&record.activities, record.desired.user)
+        tidyActivities()
+        return (record.activities == before ? [] : [.save]) + advance()
+    }
+
+    /// Forgets the tokens of activities that are over, and ends that the server does not need.
+    mutating func tidyActivities() {
+        if let owners = record.server.owners, owners.count == 1 {
+            record.activities.forgetEnds(ofOthersThan: [owners[0], record.desired.user])
+        }
+        activities.keep(record.activities.isRunning)
     }
 
     /// A good moment.

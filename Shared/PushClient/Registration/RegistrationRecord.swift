@@ -7,7 +7,7 @@ struct RegistrationRecord: Codable, Hashable, Sendable {
     var desired = DesiredState()
     var server: ServerBelief
     var receipts = ReceiptBook()
-    var activities = EndedActivities()
+    var activities = KnownActivities()
 }
 
 /// A scoped, short-lived key for one user and installation. The app's backend gets it from the platform and hands it to the app.

@@ -7,8 +7,8 @@ enum Upload: Hashable, Sendable {
     case signOut(ExpectedUser)
     case deregister(ExpectedUser)
     case receipts([PushReceipt])
-    case reportActivity(String, ActivityToken, ExpectedUser)
-    case endActivity(String)
+    case reportActivity(ActivityName, ActivityToken, ExpectedUser)
+    case endActivity(ActivityName)
 
     struct Registration: Hashable, Sendable {
         var claim: Claim

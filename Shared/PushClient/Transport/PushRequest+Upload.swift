@@ -25,10 +25,10 @@ extension PushRequest {
         case .receipts(let receipts):
             (method, path) = ("POST", root + "/receipts")
             body = try Self.encoder.encode(ReceiptsBody(receipts: receipts.map(ReceiptsBody.Item.init)))
-        case .reportActivity(let activity, let token, let expected):
-            (method, path) = ("PUT", root + "/activities/" + Self.encoded(activity))
+        case .reportActivity(let name, let token, let expected):
+            (method, path) = ("PUT", root + "/activities/" + Self.encoded(name.id))
             body = try Self.encoder.encode(ActivityBody(token: token, expected: expected))
-        case .endActivity(let activity): (method, path) = ("DELETE", root + "/activities/" + Self.encoded(activity))
+        case .endActivity(let name): (method, path) = ("DELETE", root + "/activities/" + Self.encoded(name.id))
         }
         if body != nil { headers["Content-Type"] = "application/json" }
     }

@@ -77,13 +77,15 @@ extension ModelServer.Call {
         }
 
         var user: String?
+        var token: String?
+        var environment: PushEnvironment?
         var tokens: [Token]?
         var appTags: [String]?
         var locale: String?
         var permission: PushPermission?
 
         private enum CodingKeys: String, CodingKey {
-            case user, tokens, locale, permission
+            case user, token, environment, tokens, locale, permission
             case appTags = "app_tags"
         }
     }
@@ -103,6 +105,8 @@ extension ModelServer.Call {
                 PushToken(Data(hex: token.token), purpose: token.purpose, environment: token.environment)
             },
             expected: expected)
+        let activity = ActivityName(stringLiteral: request.path.split(separator: "/").last.map(String.init) ?? "")
+        let update = ActivityToken(Data(hex: body.token ?? ""), environment: body.environment ?? .production)
         let upload: Upload =
             switch request.operation {
             case .register: .register(registration)
@@ -110,10 +114,18 @@ extension ModelServer.Call {
             case .signOut: .signOut(expected)
             case .deregister: .deregister(expected)
             case .receipts: .receipts([])
-            case .reportActivity, .endActivity: .endActivity(request.path.split(separator: "/").last.map(String.init) ?? "")
+            case .reportActivity: .reportActivity(activity, update, expected)
+            case .endActivity: .endActivity(activity)
             }
         let credential = request.headers["Authorization"].map { String($0.dropFirst("Bearer ".count)) }
         self.init(installation: request.installation, upload: upload, credential: credential)
+    }
+}
+
+extension ActivityName: ExpressibleByStringLiteral {
+    /// `ride`, or `ride#2` for another activity of the same id.
+    public init(stringLiteral text: String) {
+        self.init(id: String(text.prefix { $0 != "#" }), instance: text)
     }
 }
 

@@ -10,6 +10,15 @@ struct ModelServer: Hashable {
         var epoch = 0
         var profile = PushProfile()
         var tokens: Set<PushToken> = []
+        /// The update tokens of the owner's Live Activities, by the app's ids.
+        var activities: [String: String] = [:]
+        /// Update tokens of activities that are over: a report brings none back.
+        var retired: Set<String> = []
+
+        mutating func endActivities() {
+            retired.formUnion(activities.values)
+            activities = [:]
+        }
     }
 
     /// One request, from wherever it comes.
@@ -51,11 +60,15 @@ struct ModelServer: Hashable {
             if call.upload.operation == .change, !row.isRegistered { return .response(status: 404, code: "not_found", retryAfter: nil) }
             if !needsCredential, case .exactly(let user) = registration.expected, user != row.owner { return Self.mismatch }
             if row.epoch == 0 || row.owner != registration.claim.user { row.epoch += 1 }
+            if row.owner != registration.claim.user { row.endActivities() }
             row.isRegistered = true
             row.owner = registration.claim.user
             row.profile = registration.claim.profile
             if call.upload.operation == .register {
-                row.tokens = Set(registration.tokens)
+                let listed = Set(registration.tokens)
+                // A start token that the list does not name stays, until a newer one of its type comes.
+                let kept = row.tokens.filter { old in old.purpose.isStart && !listed.contains { $0.purpose == old.purpose } }
+                row.tokens = listed.union(kept)
                 take(row.tokens, for: call.installation, owner: row.owner)
             }
             rows[call.installation] = row
@@ -65,10 +78,19 @@ struct ModelServer: Hashable {
             {
                 row.epoch += 1
             }
+            if row.owner != nil || call.upload.operation == .deregister { row.endActivities() }
             row.owner = nil
-            if call.upload.operation == .deregister { row = Row(epoch: row.epoch) }
+            if call.upload.operation == .deregister { row = Row(epoch: row.epoch, retired: row.retired) }
             rows[call.installation] = row
-        case .receipts, .reportActivity, .endActivity: break
+        case .receipts: break
+        case .reportActivity(let name, let token, let expected):
+            guard row.isRegistered else { return .response(status: 404, code: "not_found", retryAfter: nil) }
+            if !needsCredential, case .exactly(let user) = expected, user != row.owner { return Self.mismatch }
+            if !row.retired.contains(token.hex) { row.activities[name.id] = token.hex }
+            rows[call.installation] = row
+        case .endActivity(let name):
+            if let token = row.activities.removeValue(forKey: name.id) { row.retired.insert(token) }
+            rows[call.installation] = row
         }
         return .response(status: 200, code: nil, retryAfter: nil)
     }

@@ -23,6 +23,7 @@ import os
         }
         client.updateProfile { $0.refresh() }
         if let user = Session.user { client.signIn(as: user) }
+        ActivityTokens.follow(Ride.self, id: { $0.attributes.ride })
         client.onTap(
             PushRoutes(["MESSAGE": answer]) { tap in
                 if tap.action == .open { Screens.show(.home) }
