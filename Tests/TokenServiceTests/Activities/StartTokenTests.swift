@@ -220,6 +220,48 @@ struct StartTokenTests {
         }
     }
 
+    @Test("A late word that an activity is over does not end the next one of the same id") func lateEnd() async throws {
+        try await ActivityLineTests.withPhone { running, shop in
+            let path = ActivityLineTests.path + "/ride"
+            func state() async throws -> String? { try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") }
+            #expect(try await shop.put(path, #"{"token":"\#(token(3))"}"#).status == 200)
+            try await running.jobs { signal in
+                let end = try await ActivityLineTests.send(ActivityLineTests.change("ride", 0, event: "end"), by: shop)
+                try await running.report(.accepted, of: try PushJob(decoding: try await signal.next().body), status: 200)
+                _ = try await running.completed(end, shop)
+                try await ActivityLineTests.send(ActivityLineTests.start("ride"), by: shop)
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) == [token(2)])
+                // The first retires the earlier token. It comes again after an answer that was lost.
+                for _ in 1...2 {
+                    #expect(try await shop.delete(path).status == 204)
+                    let after = try await state()
+                    #expect(after == "starting")
+                }
+                #expect(try await shop.put(path, #"{"token":"\#(token(4))"}"#).status == 200)
+                let reported = try await state()
+                #expect(reported == "active")
+                // An end would go to the new token first.
+                try await ActivityLineTests.send(ActivityLineTests.change("ride", 7), by: shop)
+                let update = try PushJob(decoding: try await signal.next().body)
+                #expect(update.deliveries.map(\.token.hex) == [token(4)])
+                #expect(try ActivityLineTests.eta(update) == 7)
+                #expect(try await shop.delete(path).status == 204)
+                let ended = try await state()
+                #expect(ended == "ended", "it has reported this one")
+            }
+        }
+    }
+
+    @Test("Before a start is due, no device's word ends its activity") func endBeforeStart() async throws {
+        try await ActivityLineTests.withPhone { running, shop in
+            let due = RFC3339.text(milliseconds: UnixClock.now() + 600_000)
+            let start = ActivityLineTests.start("ride").replacing(#"{"to":"#, with: #"{"not_before":"\#(due)","to":"#)
+            try await ActivityLineTests.send(start, by: shop)
+            #expect(try await shop.delete(ActivityLineTests.path + "/ride").status == 204)
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "starting")
+        }
+    }
+
     @Test("A 410 to an update token or a start token retires that one alone, and its event names the activity or the type") func gone()
         async throws
     {

@@ -170,7 +170,8 @@ struct ActivityReports {
     }
 
     /// The last device has reported that it is over. It may still show the last state.
-    /// - Parameter told: The installation that has just said so. It may have got the start and not reported a token.
+    /// - Parameter told: The installation that has just said so. It may have got the start and not reported a token. If it has reported an
+    ///   earlier activity of the id, it may mean that one.
     private static func endWithoutDevice(_ key: LiveActivity.Key, told: PushID) -> PostgresQuery {
         """
         UPDATE activities a SET ended_at = coalesce(a.ended_at, now())

@@ -620,17 +620,21 @@ RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c
     ELSE started_at > c.ended_at IS NOT FALSE END;
 
 -- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet. The
--- installation `told` has just said that it does not show it. Of a user with more than 100 installations none is looked at, and the answer is
--- yes: such an activity is over when its sender or the system ends it.
+-- installation `told` has just said that it does not show it. That word may be late, and about an earlier activity of the same id: it counts
+-- neither before the start is due, nor if the device has reported an earlier one and not this one. Of a user with more than 100 installations
+-- none is looked at, and the answer is yes: such an activity is over when its sender or the system ends it.
 CREATE FUNCTION may_be_shown(a activities, told uuid DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (SELECT FROM installations i WHERE i.app_id = a.app_id AND i.owner = a.owner OFFSET 100) OR EXISTS (
     SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
     WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation AND i.owner IS NULL) AND t.state = 'active'
         AND (t.purpose = 'activity:' || a.id
-            OR a.is_started_for_user AND t.purpose = 'activity_start:' || a.attributes_type AND i.id IS DISTINCT FROM told AND NOT EXISTS (
+            OR a.is_started_for_user AND t.purpose = 'activity_start:' || a.attributes_type AND NOT EXISTS (
                 SELECT FROM tokens u
-                WHERE u.app_id = i.app_id AND u.installation = i.id AND u.purpose = 'activity:' || a.id AND u.registered_at >= a.started_at))
+                WHERE u.app_id = i.app_id AND u.installation = i.id AND u.purpose = 'activity:' || a.id AND u.registered_at >= a.started_at)
+            AND (i.id IS DISTINCT FROM told OR a.started_at > now() OR EXISTS (
+                SELECT FROM tokens u
+                WHERE u.app_id = i.app_id AND u.installation = i.id AND u.purpose = 'activity:' || a.id AND u.registered_at < a.started_at)))
 );
 
 -- The activities that devices may show of these users (nil: of the installation without a user), in the order in which they are locked: those
