@@ -166,6 +166,41 @@ struct StartTokenTests {
         #expect(!doubtful(held(.alert, since: 0), (1...9).map { $0 * hour }).contains(true))
     }
 
+    // MARK: Locks
+
+    @Test("A report writes the start token that it answers in one order with the update token, as APNs' answers lock them")
+    func lockOrder() async throws {
+        try await ActivityLineTests.withPhone { running, shop in
+            let (path, report) = (ActivityLineTests.path + "/ride", #"{"token":"\#(token(3))","attributes_type":"Ride"}"#)
+            #expect(try await shop.put(path, report).status == 200)
+            let again = try await running.holding("SELECT FROM tokens WHERE purpose = 'activity_start:Ride' FOR NO KEY UPDATE") {
+                let again = Task { try await shop.put(path, report).status }
+                try await running.waits("MERGE INTO tokens")
+                let free: PostgresQuery = """
+                    SELECT count(*) FROM (SELECT FROM tokens WHERE purpose = 'activity:ride' FOR NO KEY UPDATE SKIP LOCKED) AS free
+                    """
+                let count = try await running.count(free)
+                #expect(count == 1, "it comes after the start token")
+                return again
+            }
+            let status = try await again.value
+            #expect(status == 200)
+        }
+    }
+
+    @Test("An accepted start that does not count waits for no lock of its token") func uncountedStart() async throws {
+        try await ActivityLineTests.withPhone { running, shop in
+            // APNs' first acceptance is noted at the token.
+            #expect(try await Self.start("first", 0, running, shop))
+            let report = #"{"token":"\#(token(3))","attributes_type":"Ride"}"#
+            #expect(try await shop.put(ActivityLineTests.path + "/first", report).status == 200)
+            try await running.holding("SELECT FROM tokens WHERE purpose = 'activity_start:Ride' FOR NO KEY UPDATE") {
+                let hasReached = try await Self.start("second", 0, running, shop)
+                #expect(hasReached)
+            }
+        }
+    }
+
     // MARK: What APNs and the app say of an activity
 
     @Test("A late report of an activity that is over touches nothing of the next one") func lateReport() async throws {

@@ -147,9 +147,10 @@ package struct OutcomeApplication: Sendable {
     /// The transaction's last step: it commits.
     private static func settle(_ answers: TokenAnswers, effect: inout Effect, in store: OutcomeStore) throws {
         let unjust = try store.retiredInWindow(of: effect.braked)
-        guard !answers.tokens.isEmpty || !unjust.isEmpty else { return }
         let registry = RegistryStore(session: store.session)
-        var batch = try registry.load(tokens: answers.tokens.union(unjust), corrected: answers.corrected)
+        let tokens = try answers.tokens.union(unjust).union(registry.counting(answers.startTokens))
+        guard !tokens.isEmpty else { return }
+        var batch = try registry.load(tokens: tokens, corrected: answers.corrected)
         effect.retiredGone = batch.apply(toTokens: answers.gone)
         effect.retiredRejected = batch.apply(toTokens: answers.rejected)
         effect.endedAgain = batch.tokens.count(where: { $0.writing == .everything && $0.endsByAPNs.isRepeated })

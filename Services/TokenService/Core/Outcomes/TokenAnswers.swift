@@ -8,8 +8,10 @@ struct TokenAnswers: Sendable {
     private(set) var corrections: [RegistryChange] = []
     private(set) var proofs: [RegistryChange] = []
     private(set) var starts: [RegistryChange] = []
-    /// Every token that one of these is about.
+    /// Every token that one of these is about, but for ``startTokens``.
     private(set) var tokens: Set<Int64> = []
+    /// Those that ``starts`` are about: most of these starts do not count.
+    private(set) var startTokens: Set<Int64> = []
     private(set) var corrected: [Int64] = []
 
     /// - Parameters:
@@ -23,7 +25,7 @@ struct TokenAnswers: Sendable {
             let environment = delivery.environment
             if !starting.isEmpty, delivery.outcome == .accepted, starting.contains(delivery.notification) {
                 starts.append(.countStart(token: delivery.token, sentAt: delivery.sentAt))
-                tokens.insert(delivery.token)
+                startTokens.insert(delivery.token)
             }
             guard !entries.isEmpty, let entry = entries[delivery.id] else {
                 if delivery.outcome == .accepted, delivery.isUnproven {

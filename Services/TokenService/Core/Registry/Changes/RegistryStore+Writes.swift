@@ -38,14 +38,17 @@ extension RegistryStore {
         return Dictionary(uniqueKeysWithValues: try answers[place].map { row in (try InstallationKey(row), try Fence(row)) })
     }
 
-    /// Locks the tokens that the batch retires or deletes. An answer of APNs may have retired one of them since it was read.
+    /// If the batch retires or deletes tokens, it locks all that the batch writes, in the order in which APNs' answers lock theirs. An answer
+    /// may have retired one of those since it was read.
     private func lockEnding(_ batch: RegistryBatch) throws {
         let ending = batch.tokens.filter { $0.writing == .deletion || $0.storedPlace != nil && $0.retired != nil }
         guard !ending.isEmpty else { return }
-        let active = try session.execute(
-            "SELECT id, state <> 'retired' AS is_active FROM tokens WHERE id = ANY (\(ending.compactMap(\.id).sorted())) ORDER BY id FOR NO KEY UPDATE"
-        ).filter { row in try row["is_active"] }
-        if active.count < ending.count(where: { $0.storedPlace != nil }) { throw AnswerBetween() }
+        let written = batch.tokens.filter { $0.writing != .nothing }.compactMap(\.id).sorted()
+        let active: [Int64] = try session.execute(
+            "SELECT id, state <> 'retired' AS is_active FROM tokens WHERE id = ANY (\(written)) ORDER BY id FOR NO KEY UPDATE"
+        ).filter { row in try row["is_active"] }.map { row in try row["id"] }
+        let ids = Set(ending.compactMap(\.id))
+        if active.count(where: { ids.contains($0) }) < ending.count(where: { $0.storedPlace != nil }) { throw AnswerBetween() }
     }
 
     private static func insertFences(_ fenced: [InstallationKey], _ epochs: [Int64], at now: Int64) -> PostgresQuery {
@@ -89,9 +92,8 @@ extension RegistryBatch {
     fileprivate var tokenWrites: [PostgresQuery] {
         let deleted = tokens.filter(\.isDeleted).compactMap(\.id)
         let stored = tokens.filter { token in
-            token.id != nil && (token.writing == .refresh || token.writing == .everything)
+            token.id != nil && token.writing != .nothing && !token.isDeleted
         }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
-        let answered = tokens.filter { $0.writing == .answer }.compactMap(\.id)
         // A token that came and went within the batch is stored like any other.
         let rows = stored + tokens.filter { $0.id == nil && !$0.isDeleted }
         let wanted = Set(rows.filter { $0.isActive && !$0.isRefresh }.map(\.place))
@@ -102,7 +104,6 @@ extension RegistryBatch {
         if !deleted.isEmpty { queries.append("DELETE FROM tokens WHERE id = ANY (\(deleted))") }
         if !vacated.isEmpty { queries.append(Self.vacate(vacated.compactMap(\.id), at: now)) }
         if !rows.isEmpty { queries.append(Self.write(rows)) }
-        if !answered.isEmpty { queries.append(Self.answerStarts(answered, at: now)) }
         return queries
     }
 
@@ -149,17 +150,11 @@ extension RegistryBatch {
         """
     }
 
-    private static func answerStarts(_ tokens: [Int64], at now: Int64) -> PostgresQuery {
-        """
-        UPDATE tokens SET state = 'active', silent_since = \(milliseconds: now), silent_starts = 0
-        WHERE id = ANY (\(tokens)) AND state <> 'retired'
-        """
-    }
-
-    /// One statement for the same reason as for installations. A row without an id is new; one without an installation is a refresh.
-    /// A proof that came after the row was read stays.
+    /// One statement for the same reason as for installations, and so that rows are locked in one order. A row without an id is new; one
+    /// without an installation is a refresh, or with `silent_since` an answer to starts. A proof that came after the row was read stays.
     private static func write(_ rows: [TokenState]) -> PostgresQuery {
-        func changed<Value>(_ value: (TokenState) -> Value?) -> [Value?] { rows.map { $0.isRefresh ? nil : value($0) } }
+        func changed<Value>(_ value: (TokenState) -> Value?) -> [Value?] { rows.map { $0.isRefresh || $0.isAnswer ? nil : value($0) } }
+        let silentSince: [Int64?] = rows.map { $0.isRefresh ? nil : $0.starts.since }
         func new<Value>(_ value: (TokenState) -> Value) -> [Value?] { rows.map { $0.id == nil ? value($0) : nil } }
         return """
             MERGE INTO tokens t
@@ -172,19 +167,22 @@ extension RegistryBatch {
                     \(milliseconds: changed(\.retired?.at))::timestamptz[], \(changed(\.retired?.reason.rawValue))::text[],
                     \(milliseconds: changed(\.quarantinedAt))::timestamptz[], \(milliseconds: changed(\.provenAt))::timestamptz[],
                     \(milliseconds: changed(\.endsByAPNs.at))::timestamptz[], \(changed(\.endsByAPNs.times))::bigint[],
-                    \(milliseconds: changed(\.starts.since))::timestamptz[], \(changed(\.starts.silent))::bigint[],
+                    \(milliseconds: silentSince)::timestamptz[], \(changed(\.starts.silent))::bigint[],
                     \(changed(\.starts.isDoubtful))::bool[],
                     \(new(\.purpose.rawValue))::text[], \(new(\.token.bytes))::bytea[])
                     AS row (id, registered_at, app_id, installation, environment, retired_at, retired_reason, quarantined_at, proven_at,
                         ended_by_apns_at, ended_by_apns_times, silent_since, silent_starts, is_doubtful, purpose, token)
             ) AS e
             ON t.id = e.id
-            WHEN MATCHED AND e.installation IS NULL THEN UPDATE SET registered_at = e.registered_at, state = 'active', retired_at = NULL,
-                retired_reason = NULL, quarantined_at = NULL, silent_starts = 0
-            WHEN MATCHED THEN UPDATE SET installation = e.installation, ordinal = e.ordinal, environment = e.environment, state = e.state,
-                registered_at = e.registered_at, retired_at = e.retired_at, retired_reason = e.retired_reason,
-                quarantined_at = e.quarantined_at, proven_at = coalesce(t.proven_at, e.proven_at), ended_by_apns_at = e.ended_by_apns_at,
-                ended_by_apns_times = e.ended_by_apns_times, silent_since = e.silent_since, silent_starts = e.silent_starts
+            WHEN MATCHED AND e.installation IS NULL AND e.silent_since IS NULL THEN UPDATE SET registered_at = e.registered_at,
+                state = 'active', retired_at = NULL, retired_reason = NULL, quarantined_at = NULL, silent_starts = 0
+            WHEN MATCHED AND e.installation IS NULL AND t.state <> 'retired' THEN UPDATE SET state = 'active',
+                silent_since = e.silent_since, silent_starts = 0
+            WHEN MATCHED AND e.installation IS NOT NULL THEN UPDATE SET installation = e.installation, ordinal = e.ordinal,
+                environment = e.environment, state = e.state, registered_at = e.registered_at, retired_at = e.retired_at,
+                retired_reason = e.retired_reason, quarantined_at = e.quarantined_at, proven_at = coalesce(t.proven_at, e.proven_at),
+                ended_by_apns_at = e.ended_by_apns_at, ended_by_apns_times = e.ended_by_apns_times, silent_since = e.silent_since,
+                silent_starts = e.silent_starts
             WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, ordinal, registered_at, environment, purpose, token, state,
                 retired_at, retired_reason, silent_since)
                 VALUES (e.app_id, e.installation, e.ordinal, e.registered_at, e.environment, e.purpose, e.token, e.state, e.retired_at,
@@ -218,4 +216,5 @@ extension InstallationState {
 
 extension TokenState {
     fileprivate var isRefresh: Bool { id != nil && writing == .refresh }
+    fileprivate var isAnswer: Bool { id != nil && writing == .answer }
 }

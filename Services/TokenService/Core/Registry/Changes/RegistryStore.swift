@@ -65,6 +65,19 @@ package struct RegistryStore {
         return RegistryBatch(installations: [], tokens: try rows.map { row in try TokenState(row) }, predecessors: [:], now: now)
     }
 
+    /// Of these start tokens, those of which an accepted start may count now: an hour after the last one that did, or after the last report
+    /// (``TokenState/Starts``). It takes no lock, so that the starts of many devices do not meet the reports of these.
+    package func counting(_ tokens: Set<Int64>) throws -> [Int64] {
+        guard !tokens.isEmpty else { return [] }
+        // IS TRUE: by the ids alone, also before the table is analyzed.
+        return try session.execute(
+            """
+            SELECT id FROM tokens
+            WHERE id = ANY (\(tokens.sorted())) AND (silent_since <= now() - interval '1 hour' AND state = 'active') IS TRUE
+            """
+        ).column("id")
+    }
+
     /// Applies the changes, one after another. If an epoch ends, it reads all moves and applies them anew.
     /// - Parameter isShared: The changes are of several callers, none of whom should wait for another one's long chain of moves.
     /// - Throws: ``LongChain`` if they are shared.
