@@ -76,10 +76,14 @@ struct StatementPlanTests {
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "token_moves_pkey(successor, app_id)",
             "tokens_once(token, app_id)",
         ],
-        "RegistryStore.standIns": ["installations_pkey(app_id, id)", "tokens_once(token, app_id)", "tokens_one_active(app_id, ordinal)"],
+        "RegistryStore.standIns": [
+            "installations_pkey(app_id, id)", "tokens_once(token, app_id)", "tokens_by_installation(installation, app_id)",
+        ],
         "RegistryStore.tokens": ["tokens_by_installation(installation, app_id)", "tokens_once(token, app_id)"],
         "RegistryStore.openFences": ["fences_by_installation(app_id, installation)", "fences_open(app_id, installation)"],
-        "RegistryStore.rivals": ["tokens_once(token, app_id, purpose)", "tokens_one_active(app_id, ordinal, purpose)", "tokens_pkey(id)"],
+        "RegistryStore.rivals": [
+            "tokens_once(token, app_id, purpose)", "tokens_by_installation(installation, app_id)", "tokens_pkey(id)",
+        ],
         "RegistryStore+Writes.vacate": ["tokens_pkey(id)"],
         // Fan-out.
         "AudienceStore+Everybody.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],

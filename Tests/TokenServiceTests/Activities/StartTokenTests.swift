@@ -166,6 +166,26 @@ struct StartTokenTests {
         #expect(!doubtful(held(.alert, since: 0), (1...9).map { $0 * hour }).contains(true))
     }
 
+    @Test("A doubtful token keeps its place when another one of the device is corrected to its environment") func correctedBeside()
+        async throws
+    {
+        try await ActivityLineTests.withPhone { running, shop in
+            let sandbox = #"{"token":"\#(token(6))","purpose":"activity_start:Ride","environment":"sandbox"}"#
+            let named = #"[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"},\#(sandbox)]"#
+            #expect(try await shop.put(Self.phone, #"{"user":"ada","tokens":\#(named)}"#).status == 200)
+            try await running.execute("UPDATE tokens SET state = 'doubtful' WHERE environment = 'sandbox'")
+            try await running.jobs { signal in
+                let start = try await ActivityLineTests.send(ActivityLineTests.start("ride"), by: shop)
+                let job = try PushJob(decoding: try await signal.next().body)
+                #expect(job.deliveries.map(\.token.hex) == [token(2)])
+                try await running.report(.accepted, of: job, status: 200, attempt: 2, environment: .sandbox)
+                _ = try await running.completed(start, shop)
+            }
+            let states = try await shop.record(installation(1)).tokenStates
+            #expect(states.contains("\(hint(6)) doubtful") && states.contains("\(hint(2)) retired replaced"), "\(states)")
+        }
+    }
+
     // MARK: Locks
 
     @Test("A report writes the start token that it answers in one order with the update token, as APNs' answers lock them")

@@ -160,12 +160,12 @@ extension RegistryStore {
         """
     }
 
-    /// The active tokens of stand-ins, also those that were not read. Not while it locks the installations: a statement that waits for a row
-    /// does not see what became of its tokens meanwhile.
+    /// The active tokens of stand-ins, doubtful ones among them, also those that were not read. Not while it locks the installations: a
+    /// statement that waits for a row does not see what became of its tokens meanwhile.
     private static func standIns(_ scope: Scope) -> PostgresQuery {
         """
         SELECT i.app_id, i.id AS installation, (
-            SELECT count(*) FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
+            SELECT count(*) FROM tokens t WHERE t.app_id = i.app_id AND t.installation = i.id AND t.state <> 'retired'
         ) AS active_tokens
         FROM installations i WHERE i.app_id = \(scope.app) AND i.is_imported AND i.id = ANY (ARRAY(
             SELECT unnest(\(scope.installations)::uuid[])
@@ -190,15 +190,15 @@ extension RegistryStore {
         """
     }
 
-    /// The rows of the same tokens, and the active tokens of the same installations, each of the same purpose.
+    /// The rows of the same tokens, and the tokens of the same installations that are not retired, each of the same purpose.
     private static func rivals(of tokens: [Int64]) -> PostgresQuery {
         """
         SELECT o.id FROM tokens t JOIN tokens o ON o.app_id = t.app_id AND o.token = t.token AND o.purpose = t.purpose
         WHERE t.id = ANY (\(tokens)::bigint[])
         UNION
         SELECT o.id FROM tokens t CROSS JOIN LATERAL (
-            SELECT * FROM tokens WHERE app_id = t.app_id AND ordinal = t.ordinal AND purpose = t.purpose AND state = 'active' ORDER BY environment
-        ) AS o WHERE t.id = ANY (\(tokens)::bigint[])
+            SELECT * FROM tokens WHERE app_id = t.app_id AND installation = t.installation ORDER BY id
+        ) AS o WHERE t.id = ANY (\(tokens)::bigint[]) AND o.purpose = t.purpose AND o.state <> 'retired'
         """
     }
 }
