@@ -126,6 +126,34 @@ struct RegistrationWarningTests {
         }
     }
 
+    @Test("So does a 410 of a moment before the registration, which retires nothing: once for each registration") func endedBefore()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let first = UnixClock.now() - 60_000
+            for round in 1...4 {
+                let answer = try await shop.register(installation(1), user: "ada", token: token(1))
+                #expect((answer.json["tokens"]?[0]?.text("ended_by_apns_at") != nil) == (round > 1), "\(round)")
+                #expect(Self.warnings(answer.json) == (round > 3 ? ["/tokens token_ended_repeatedly"] : []), "\(round)")
+                for _ in 1...2 {
+                    let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+                    try await running.report(
+                        .tokenGone, of: job, status: 410, reason: "Unregistered", timestamp: first, sentAt: UnixClock.now())
+                    _ = try await running.completed(job.notification, shop)
+                    #expect(try await shop.record(installation(1)).tokenStates == ["\(hint(1)) active"], "\(round)")
+                }
+            }
+            try await running.counted("tokens_ended_again_total", 2)
+            // Sent before the registration.
+            try await shop.register(installation(2), user: "eve", token: token(2))
+            let job = try await running.sendAndTake(#"{"user":"eve"}"#, with: shop)
+            try await running.report(.tokenGone, of: job, status: 410, reason: "Unregistered", timestamp: first, sentAt: first)
+            _ = try await running.completed(job.notification, shop)
+            #expect(try await shop.record(installation(2))["tokens"]?[0]?.text("ended_by_apns_at") == nil)
+        }
+    }
+
     @Test("Validation counts the devices that have no known time zone, where their time depends on it") func countedZones() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

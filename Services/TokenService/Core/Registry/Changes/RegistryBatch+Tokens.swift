@@ -25,9 +25,13 @@ extension RegistryBatch {
         _ id: Int64, _ reason: TokenState.RetiredReason, registeredUntil moment: Int64, in environment: APNsEnvironment?,
         _ answer: OutcomeEvent.Delivery
     ) -> Bool {
-        guard let index = index(ofToken: id), tokens[index].isActive, tokens[index].registeredAt <= min(moment, now),
-            tokens[index].environment == environment ?? tokens[index].environment
+        guard let index = index(ofToken: id), tokens[index].isActive, tokens[index].environment == environment ?? tokens[index].environment
         else { return false }
+        guard tokens[index].registeredAt <= min(moment, now) else {
+            // APNs knew it before the registration, and says it again after it.
+            if reason == .gone, let sentAt = answer.sentAt { tokens[index].noteEnd(saidAt: min(sentAt, now)) }
+            return false
+        }
         tokens[index].end(reason, saidAt: min(moment, now), at: now)
         let token = tokens[index]
         record(.tokenRetired, token.holder) {

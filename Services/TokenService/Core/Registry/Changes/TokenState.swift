@@ -121,9 +121,16 @@ extension TokenState {
 
     /// APNs said at that moment that the token is over.
     package mutating func end(_ reason: RetiredReason, saidAt moment: Int64, at now: Int64) {
+        noteEnd(saidAt: moment)
         retire(reason, at: now)
+    }
+
+    /// The same, of a token that stays active because APNs knew it before the last registration. It counts once for each registration.
+    package mutating func noteEnd(saidAt moment: Int64) {
+        guard moment >= registeredAt, (endsByAPNs.at ?? .min) < registeredAt else { return }
         // PostgreSQL stores it in 16 bits.
         endsByAPNs = EndsByAPNs(at: moment, times: min(endsByAPNs.times + 1, 1000))
+        writing = .everything
     }
 
     /// APNs accepted a start that was sent then. One that is sent within ``Starts/fairTime`` of the one before does not count.
