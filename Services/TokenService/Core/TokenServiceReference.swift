@@ -306,7 +306,8 @@ package enum TokenServiceReference {
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
                 + "token_moves, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes that "
                 + "are lost, because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: "
-                + "update tokens of Live Activities retired twelve hours after their report."),
+                + "update tokens of Live Activities retired twelve hours after their report; doubtful_tokens: doubtful start tokens to which "
+                + "a start goes again after a day."),
         DocumentedMetric(
             MetricName.retentionOverdue.rawValue, .gauge, ["table"],
             "For how long the oldest period has been past its retention; alert above 86400. Table: notifications, "

@@ -110,6 +110,28 @@ struct StartTokenTests {
         }
     }
 
+    @Test("A day later one start goes to a doubtful token, and makes it doubtful again if it brings no report") func dailyProbe()
+        async throws
+    {
+        try await Self.withSilentPhone { running, shop in
+            try await Self.doubt(running, shop)
+            func probe() async throws -> Retention.Step {
+                try await running.pool.session { session in try Retention(session: session).probeDoubtfulTokens() }
+            }
+            let early = try await probe()
+            #expect(early.removed == 0 && early.isDone)
+            try await running.execute("UPDATE tokens SET silent_since = silent_since - interval '1 day' WHERE state = 'doubtful'")
+            let late = try await probe()
+            #expect(late.removed == 1 && late.isDone)
+            #expect(try await Self.state(shop) == "active")
+            let isProbed = try await Self.start("probe", 0, running, shop)
+            #expect(isProbed)
+            #expect(try await Self.state(shop) == "doubtful")
+            let again = try await probe()
+            #expect(again.removed == 0)
+        }
+    }
+
     @Test("A new start token takes a doubtful one's place, and goes on with what is known of the device") func newToken() async throws {
         try await Self.withSilentPhone { running, shop in
             try await Self.doubt(running, shop)

@@ -224,6 +224,9 @@ extension Housekeeper {
         try await attempts.make {
             try await remove(.activityTokens, Retention.tokenBatch) { try Retention(session: $0).retireActivityTokens(limit: $1, from: $2) }
         }
+        try await attempts.make {
+            try await remove(.doubtfulTokens, Retention.tokenBatch) { try Retention(session: $0).probeDoubtfulTokens(limit: $1, from: $2) }
+        }
         let tokenDays = settings.retiredTokenDays
         try await attempts.make {
             try await remove(.tokens, Retention.tokenBatch) {

@@ -7,6 +7,7 @@ package struct Retention {
     package enum Kind: String, CaseIterable, Sendable {
         case tokens, fences, quarantine, activities, holds
         case activityTokens = "activity_tokens"
+        case doubtfulTokens = "doubtful_tokens"
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"
         case notificationEvents = "notification_events"
@@ -97,5 +98,34 @@ package struct Retention {
         let retired = batch.apply(toTokens: ids.map { .retireActivity(token: $0, registeredUntil: moment) })
         try registry.save(batch, areTokensLocked: true)
         return Step(removed: retired, isDone: ids.count < limit, last: try rows.last?.milliseconds("registered_at"))
+    }
+
+    /// Lets a start through to tokens that have been doubtful for a day: their devices may have had no network. The next start that brings no
+    /// report makes them doubtful again (``TokenState/countStart(sentAt:)``).
+    /// - Parameter from: ``Step/last`` of the step before.
+    package func probeDoubtfulTokens(limit: Int = tokenBatch, from: Int64 = 0) throws -> Step {
+        let rows = try session.execute(
+            """
+            SELECT id, (silent_since < now() - interval '1 day') IS TRUE AS is_due FROM tokens
+            WHERE state = 'doubtful' AND id > \(from) ORDER BY id LIMIT \(limit)
+            """)
+        let ids: [Int64] = try rows.column("id")
+        let due: [Int64] = try rows.filter { row in try row["is_due"] }.map { row in try row["id"] }
+        var probed = 0
+        if !due.isEmpty {
+            // Another token in the place of one would be the device's newer one.
+            probed = try session.execute(
+                """
+                WITH locked AS (
+                    SELECT id FROM tokens WHERE id = ANY (\(due)) AND (state = 'doubtful') IS TRUE ORDER BY id FOR NO KEY UPDATE
+                )
+                UPDATE tokens t SET state = 'active' FROM locked
+                WHERE t.id = locked.id AND NOT EXISTS (
+                    SELECT FROM tokens o WHERE o.app_id = t.app_id AND o.ordinal = t.ordinal AND o.purpose = t.purpose
+                        AND o.environment = t.environment AND o.state = 'active')
+                """
+            ).affected
+        }
+        return Step(removed: probed, isDone: ids.count < limit, last: ids.last)
     }
 }

@@ -145,7 +145,7 @@ CREATE TABLE tokens (
         '^(alert|voip|pushtotalk|location|complication|fileprovider|controls|widgets|mdm|activity(_start)?:.+)$'),
     token bytea NOT NULL CHECK (octet_length(token) BETWEEN 1 AND 256),
     -- A start token is doubtful when no activity was reported after several starts that APNs accepted. No start goes to it until its device
-    -- registers it again or reports an activity. It is not over.
+    -- registers it again or reports an activity, or a day has passed. It is not over.
     state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'doubtful', 'retired')),
     registered_at timestamptz NOT NULL,
     -- APNs has accepted the token in this environment. From then on the environment is a fact; before, it is the client's claim.
@@ -185,6 +185,8 @@ CREATE INDEX tokens_by_activity ON tokens (app_id, purpose, installation) WHERE 
 -- IS TRUE: only retention says so, and no search for one activity's tokens goes through all of them.
 CREATE INDEX tokens_of_activities ON tokens (registered_at) WHERE (state = 'active' AND purpose LIKE 'activity:%') IS TRUE;
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
+-- By the id, which no update changes.
+CREATE INDEX tokens_doubtful ON tokens (id) WHERE state = 'doubtful';
 -- Whether an app uses its sandbox.
 CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
 

@@ -98,7 +98,8 @@ extension AudienceEstimate.Reason {
         case .signedOut: "no user is signed in; a target that names no user reaches the device all the same"
         case .noToken: "the device has never registered a token for this push type"
         case .tokenRetired: "the device's tokens for this push type are over: replaced, removed, gone or rejected"
-        case .tokenDoubtful: "APNs accepts starts for the device's token, and no activity is reported; the app's next launch ends that"
+        case .tokenDoubtful:
+            "APNs accepts starts for the device's token, and no activity is reported; its next registration ends that, or a day"
         case .quarantined: "the device's token was put aside by the brake and can be restored"
         case .otherPurpose: "the token was registered for another purpose than this push type needs"
         case .unknownUser: "no user of this name is signed in anywhere"
