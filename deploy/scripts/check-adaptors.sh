@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
 done
 
 # Those of the target in Package.swift.
-settings=(-warnings-as-errors -strict-memory-safety)
+settings=(-warnings-as-errors)
 for feature in ExistentialAny InternalImportsByDefault MemberImportVisibility; do
     settings+=(-enable-upcoming-feature "$feature")
 done

@@ -16,6 +16,10 @@ found=$(printf '%s\n' "$sources" | grep -vE "$wrappers" | xargs -d '\n' grep -nE
 found=$(printf '%s\n' "$sources" | grep -vE "$wrappers|^Tests/" | xargs -d '\n' grep -nE '@unchecked Sendable|nonisolated\(unsafe\)|\btry!|\bfatalError\(|OpaquePointer' || :)
 [ -z "$found" ] || complain "unsafe or trapping code outside the wrappers" "$found"
 
+# Its target is not compiled with strict memory safety, which asks for a word that Swift 6.1 does not know.
+found=$(grep -rnE 'Unsafe|Unmanaged|unsafeBitCast|unsafeDowncast' Shared/PushClient --include='*.swift' || :)
+[ -z "$found" ] || complain "PushClient names an unsafe type or function" "$found"
+
 # So a change of the device's date changes nothing but the stamps of receipts.
 found=$(grep -rnE '\bDate\(\)|\bDate\.now|timeIntervalSinceNow|Task\.sleep|(Continuous|Suspending)Clock|DispatchTime' Shared/PushClient --include='*.swift' --exclude-dir=Example | grep -v '^Shared/PushClient/Support/PushClock.swift:' || :)
 [ -z "$found" ] || complain "PushClient asks another clock than its PushClock for the time" "$found"

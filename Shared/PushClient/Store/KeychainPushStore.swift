@@ -31,7 +31,7 @@
             wanted[kSecReturnData as String] = true
             wanted[kSecMatchLimit as String] = kSecMatchLimitOne
             var found: CFTypeRef?
-            let status = unsafe SecItemCopyMatching(wanted as CFDictionary, &found)
+            let status = SecItemCopyMatching(wanted as CFDictionary, &found)
             switch status {
             case errSecSuccess: return found as? Data
             case errSecItemNotFound: return nil
