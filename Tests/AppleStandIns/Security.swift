@@ -6,6 +6,8 @@ public typealias CFString = String
 public typealias CFTypeRef = AnyObject
 public typealias OSStatus = Int32
 
+// C functions are imported as `@discardableResult`.
+
 public var errSecSuccess: OSStatus { fatalError() }
 public var errSecItemNotFound: OSStatus { fatalError() }
 
@@ -24,10 +26,12 @@ public let kSecUseDataProtectionKeychain: CFString = ""
 public let kSecValueData: CFString = ""
 
 // swift-format-ignore: AlwaysUseLowerCamelCase
-public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus { fatalError() }
+@discardableResult public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus {
+    fatalError()
+}
 // swift-format-ignore: AlwaysUseLowerCamelCase
 public func SecItemCopyMatching(_ query: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus { fatalError() }
 // swift-format-ignore: AlwaysUseLowerCamelCase
-public func SecItemDelete(_ query: CFDictionary) -> OSStatus { fatalError() }
+@discardableResult public func SecItemDelete(_ query: CFDictionary) -> OSStatus { fatalError() }
 // swift-format-ignore: AlwaysUseLowerCamelCase
 public func SecItemUpdate(_ query: CFDictionary, _ attributesToUpdate: CFDictionary) -> OSStatus { fatalError() }

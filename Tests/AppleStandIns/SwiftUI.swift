@@ -56,6 +56,11 @@ public struct VStack<Content: View>: View {
 }
 
 extension View {
+    @available(iOS 17.0, *)
+    nonisolated public func onChange<V: Equatable>(of value: V, initial: Bool = false, _ action: @escaping () -> Void) -> some View {
+        fatalError() as Never?
+    }
+    nonisolated public func onDisappear(perform action: (() -> Void)? = nil) -> some View { fatalError() as Never? }
     nonisolated public func task(
         priority: TaskPriority = .userInitiated, @_inheritActorContext _ action: @escaping @Sendable () async -> Void
     ) -> some View { fatalError() as Never? }

@@ -8,8 +8,13 @@ Usage: deploy/scripts/check-adaptors.sh [--help]
 
 Type-checks Shared/PushClient in Swift 6 mode, for each of Apple's platforms at its oldest supported version, and fails on a warning. The compiler
 gets Apple's own targets, so it answers every condition and checks availability as on a Mac. Apple's frameworks do not exist on Linux:
-Tests/AppleStandIns declares the part of them that PushClient and its example call. Then it type-checks the three modules of the example for iOS, and
-sees that each Swift example of the guide docs/guides/app-side.md stands in one of its files. Nothing is linked and nothing runs.
+Tests/AppleStandIns declares the part of them that PushClient and its example call. Then it type-checks for iOS:
+
+  the example's three modules    in Swift 6 mode, and with the settings of a new project of Xcode 26
+  PushClient and the example     as Swift 6.1 sees them: the branches that it takes, and completion handlers that are not '@Sendable'
+
+It looks for words that Swift 6.1 does not know, and for each Swift example of docs/guides/app-side.md in the example's files. Nothing is
+linked and nothing runs.
 U
 }
 while [ $# -gt 0 ]; do
@@ -100,20 +105,79 @@ check_platform visionOS arm64-apple-xros1.0 UIKit PushKit WidgetKit
 check_platform watchOS arm64-apple-watchos9.0 UIKit WatchKit PushKit WidgetKit
 check_platform tvOS arm64-apple-tvos16.0 UIKit
 
-# example NAME FILE…: a module of the example, for the oldest iOS that has everything in it.
+# example FOLDER NAME FILE…: a module of the example, for the oldest iOS that has everything in it, with the settings in $mode.
+mode=()
 example() {
-    local name=$1
-    shift
-    compile "$work/iOS" arm64-apple-ios17.2 -emit-sil -o "$work/sil" -module-name "$name" -warnings-as-errors "$@" ||
+    local folder=$1 name=$2
+    shift 2
+    compile "$folder" arm64-apple-ios17.2 -emit-sil -o "$work/sil" -module-name "$name" -warnings-as-errors \
+        -plugin-path "$resources/host/plugins" "${mode[@]}" "$@" ||
         { cat "$work/output" >&2; fail "the module $name of Shared/PushClient/Example does not compile (above)."; }
     note "$name: $# files, no warning"
 }
 
-step "Type-checking Shared/PushClient/Example"
+step "Type-checking Shared/PushClient/Example in Swift 6 mode"
 shop=$root/Shared/PushClient/Example
-example ShopApp "$shop"/App/*.swift "$shop"/Both/*.swift
-example ShopService "$shop"/Service/*.swift "$shop/Both/Shop.swift"
-example ShopWidgets "$shop"/Widget/*.swift "$shop/Both/Ride.swift"
+example "$work/iOS" ShopApp "$shop"/App/*.swift "$shop"/Both/*.swift
+example "$work/iOS" ShopService "$shop"/Service/*.swift "$shop/Both/Shop.swift"
+example "$work/iOS" ShopWidgets "$shop"/Widget/*.swift "$shop/Both/Ride.swift"
+
+# Xcode 26 gives an app's target the main actor as its isolation, and no other target.
+step "Type-checking Shared/PushClient/Example as a new project of Xcode 26 does"
+new=(-swift-version 5)
+for feature in MemberImportVisibility InferIsolatedConformances NonisolatedNonsendingByDefault; do
+    new+=(-enable-upcoming-feature "$feature")
+done
+mode=("${new[@]}" -default-isolation MainActor)
+example "$work/iOS" ShopApp "$shop"/App/*.swift "$shop"/Both/*.swift
+mode=("${new[@]}")
+example "$work/iOS" ShopService "$shop"/Service/*.swift "$shop/Both/Shop.swift"
+example "$work/iOS" ShopWidgets "$shop"/Widget/*.swift "$shop/Both/Ride.swift"
+mode=()
+
+# The compiler here is newer than 6.1. So a copy has the branches that 6.1 takes, and these stand-ins are as 6.1 imports the headers:
+# without SE-0463, which makes completion handlers `@Sendable`. A stand-in in Swift 5 mode is like a header: it promises nothing about
+# concurrency.
+step "Type-checking PushClient and its example as Swift 6.1 sees iOS"
+older=$work/older
+mkdir "$older"
+copy_modules "$older" ios
+cp "$work/iOS"/{FoundationOfApple,os,CryptoKit,Network,Security,ActivityKit,UIKit,SwiftUI,CoreLocation,WidgetKit}.swiftmodule "$older"
+for module in UserNotifications PushKit; do
+    sed 's/@escaping @Sendable/@escaping/' "$root/Tests/AppleStandIns/$module.swift" >"$older/$module.swift"
+    compile "$older" arm64-apple-ios16.0 -swift-version 5 -emit-module -o "$older/$module.swiftmodule" -module-name "$module" \
+        -enable-library-evolution -enable-upcoming-feature InternalImportsByDefault "$older/$module.swift" ||
+        { cat "$work/output" >&2; fail "the stand-in Tests/AppleStandIns/$module.swift does not compile without '@Sendable' (above)."; }
+done
+while IFS= read -r -d '' file; do
+    copy=$older/${file#"$root/"}
+    mkdir -p "$(dirname "$copy")"
+    sed 's/compiler(>=6\.2)/false/g' "$file" >"$copy"
+done < <(find "$root/Shared/PushClient" -name '*.swift' -print0)
+mapfile -t copies < <(find "$older/Shared/PushClient" -name '*.swift' -not -path '*/Example/*' | sort)
+compile "$older" arm64-apple-ios16.0 -emit-sil -o "$work/sil" -emit-module-path "$older/PushClient.swiftmodule" -module-name PushClient \
+    "${settings[@]}" "${copies[@]}" ||
+    { cat "$work/output" >&2; fail "PushClient does not compile as Swift 6.1 sees iOS (above)."; }
+note "${#copies[@]} files, no warning"
+copied=$older/Shared/PushClient/Example
+example "$older" ShopApp "$copied"/App/*.swift "$copied"/Both/*.swift
+example "$older" ShopService "$copied"/Service/*.swift "$copied/Both/Shop.swift"
+example "$older" ShopWidgets "$copied"/Widget/*.swift "$copied/Both/Ride.swift"
+
+step "Looking for words that Swift 6.1 does not know"
+# The branches of Swift 6.2 are left out, whatever is nested in them. A comment may name a word.
+words=$(while IFS= read -r -d '' file; do
+    awk -v name="${file#"$root/"}" '
+        /^[ \t]*#if/ { depth++; if (!inside && /compiler\(>=6\.2\)/) inside = depth }
+        /^[ \t]*#else/ { if (inside == depth) inside = 0 }
+        /^[ \t]*#endif/ { if (inside == depth) inside = 0; depth-- }
+        !inside { line = $0; sub(/\/\/.*/, "", line) }
+        !inside && line ~ /(^|[^(A-Za-z_])unsafe[ \t]+[A-Za-z_(&]|@concurrent|nonisolated\(nonsending\)|@safe([^A-Za-z_]|$)|@unsafe([^A-Za-z_]|$)/ {
+            print name ":" FNR ": " $0
+        }' "$file"
+done < <(find "$root/Shared/PushClient" -name '*.swift' -print0))
+[ -z "$words" ] || { printf '%s\n' "$words" >&2; fail "Swift 6.1 does not know these words (above): put them into '#if compiler(>=6.2)'."; }
+note "none"
 
 page=docs/guides/app-side.md
 step "Comparing the examples of $page with it"

@@ -1,7 +1,12 @@
 // On tvOS `UNNotificationContent` has a badge and no `userInfo`, and there is no `UNNotificationResponse`.
 #if canImport(UserNotifications) && !os(tvOS)
     public import Foundation
-    public import UserNotifications
+    #if compiler(>=6.2)
+        public import UserNotifications
+    #else
+        // Swift 6.1 does not import the completion handlers as `@Sendable`, though they may be called on any thread.
+        @preconcurrency public import UserNotifications
+    #endif
 
     /// The delegate of the notification centre: it puts taps and notifications into the inbox.
     ///

@@ -1,9 +1,17 @@
 import CoreLocation
 import Foundation
 import PushClient
-import PushKit
 import WidgetKit
 
+#if compiler(>=6.2)
+    import PushKit
+#else
+    // Swift 6.1 does not import the completion handler as `@Sendable`.
+    @preconcurrency import PushKit
+#endif
+
+/// The shop has no such tokens, and does not call this. An app that has them calls it in `Push.start()`, and names them in its configuration:
+/// `purposes: [.alert, .widgets, .controls, .location, .voip]`.
 @MainActor func startTokens(calls: Calls, locations: CLLocationManager) {
     WidgetTokens.start()
     ControlTokens.start(kind: "com.example.shop.door")

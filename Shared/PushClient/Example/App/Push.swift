@@ -1,3 +1,4 @@
+import ActivityKit
 import Foundation
 import PushClient
 import UserNotifications
@@ -25,7 +26,7 @@ import os
         if let user = Session.user { client.signIn(as: user) }
         ActivityTokens.follow(Ride.self, id: { $0.attributes.ride })
         client.onTap(
-            PushRoutes(["MESSAGE": answer]) { tap in
+            PushRoutes(["MESSAGE": { await answer($0) }]) { tap in
                 if tap.action == .open { Screens.show(.home) }
             })
         client.onNotification { _ in Task { try? await Session.fetchOrders() } }
@@ -45,12 +46,14 @@ import os
     static func signIn(as user: String) {
         Session.user = user
         client.signIn(as: user)
+        Task { try? await Session.fetchKey() }
     }
 
     /// It holds without network, too: the client tells the server as soon as it can, if need be after the next launch.
     static func signOut() {
         Session.user = nil
         client.signOut()
+        Shop.store(nil, named: "k1")
     }
 
     // MARK: Categories

@@ -1,33 +1,36 @@
+import Observation
 import SwiftUI
+import os
 
-/// Where the app is. A tap may choose a screen before there is one: the stream keeps the last choice.
-enum Screens: Equatable {
-    case home, signIn, conversation(String)
+/// Where the app is. A tap may choose a screen before there is one.
+@MainActor @Observable final class Screens {
+    enum Screen: Equatable {
+        case home, signIn, conversation(String)
+    }
 
-    static let (shown, chosen) = AsyncStream<Screens>.makeStream(bufferingPolicy: .bufferingNewest(1))
+    static let shared = Screens()
 
-    static func show(_ screen: Screens) { chosen.yield(screen) }
+    private(set) var screen = Screen.home
+
+    static func show(_ screen: Screen) { shared.screen = screen }
 }
 
 struct HomeScreen: View {
-    @State private var screen = Screens.home
     @Environment(\.scenePhase) private var phase
 
     var body: some View {
         VStack {
-            Text("\(screen)")
+            Text("\(Screens.shared.screen)")
             OrderPlaced()
             Button("Sign out") { Push.signOut() }
         }
         .task(id: phase) {
             if phase == .active { await Push.opened() }
         }
-        .task {
-            for await next in Screens.shown {
-                screen = next
-                let thread: String? = if case .conversation(let thread) = next { thread } else { nil }
-                Push.visibleThread.withLock { $0 = thread }
-            }
+        .onChange(of: Screens.shared.screen, initial: true) {
+            let thread: String? = if case .conversation(let thread) = Screens.shared.screen { thread } else { nil }
+            Push.visibleThread.withLock { $0 = thread }
         }
+        .onDisappear { Push.visibleThread.withLock { $0 = nil } }
     }
 }

@@ -15,7 +15,22 @@ enum Shop {
         }
     }
 
-    /// The key of this name that opens sealed texts. The app has put it there after the sign-in.
+    /// Puts the key of this name where the extension finds it, in place of an earlier one. Nil removes it.
+    ///
+    /// The extension may run while the device is locked, so the key must be readable then.
+    static func store(_ key: Data?, named name: String) {
+        var item: [String: Any] = [
+            kSecClass as String: kSecClassGenericPassword, kSecAttrService as String: "SealedTexts", kSecAttrAccount as String: name,
+            kSecAttrAccessGroup as String: keychainGroup, kSecUseDataProtectionKeychain as String: true,
+        ]
+        SecItemDelete(item as CFDictionary)
+        guard let key else { return }
+        item[kSecValueData as String] = key
+        item[kSecAttrAccessible as String] = kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
+        SecItemAdd(item as CFDictionary, nil)
+    }
+
+    /// The key of this name that opens sealed texts.
     static func key(named name: String) -> Data? {
         let wanted: [String: Any] = [
             kSecClass as String: kSecClassGenericPassword, kSecAttrService as String: "SealedTexts", kSecAttrAccount as String: name,
