@@ -13,7 +13,8 @@ Makes the repositories of make-packages.sh and builds what depends on them by fi
                Everything resolves; a program with PushAPI is built.
   the example  Shared/PushClient/Example, if it is there: built if it has a manifest, otherwise only parsed
 
-Then it compares the package with history with the one of these files, where this is a whole clone without changes.
+It follows every relative link of the packages' pages. Then it compares the package with history with the one of these files, where this is
+a whole clone without changes.
 
   --no-backend   leave out the backend's build, which takes most of the time
 U
@@ -77,6 +78,19 @@ while read -r package from; do
     grep -qE "/$package(\.git)?\", exact: \"$from\"" "$root/Package.swift" ||
         fail "deploy/packages/push-api/Package.swift takes $package from $from, and Package.swift pins another version; write the same."
 done < <(sed -nE 's|.*github.com/[^/]+/([^".]+)(\.git)?", from: "([^"]+)".*|\1 \3|p' "$root/deploy/packages/push-api/Package.swift")
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+python3 - "$repositories" <<'P' || fail "a page of a package has a link to a file that is not in it (above); mend own_links in make-packages.sh."
+import pathlib, re, sys
+lost = [
+    f"{page}: {link}"
+    for page in sorted(pathlib.Path(sys.argv[1]).rglob("*.md"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    if not re.match(r"[a-z]+:|#", link) and not (page.parent / link.split("#")[0]).exists()
+]
+sys.exit("\n".join(lost) or 0)
+P
 
 # --- an app -----------------------------------------------------------------------------------------------------------
 

@@ -49,14 +49,17 @@ if [ -z "$snapshot" ] && [ "$(git -C "$root" rev-parse --is-shallow-repository 2
     snapshot=1
 fi
 
-# Of a page: a link that leads to no file of the package becomes its text. $guide is the page that is GUIDE.md here.
+# own_links [UP]: of a page, a link that leads to no file of the package becomes its text. $guide is the page that is GUIDE.md here. UP leads
+# from the page's folder to the package's.
 own_links() {
-    guide=$guide perl -0pe '
+    guide=$guide up=${1-} perl -0pe '
         s{\[([^\]]*)\]\((?=\.\./|[^)\#:]+\.md)([^)\#]*)(\#[^)]*)?\)}{
             my ($text, $path, $part) = ($1, $2, $3 // "");
-            my $file = $path =~ m{(^|/)\Q$ENV{guide}\E$} ? "GUIDE.md" : $path =~ m{Shared/[A-Za-z]+/README\.md$} ? "README.md" : "";
-            $file ? "[$text]($file$part)" : $text
-        }gex'
+            my $file = $path =~ m{(^|/)\Q$ENV{guide}\E$} ? "GUIDE.md" : $path =~ m{Shared/[A-Za-z]+/README\.md$} ? "README.md"
+                : $path =~ m{Shared/[A-Za-z]+/Example$} ? "Example" : "";
+            $file ? "[$text]($ENV{up}$file$part)" : $text
+        }gex;
+        s{`Shared/[A-Za-z]+/Example`}{`Example/`}g'
 }
 
 # git in this clone, whatever repository is being made.
@@ -77,6 +80,8 @@ package_of() {
     git rm -r -q --cached --ignore-unmatch "Sources/${modules[0]}/README.md" "Sources/${modules[0]}/Example"
     # Sources of an app, no part of the library.
     ! has "$commit:Shared/${modules[0]}/Example" >/dev/null || git read-tree --prefix=Example/ "$commit:Shared/${modules[0]}/Example"
+    ! has "$commit:Shared/${modules[0]}/Example/README.md" >/dev/null ||
+        put Example/README.md "$(git cat-file blob "$commit:Shared/${modules[0]}/Example/README.md" | own_links ../ | git hash-object -w --stdin)"
     for file in Package.swift CHANGELOG.md; do
         ! object=$(has "$commit:deploy/packages/$name/$file") || put "$file" "$object"
     done
