@@ -122,7 +122,7 @@ example "$work/iOS" ShopApp "$shop"/App/*.swift "$shop"/Both/*.swift
 example "$work/iOS" ShopService "$shop"/Service/*.swift "$shop/Both/Shop.swift"
 example "$work/iOS" ShopWidgets "$shop"/Widget/*.swift "$shop/Both/Ride.swift"
 
-# Xcode 26 gives an app's target the main actor as its isolation, and no other target.
+# Xcode 26 gives a new app the main actor as its isolation. The guide says that the extensions have none.
 step "Type-checking Shared/PushClient/Example as a new project of Xcode 26 does"
 new=(-swift-version 5)
 for feature in MemberImportVisibility InferIsolatedConformances NonisolatedNonsendingByDefault; do
