@@ -172,7 +172,8 @@ words=$(while IFS= read -r -d '' file; do
         /^[ \t]*#else/ { if (inside == depth) inside = 0 }
         /^[ \t]*#endif/ { if (inside == depth) inside = 0; depth-- }
         !inside { line = $0; sub(/\/\/.*/, "", line) }
-        !inside && line ~ /(^|[^(A-Za-z_])unsafe[ \t]+[A-Za-z_(&]|@concurrent|nonisolated\(nonsending\)|@safe([^A-Za-z_]|$)|@unsafe([^A-Za-z_]|$)/ {
+        !inside && (line ~ /(^|[^A-Za-z_])unsafe[ \t]+[A-Za-z_(&]/ ||
+            line ~ /@concurrent|nonisolated\(nonsending\)|@(un)?safe([^A-Za-z_]|$)/) {
             print name ":" FNR ": " $0
         }' "$file"
 done < <(find "$root/Shared/PushClient" -name '*.swift' -print0))
