@@ -25,7 +25,7 @@ CASES = [
     (ADA, "POST", HERE + "/logout", '{"expected_user": "grace"}', 200), (ADA, "POST", HERE + "/logout", "", 200),
     (ADA, "DELETE", HERE + "?expected_user=ada%20b", "", 200), (ADA, "DELETE", HERE, "", 200),
     (ADA, "POST", HERE + "/receipts", '{"receipts": []}', 200), (ADA, "PUT", HERE + "/activities/ride%2F1", REPORT, 200),
-    (ADA, "DELETE", HERE + "/activities/ride", "", 200), (ADA, "DELETE", HERE + "/activities/refuse", "", 409),
+    (ADA, "DELETE", HERE + "/activities/ride", "", 200), (ADA, "DELETE", HERE + "/activities/answer409", "", 409),
     (NOBODY, "PUT", HERE, '{"user": null, "tokens": []}', 200), (NOBODY, "PUT", HERE, STATE, 401), (NOBODY, "PUT", HERE, '{"tokens": []}', 401),
     (ADA, "GET", HERE, "", 403), (ADA, "PUT", HERE + "/tags", '{"tags": ["staff"]}', 403), (ADA, "POST", APP + "/import", "{}", 403),
     (ADA, "GET", APP + "/export", "", 403), (ADA, "POST", APP + "/users/ada/logout", "", 403), (ADA, "put", HERE, STATE, 403),
@@ -33,17 +33,20 @@ CASES = [
     (ADA, "PUT", HERE + "?tokens=full", STATE, 403), (ADA, "DELETE", HERE + "?x=1", "", 403),
     (ADA, "DELETE", HERE + "?expected_user=ada&force=true", "", 403), (ADA, "DELETE", HERE + "?expected_user=ada\n", "", 403),
     (ADA, "POST", HERE + "/logout?expected_user=ada", "", 403), (ADA, "PUT", "x" + HERE, STATE, 403), (ADA, "PUT", HERE + "/", STATE, 403),
-    (ADA, "PUT", HERE + "/activities/../tags", '{"tags": []}', 403), (ADA, "PUT", HERE + "/activities/..", REPORT, 403),
-    (ADA, "PUT", HERE + "/activities/..%2Ftags", REPORT, 403), (ADA, "PUT", HERE + "/activities/%2e%2E%2ftags", REPORT, 403),
-    (ADA, "PUT", HERE + "/activities/ride%2F..%2F..%2Ftags", REPORT, 403), (ADA, "DELETE", HERE + "/activities/%2e%2e", "", 403),
-    (ADA, "DELETE", HERE + "/activities/..%5C", "", 403), (ADA, "DELETE", HERE + "/activities/ride%2F", "", 403),
-    (ADA, "DELETE", HERE + "/activities/ride%2", "", 403), (ADA, "DELETE", HERE + "/activities/", "", 403),
+    (ADA, "PUT", HERE + "/activities/../tags", '{"tags": []}', 403), (ADA, "DELETE", HERE + "/activities/ride%2", "", 403),
+    (ADA, "POST", HERE + "/activities/..", "", 403), (ADA, "DELETE", HERE + "2/activities/..", "", 403),
+    (ADA, "PUT", HERE + "/activities/..", REPORT, 400), (ADA, "PUT", HERE + "/activities/..%2Ftags", REPORT, 400),
+    (ADA, "PUT", HERE + "/activities/%2e%2E%2ftags", REPORT, 400), (ADA, "PUT", HERE + "/activities/ride%2F..%2F..%2Ftags", REPORT, 400),
+    (ADA, "DELETE", HERE + "/activities/%2e%2e", "", 400), (ADA, "DELETE", HERE + "/activities/..%5C", "", 400),
+    (ADA, "PUT", HERE + "/activities/https%3A%2F%2Fshop.example%2Fride%2F1", REPORT, 400), (ADA, "DELETE", HERE + "/activities/", "", 400),
+    (ADA, "DELETE", HERE + "/activities/order%2F17%2F", "", 400),
     (ADA, "PUT", HERE, '{"user": "ada", "tokens": [], "replaces": "0a"}', 403), (ADA, "PATCH", HERE, '{"user": "ada", "replaces": "0a"}', 403),
     (ADA, "PUT", HERE, '{"user": "eve", "tokens": []}', 401), (ADA, "PUT", HERE, '{"user": null, "tokens": []}', 401),
     (ADA, "PUT", HERE, '{"user": "Ada", "tokens": []}', 401), (ADA, "PUT", HERE, '{"user": ["ada"], "tokens": []}', 401),
     (ADA, "PUT", HERE, '{"tokens": []}', 401), (ADA, "PATCH", HERE, '{"__proto__": {"user": "ada"}}', 401), (ADA, "PUT", HERE, "", 401),
     (ADA, "PUT", HERE + "/activities/ride", '{"token": "00", "expected_user": "eve"}', 401),
     (ADA, "PUT", HERE + "/activities/ride", '{"token": "00"}', 401),
+    (ADA, "POST", HERE + "/logout", "[]", 400), (ADA, "PATCH", HERE, '{"user": "ada", "app_tags": ' + "[" * 30000 + "]" * 30000 + "}", 400),
     (ADA, "PUT", HERE, "[]", 400), (ADA, "PUT", HERE, "{", 400), (ADA, "PUT", HERE, '{"user": "ada", "tokens": [' + " " * 65536 + "]}", 400),
     (OVER, "PUT", HERE, STATE, 401), (OVER, "PATCH", HERE, STATE, 401), (OVER, "PUT", HERE + "/activities/ride", REPORT, 401),
     (OVER, "POST", HERE + "/receipts", '{"receipts": []}', 401), (OVER, "POST", HERE + "/logout", '{"expected_user": "ada"}', 200),
@@ -78,7 +81,8 @@ class Platform(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         requests.append((self.command, self.path, body, self.headers.get("Authorization")))
         answer = b'{"number": 4711}'
-        self.send_response(409 if self.path.endswith("refuse") else 302 if self.path.endswith("moved") else 200)
+        wanted = re.search(r"/activities/answer(\d+)$", self.path)
+        self.send_response(int(wanted[1]) if wanted else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Retry-After", "7")
         self.send_header("Location", "/elsewhere")
@@ -96,7 +100,8 @@ def check(language, command, url):
     """The driver reads a case a line, and prints the answer."""
     faults = []
     environment = {**os.environ, "PUSH_URL": url, "PUSH_KEY": "psh_test", "PYTHONDONTWRITEBYTECODE": "1"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as driver:
+    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as driver:
         def ask(session, method, target, body):
             requests.clear()
             driver.stdin.write(json.dumps([session, method, target, body]) + "\n")
@@ -120,9 +125,18 @@ def check(language, command, url):
         status = ask(ADA, "PUT", HERE, TWICE)[0]
         if status == 200 and requests[0][2].count("user") != 1:
             faults.append(f"{language}: it sent two users: {requests}")
-        if ask(ADA, "DELETE", HERE + "/activities/moved", "")[0] != 302 or len(requests) != 1:
+        if ask(ADA, "DELETE", HERE + "/activities/answer302", "")[0] != 302 or len(requests) != 1:
             faults.append(f"{language}: it followed a redirect with the key: {requests}")
+        for refused in (401, 403):
+            status, headers, text = ask(ADA, "DELETE", HERE + f"/activities/answer{refused}", "")
+            if status != 503 or len(requests) != 1 or "platform_refused" not in (text or ""):
+                faults.append(f"{language}: the platform's {refused} to the key became {status} {headers} {text}")
         driver.stdin.close()
+        driver.wait()
+        log.seek(0)
+        lines = log.read()
+        if not all(f"The platform refuses PUSH_KEY: {refused} " in lines for refused in (401, 403)) or "psh_" in lines:
+            faults.append(f"{language}: its operator reads {lines!r}")
     return faults
 
 

@@ -40,11 +40,8 @@ struct ForwardTests {
             ("PUT", "/v1/apps/shop/installations/6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b12", #"{"user":"ada","tokens":[]}"#),
             ("PUT", root + "?tokens=full", #"{"user":"ada","tokens":[]}"#), ("DELETE", root + "?x=1", ""),
             ("DELETE", root + "?expected_user=ada&force=true", ""), ("DELETE", root + "?expected_user=ada#x", ""),
-            ("PUT", root + "/activities/../tags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/..", "{}"),
-            ("PUT", root + "/activities/..%2Ftags", #"{"tags":["staff"]}"#), ("PUT", root + "/activities/%2e%2E%2ftags", "{}"),
-            ("PUT", root + "/activities/ride%2F..%2F..%2Ftags", "{}"), ("DELETE", root + "/activities/%2e%2e", ""),
-            ("DELETE", root + "/activities/..%5C", ""), ("DELETE", root + "/activities/ride%2F", ""),
-            ("DELETE", root + "/activities/ride%2", ""),
+            ("PUT", root + "/activities/../tags", #"{"tags":["staff"]}"#), ("DELETE", root + "/activities/ride%2", ""),
+            ("POST", root + "/activities/..", ""),
             ("PUT", root + "/", #"{"user":"ada","tokens":[]}"#), ("PUT", root, #"{"user":"ada","tokens":[],"replaces":"0a"}"#),
             ("PATCH", root, #"{"user":"ada","replaces":"0a"}"#),
         ])
@@ -53,10 +50,21 @@ struct ForwardTests {
     }
 
     @Test(
+        "An id whose parts a server on the way could take for steps in the path is refused as what it is, and asks for no sign-in",
+        arguments: [
+            ("PUT", "..", "{}"), ("PUT", "..%2Ftags", #"{"tags":["staff"]}"#), ("PUT", "%2e%2E%2ftags", "{}"),
+            ("PUT", "ride%2F..%2F..%2Ftags", "{}"), ("DELETE", "%2e%2e", ""), ("DELETE", "..%5C", ""), ("DELETE", "order%2F17%2F", ""),
+            ("PUT", "https%3A%2F%2Fshop.example%2Fride%2F1", #"{"token":"00","expected_user":"ada"}"#), ("DELETE", "", ""),
+        ])
+    func otherIDs(method: String, activity: String, body: String) async throws {
+        try await expectRefusal(400, "invalid_path", method, Self.root + "/activities/" + activity, body, Self.ada)
+    }
+
+    @Test(
         "A request for another user than the session's is refused, so that the app asks for a sign-in",
         arguments: [
             ("PUT", root, #"{"user":"eve","tokens":[]}"#), ("PUT", root, #"{"user":null,"tokens":[]}"#), ("PUT", root, #"{"tokens":[]}"#),
-            ("PATCH", root, #"{"app_tags":[]}"#), ("PUT", root, "[]"), ("PUT", root, ""),
+            ("PATCH", root, #"{"app_tags":[]}"#), ("PUT", root, ""),
             ("PUT", root + "/activities/ride", #"{"token":"00","expected_user":"eve"}"#),
             ("PUT", root + "/activities/ride", #"{"token":"00","expected_user":null}"#),
             ("PUT", root + "/activities/ride", #"{"token":"00"}"#),
@@ -65,8 +73,24 @@ struct ForwardTests {
         try await expectRefusal(401, "unauthenticated", method, path, body, Self.ada)
     }
 
-    @Test("A body that two programs could read differently is refused") func twoReadings() async throws {
+    @Test("A body that two programs could read differently, and one that is no object, is refused") func otherBodies() async throws {
         try await expectRefusal(400, "malformed_json", "PUT", Self.root, #"{"user":"eve","tokens":[],"user":"ada"}"#, Self.ada)
+        for path in ["/logout", "/receipts"] { try await expectRefusal(400, "malformed_json", "POST", Self.root + path, "[]", Self.ada) }
+        let deep = String(repeating: "[", count: 30_000) + String(repeating: "]", count: 30_000)
+        try await expectRefusal(400, "malformed_json", "PATCH", Self.root, #"{"user":"ada","app_tags":\#(deep)}"#, Self.ada)
+    }
+
+    @Test("The service's refusal of the key is the backend's own trouble: the app does not get it", arguments: [401, 403])
+    func refusedKey(status: Int) async throws {
+        try await ScriptedServer.run([.problem(status, "unauthenticated")]) { _, url in
+            let request = PushAPI.DeviceRequest(method: "DELETE", path: Self.root, body: [])
+            let error = await #expect(throws: PushAPIError.self) { try await PushAPI.test(url).app("shop").forward(request, in: Self.ada) }
+            guard case .refused(let problem) = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+            #expect(problem.status == status && problem.code == "unauthenticated")
+        }
     }
 
     @Test("A session that is over signs out and ends activities, and does nothing else") func overSession() async throws {

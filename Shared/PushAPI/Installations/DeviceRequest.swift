@@ -53,16 +53,21 @@ extension PushAPI.App {
     ///
     /// It makes one attempt, because the client library repeats by itself.
     /// - Returns: the answer to hand to the app, of whatever status. 401: the app has to ask for a sign-in.
-    /// - Throws: ``PushAPIError/lostConnection(_:)``; answer the app with 503 then. `CancellationError` if the task is cancelled.
+    /// - Throws: ``PushAPIError/lostConnection(_:)``; ``PushAPIError/refused(_:)`` if the service answers 401 or 403, which is about your key
+    ///   and never about the session. Log it, and answer the app with 503 then. `CancellationError` if the task is cancelled.
     public func forward(_ request: PushAPI.DeviceRequest, in session: PushAPI.DeviceSession) async throws -> PushAPI.Answer {
         guard let operation = operation(of: request, installation: session.installation) else {
             return .refusal(403, "forbidden", "this session may not make this request", request)
         }
+        guard operation != .invalid else {
+            return .refusal(400, "invalid_path", "an activity's id has no empty part, . or .. between slashes or backslashes", request)
+        }
         var body: JSONValue?
         if !request.body.isEmpty {
             // By the service's own parser, which takes no name twice: both read the same user.
-            do { body = try JSONValue.parse(request.body, maximumBytes: 65_536) } catch {
-                return .refusal(400, "malformed_json", "the body is no JSON of at most 64 KiB", request)
+            body = try? JSONValue.parse(request.body, maximumBytes: 65_536)
+            guard body?.objectValue != nil else {
+                return .refusal(400, "malformed_json", "the body is no JSON object of at most 64 KiB", request)
             }
         }
         let isAllowed =
@@ -71,7 +76,7 @@ extension PushAPI.App {
             // Without the field the platform would take the activity for that of whoever is signed in on the installation now.
             case .reportActivity: !session.isOver && body?["expected_user"].map { session.isOf($0) } == true
             case .receipts: !session.isOver
-            case .end: true
+            case .end, .invalid: true
             }
         // The client library never states it. With your key the service would retire the token at any installation of the app.
         guard body?["replaces"].map(\.isNull) != false else {
@@ -79,7 +84,9 @@ extension PushAPI.App {
         }
         guard isAllowed else { return .refusal(401, "unauthenticated", "this user is not signed in in this session", request) }
         guard let method = PushAPI.Method(rawValue: request.method) else { return .refusal(403, "forbidden", "unknown method", request) }
-        return try await api.once(PushAPI.Call(method, request.path, json: request.body.isEmpty ? nil : request.body))
+        let answer = try await api.once(PushAPI.Call(method, request.path, json: request.body.isEmpty ? nil : request.body))
+        // The app would take it for the end of its session.
+        return answer.status == 401 || answer.status == 403 ? try answer.accepted() : answer
     }
 
     private enum Operation {
@@ -88,6 +95,8 @@ extension PushAPI.App {
         case reportActivity, receipts
         /// A sign-out, a deregistration, or the end of a Live Activity.
         case end
+        /// The id of an activity could lead out of the activities.
+        case invalid
     }
 
     /// - Returns: nil for all but the client library's requests for this installation.
@@ -101,8 +110,8 @@ extension PushAPI.App {
         case ("PUT", ""), ("PATCH", ""): return .state
         case ("DELETE", ""), ("POST", "/logout"): return .end
         case ("POST", "/receipts"): return .receipts
-        case ("PUT", _): return Self.isActivity(rest) ? .reportActivity : nil
-        case ("DELETE", _): return Self.isActivity(rest) ? .end : nil
+        case ("PUT", _): return Self.activity(rest).map { Self.staysInPlace($0) ? .reportActivity : .invalid }
+        case ("DELETE", _): return Self.activity(rest).map { Self.staysInPlace($0) ? .end : .invalid }
         default: return nil
         }
     }
@@ -113,14 +122,16 @@ extension PushAPI.App {
         return query.hasPrefix(prefix) && query.dropFirst(prefix.count).utf8.allSatisfy(isOfID)
     }
 
-    /// An id may have slashes, which are escaped. No part of it may lead out of the activities if a server on the way takes them for those
-    /// of the path.
-    private static func isActivity(_ rest: Substring) -> Bool {
+    /// The id of the activity that the path names. It may have slashes, which are escaped.
+    private static func activity(_ rest: Substring) -> String? {
         let prefix = "/activities/"
-        guard rest.hasPrefix(prefix), case let escaped = rest.dropFirst(prefix.count), escaped.utf8.allSatisfy(isOfID),
-            let id = String(escaped).removingPercentEncoding
-        else { return false }
-        return id.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.allSatisfy { !["", ".", ".."].contains($0) }
+        guard rest.hasPrefix(prefix), case let escaped = rest.dropFirst(prefix.count), escaped.utf8.allSatisfy(isOfID) else { return nil }
+        return String(escaped).removingPercentEncoding
+    }
+
+    /// No part of an id may lead out of the activities if a server on the way takes its slashes for those of the path.
+    private static func staysInPlace(_ id: String) -> Bool {
+        id.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.allSatisfy { !["", ".", ".."].contains($0) }
     }
 
     /// Whether an escaped id or user may have the byte.
