@@ -23,14 +23,21 @@ public struct PushAPI: Sendable {
     let fault: String?
     var clock = CallClock.continuous
 
+    /// ``HTTPClient/shared`` without redirects: a call goes to ``baseURL`` alone. It lives as long as the process and needs no shutdown.
+    public static let sharedHTTP: HTTPClient = {
+        var configuration = HTTPClient.Configuration.singletonConfiguration
+        configuration.redirectConfiguration = .disallow
+        return HTTPClient(configuration: configuration)
+    }()
+
     /// - Parameters:
     ///   - baseURL: `https://push.example.com`.
     ///   - key: An API key, `psh_…`, with the scopes that the calls need.
-    ///   - http: Carries the calls. The caller that made it shuts it down; ``HTTPClient/shared`` needs no shutdown.
+    ///   - http: Carries the calls. The caller that made it shuts it down. One of your own should follow no redirects.
     ///   - deadline: How long a call has, with all its attempts.
     ///   - attemptTimeout: How long one attempt has.
     public init(
-        baseURL: String, key: String?, http: HTTPClient = .shared, deadline: Duration = .seconds(30),
+        baseURL: String, key: String?, http: HTTPClient = PushAPI.sharedHTTP, deadline: Duration = .seconds(30),
         attemptTimeout: Duration = .seconds(10)
     ) {
         self.baseURL = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL

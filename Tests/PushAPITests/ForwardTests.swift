@@ -113,6 +113,14 @@ struct ForwardTests {
         }
     }
 
+    @Test("No redirect is followed with a device's tokens") func redirect() async throws {
+        try await ScriptedServer.run([.answer(307, "", headers: [("Location", "/elsewhere")])]) { server, url in
+            let request = PushAPI.DeviceRequest(method: "PUT", path: Self.root, body: Array(#"{"user":"ada","tokens":[]}"#.utf8))
+            let answer = try await PushAPI.test(url).app("shop").forward(request, in: Self.ada)
+            #expect(answer.status == 307 && server.requests.count == 1)
+        }
+    }
+
     /// Without a request to the service: the script is empty.
     private func expectRefusal(
         _ status: Int, _ code: String, _ method: String, _ path: String, _ body: String, _ session: PushAPI.DeviceSession

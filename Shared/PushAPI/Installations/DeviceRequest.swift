@@ -76,7 +76,8 @@ extension PushAPI.App {
             // Without the field the platform would take the activity for that of whoever is signed in on the installation now.
             case .reportActivity: !session.isOver && body?["expected_user"].map { session.isOf($0) } == true
             case .receipts: !session.isOver
-            case .end, .invalid: true
+            case .end: true
+            case .invalid: false
             }
         // The client library never states it. With your key the service would retire the token at any installation of the app.
         guard body?["replaces"].map(\.isNull) != false else {
