@@ -26,6 +26,8 @@ done
 
 begin_run device-protocol
 require_packages "${server_packages[@]}" python3 curl
+# A Node from elsewhere does, too.
+command -v node >/dev/null || require_packages nodejs
 export PYTHONDONTWRITEBYTECODE=1
 step "Trying the programs of docs/guides/forwarding.md"
 foreground "$root/Tests/DeviceProtocol/forwarding.py" || fail "a program of the page forwards what it must refuse, or the other way round (above)."
