@@ -209,6 +209,20 @@ import Testing
         #expect(app.server.row(client)?.owner == "ada" && client.status?.isUploaded == true)
     }
 
+    @Test func typesOfTheSameShortNameAreToldApart() async {
+        let app = App()
+        let client = await app.clientOfAda()
+        app.inbox.put(.activityToken(Data([1]), activity: "ride", type: "Attributes", fullType: "Shop.Ride.Attributes"))
+        app.inbox.put(.activities([:], type: "Shop.Match.Attributes", age: .seconds(10)))
+        await client.settled()
+        #expect(app.server.row(client)?.activities == ["ride": "01"])
+        let body = app.server.requests.last { $0.operation == .reportActivity }?.body ?? Data()
+        #expect(String(decoding: body, as: UTF8.self).contains(#""attributes_type":"Attributes""#))
+        app.inbox.put(.activities([:], type: "Shop.Ride.Attributes", age: .seconds(10)))
+        await client.settled()
+        #expect(app.server.row(client)?.activities == [:])
+    }
+
     @Test func retriesGrowLongerUntilTheServerHasIt() async {
         let app = App()
         app.server.with { $0.isOffline = true }

@@ -136,6 +136,18 @@ import Testing
         #expect(uploads(answer(&machine, 204)) == [] && machine.record.activities.isRunning("match"))
     }
 
+    /// `Ride.Attributes` and `Match.Attributes` are one name for the server.
+    @Test func theListOfATypeSaysNothingOfAnotherOfTheSameShortName() {
+        var machine = registered()
+        let token = ActivityToken(Data([1]), environment: .production, attributesType: "Attributes", fullType: "Shop.Ride.Attributes")
+        #expect(uploads(machine.handle(.activity("ride", token), random: 0)).map(\.operation) == [.reportActivity])
+        _ = answer(&machine, 200)
+        let age = KnownActivities.loading
+        #expect(uploads(machine.handle(.activities([], type: "Shop.Match.Attributes", age: age), random: 0)) == [])
+        #expect(machine.record.activities.isRunning("ride"))
+        #expect(uploads(machine.handle(.activities([], type: "Shop.Ride.Attributes", age: age), random: 0)) == [.endActivity("ride")])
+    }
+
     @Test func anActivityThatWasMissingTooEarlyIsNoEnd() throws {
         var machine = registered()
         _ = machine.handle(.activity("ride", ActivityToken(Data([1]), environment: .production, attributesType: "Ride")), random: 0)

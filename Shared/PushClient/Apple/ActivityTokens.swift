@@ -17,6 +17,10 @@
         /// Call it before `application(_:didFinishLaunchingWithOptions:)` returns. If a push starts an activity, iOS launches the app in the
         /// background and gives it a few seconds. A second call for the same type changes nothing.
         ///
+        /// The server and Apple's payload know a type by its short name, `Attributes` for `Ride.Attributes`. So the short names of an app's
+        /// types must differ: two types of one short name share a start token. A private type has another full name at each launch, and
+        /// then an end that no process saw is not reported.
+        ///
         /// - Parameters:
         ///   - id: The app's own id of the activity, by which the server names it; ActivityKit's if it is left out.
         ///   - channel: The backend's name of the channel whose states it shows, if the device cannot follow the channel (below iOS 18).
@@ -40,7 +44,9 @@
 
     @available(iOS 16.2, *)
     @MainActor private final class ActivityFollower<Attributes: ActivityAttributes> {
+        /// As Apple's payload names it.
         private let type = String(describing: Attributes.self)
+        private let fullType = String(reflecting: Attributes.self)
         private let id: (Activity<Attributes>) -> String
         private let channel: (Activity<Attributes>) -> String?
         private let began = ContinuousClock.now
@@ -75,7 +81,7 @@
             readStartToken()
             for activity in Activity<Attributes>.activities { observe(activity) }
             // An activity that has just begun may be missing in ActivityKit's list.
-            PushInbox.shared.put(.activities(observed, type: type, age: began.duration(to: .now)))
+            PushInbox.shared.put(.activities(observed, type: fullType, age: began.duration(to: .now)))
         }
 
         private func readStartToken() {
@@ -115,7 +121,7 @@
         private func put(_ token: Data, of instance: String, _ id: String, _ channel: String?) {
             PushInbox.shared.put(
                 .activityToken(
-                    token, activity: id, instance: instance, type: type,
+                    token, activity: id, instance: instance, type: type, fullType: fullType,
                     frequentUpdates: ActivityAuthorizationInfo().frequentPushesEnabled, channel: channel))
         }
     }

@@ -165,10 +165,11 @@ public final class PushClient: Sendable {
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
         case .noToken(let purpose): handle(.tokenFailed(purpose))
-        case .activityToken(let bytes, let activity, let instance, let type, let frequentUpdates, let channel):
+        case .activityToken(let bytes, let activity, let instance, let type, let fullType, let frequentUpdates, let channel):
             guard let environment = configuration.environment else { return }
             let token = ActivityToken(
-                bytes, environment: environment, attributesType: type, frequentUpdates: frequentUpdates, channel: channel)
+                bytes, environment: environment, attributesType: type, fullType: fullType, frequentUpdates: frequentUpdates,
+                channel: channel)
             handle(.activity(ActivityName(id: activity, instance: instance ?? activity), token))
         case .activityEnded(let activity, let instance):
             handle(.activityEnded(ActivityName(id: activity, instance: instance ?? activity)))

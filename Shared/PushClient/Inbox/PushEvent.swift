@@ -11,14 +11,16 @@ public enum PushEvent: Sendable, Equatable {
     /// The update token of a Live Activity, by the app's own id of it, with the name of its attributes type, and whether the person lets
     /// the app update its activities frequently. The channel is the backend's name of the one whose states it shows, if the device cannot
     /// follow the channel itself (below iOS 18). `instance` is ActivityKit's id; without it the app's own stands for both, and the app
-    /// never uses it again.
+    /// never uses it again. `fullType` is a name of the type that no other type of the app has, the same at each launch; without it
+    /// `type` stands for both.
     case activityToken(
-        Data, activity: String, instance: String? = nil, type: String? = nil, frequentUpdates: Bool? = nil, channel: String? = nil)
+        Data, activity: String, instance: String? = nil, type: String? = nil, fullType: String? = nil, frequentUpdates: Bool? = nil,
+        channel: String? = nil)
     /// A Live Activity is over on this device.
     case activityEnded(String, instance: String? = nil)
-    /// All Live Activities of an attributes type that run on this device: the app's own id of each by ActivityKit's. If the process has
-    /// followed the type for ten seconds, each that it has known and that is missing here is over. Before that ActivityKit may not have
-    /// loaded all.
+    /// All Live Activities of an attributes type that run on this device: the app's own id of each by ActivityKit's. The type has the name
+    /// that its tokens came with, `fullType` if there was one. If the process has followed the type for ten seconds, each that it has known
+    /// and that is missing here is over. Before that ActivityKit may not have loaded all.
     case activities([String: String], type: String, age: Duration)
     /// A notification arrived while the app runs.
     case notification(PushNotification)

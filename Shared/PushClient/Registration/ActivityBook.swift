@@ -5,14 +5,18 @@ struct ActivityToken: Hashable, Sendable {
     let hex: String
     let environment: PushEnvironment
     let attributesType: String?
+    /// A name of the attributes type that no other type of the app has. The server does not get it.
+    let fullType: String?
     let frequentUpdates: Bool?
     let channel: String?
 
     init(
-        _ bytes: Data, environment: PushEnvironment, attributesType: String? = nil, frequentUpdates: Bool? = nil, channel: String? = nil
+        _ bytes: Data, environment: PushEnvironment, attributesType: String? = nil, fullType: String? = nil, frequentUpdates: Bool? = nil,
+        channel: String? = nil
     ) {
         let token = PushToken(bytes, purpose: .alert, environment: environment)
         (hex, self.environment) = (token.hex, environment)
+        self.fullType = fullType ?? attributesType
         (self.attributesType, self.frequentUpdates, self.channel) = (attributesType, frequentUpdates, channel)
     }
 }

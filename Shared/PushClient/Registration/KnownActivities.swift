@@ -16,7 +16,7 @@ struct KnownActivities: Codable, Hashable, Sendable {
 
     private struct Entry: Codable, Hashable, Sendable {
         let name: ActivityName
-        /// The attributes type. A list of running activities speaks for its own type alone.
+        /// The full name of the attributes type. A list of running activities speaks for its own type alone.
         let type: String?
         /// Who was signed in when the app first saw it. It is reported for this user alone.
         let user: String?

@@ -133,7 +133,7 @@ struct RegistrationMachine: Sendable {
         case .receipt(let receipt): return add(receipt)
         case .activity(let name, let token):
             guard activities.put(token, of: name.instance) else { return [] }
-            return know { $0.see(name, type: token.attributesType, user: $1) }
+            return know { $0.see(name, type: token.fullType, user: $1) }
         case .activityEnded(let name):
             activities.end(name.instance)
             return know { $0.end(name, user: $1) }
