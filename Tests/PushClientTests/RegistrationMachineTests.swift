@@ -158,6 +158,33 @@ import Testing
         #expect(machine.record.activities.isRunning("ride"))
     }
 
+    @Test func anActivityThatActivityKitYieldsAgainWasNotOver() {
+        var machine = registered()
+        let token = ActivityToken(Data([1]), environment: .production, attributesType: "Ride")
+        _ = machine.handle(.profile(PushProfile(appTags: ["t"])), random: 0)
+        _ = machine.handle(.answered(machine.number, .lost), random: 0.5)
+        #expect(machine.phase == .waiting(mayHurry: true))
+        _ = machine.handle(.activity("ride", token), random: 0)
+        _ = machine.handle(.activities([], type: "Ride", age: KnownActivities.loading), random: 0)
+        #expect(!machine.record.activities.isRunning("ride"))
+        _ = machine.handle(.activity("ride", token), random: 0)
+        // The list of the same look loses not the token.
+        _ = machine.handle(.activities(["ride"], type: "Ride", age: KnownActivities.loading), random: 0)
+        #expect(uploads(machine.handle(.retryNow, random: 0)).map(\.operation) == [.register])
+        #expect(uploads(answer(&machine, 200)) == [.reportActivity("ride", token, .exactly("ada"))])
+        #expect(uploads(answer(&machine, 200)) == [] && machine.isUploaded)
+    }
+
+    @Test func anActivityThatIsSeenWhileItsEndIsUnderWayStays() {
+        var machine = registered()
+        let token = ActivityToken(Data([1]), environment: .production, attributesType: "Ride")
+        _ = machine.handle(.activity("ride", token), random: 0)
+        _ = answer(&machine, 200)
+        #expect(uploads(machine.handle(.activities([], type: "Ride", age: .seconds(10)), random: 0)) == [.endActivity("ride")])
+        _ = machine.handle(.activity("ride", token), random: 0)
+        #expect(uploads(answer(&machine, 204)) == [.reportActivity("ride", token, .exactly("ada"))])
+    }
+
     @Test func theFormerUsersActivityIsNeverTheNextUsers() throws {
         var machine = registered()
         _ = machine.handle(.activity("ride", Self.first), random: 0)

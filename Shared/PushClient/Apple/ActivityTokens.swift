@@ -49,7 +49,8 @@
         private let fullType = String(reflecting: Attributes.self)
         private let id: (Activity<Attributes>) -> String
         private let channel: (Activity<Attributes>) -> String?
-        private let began = ContinuousClock.now
+        /// For how long the process has followed the type, without the time in which it was suspended.
+        private var age = Duration.zero
         /// The activities that this process has seen, and whose end it has not: the app's ids by ActivityKit's.
         private var observed: [String: String] = [:]
         private var isEnabled = true
@@ -72,7 +73,11 @@
                 }
             }
             Task {
-                try? await Task.sleep(for: KnownActivities.loading)
+                // ActivityKit loads nothing while the process is suspended: a second that lasts for an hour is one second.
+                while age < KnownActivities.loading {
+                    try? await Task.sleep(for: .seconds(1))
+                    age += .seconds(1)
+                }
                 look()
             }
         }
@@ -81,7 +86,7 @@
             readStartToken()
             for activity in Activity<Attributes>.activities { observe(activity) }
             // An activity that has just begun may be missing in ActivityKit's list.
-            PushInbox.shared.put(.activities(observed, type: fullType, age: began.duration(to: .now)))
+            PushInbox.shared.put(.activities(observed, type: fullType, age: age))
         }
 
         private func readStartToken() {

@@ -20,7 +20,8 @@ public enum PushEvent: Sendable, Equatable {
     case activityEnded(String, instance: String? = nil)
     /// All Live Activities of an attributes type that run on this device: the app's own id of each by ActivityKit's. The type has the name
     /// that its tokens came with, `fullType` if there was one. If the process has followed the type for ten seconds, each that it has known
-    /// and that is missing here is over. Before that ActivityKit may not have loaded all.
+    /// and that is missing here is over. Before that ActivityKit may not have loaded all. The age is running time: the time in which the
+    /// process was suspended does not count.
     case activities([String: String], type: String, age: Duration)
     /// A notification arrived while the app runs.
     case notification(PushNotification)

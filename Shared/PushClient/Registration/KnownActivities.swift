@@ -26,9 +26,13 @@ struct KnownActivities: Codable, Hashable, Sendable {
 
     private var entries: [Entry] = []
 
-    /// Adds an activity that is new.
+    /// The activity runs: adds one that is new.
     mutating func see(_ name: ActivityName, type: String?, user: String?) {
-        guard !entries.contains(where: { $0.name.instance == name.instance }) else { return }
+        if let index = entries.firstIndex(where: { $0.name.instance == name.instance }) {
+            // It may have been taken for gone, and the server has not heard of it yet.
+            entries[index].isOver = false
+            return
+        }
         // A late end of the earlier one would end this one at the server.
         entries.removeAll { $0.isOver && $0.name.id == name.id && $0.user == user }
         append(Entry(name: name, type: type, user: user))
@@ -43,7 +47,7 @@ struct KnownActivities: Codable, Hashable, Sendable {
             !$0.isOver && $0.name.id == ended.name.id && $0.user == ended.user && $0.name.instance != name.instance
         }
         if isReplaced {
-            remove(name)
+            entries.removeAll { $0.name.instance == name.instance }
         } else if let index = entries.firstIndex(where: { $0.name.instance == name.instance }) {
             entries[index] = ended
         } else {
@@ -53,16 +57,9 @@ struct KnownActivities: Codable, Hashable, Sendable {
 
     /// Compares with what ActivityKit lists of one type: adds what is new, and ends what is gone.
     ///
-    /// - Parameter age: For how long this process follows the type.
+    /// - Parameter age: For how long this process has followed the type, in running time.
     mutating func compare(with running: [ActivityName], type: String, age: Duration, user: String?) {
-        for name in running {
-            if let index = entries.firstIndex(where: { $0.name.instance == name.instance }) {
-                // It was taken for gone, and the server has not heard of it yet.
-                entries[index].isOver = false
-            } else {
-                see(name, type: type, user: user)
-            }
-        }
+        for name in running { see(name, type: type, user: user) }
         guard age >= Self.loading else { return }
         let instances = Set(running.map(\.instance))
         for entry in entries where !entry.isOver && entry.type == type && !instances.contains(entry.name.instance) {
@@ -70,8 +67,8 @@ struct KnownActivities: Codable, Hashable, Sendable {
         }
     }
 
-    /// The server knows the end.
-    mutating func remove(_ name: ActivityName) { entries.removeAll { $0.name.instance == name.instance } }
+    /// The server knows the end. An activity that was seen again meanwhile stays.
+    mutating func removeEnd(of name: ActivityName) { entries.removeAll { $0.isOver && $0.name.instance == name.instance } }
 
     /// When another user signs in, the server ends the former user's activities on this device by itself.
     mutating func forgetEnds(ofOthersThan users: [String?]) { entries.removeAll { $0.isOver && !users.contains($0.user) } }

@@ -49,7 +49,7 @@ extension RegistrationMachine {
         case .reportActivity(let name, let token, _):
             activities.settle(token, of: name.instance)
             unknownActivities.remove(name.instance)
-        case .endActivity(let name): record.activities.remove(name)
+        case .endActivity(let name): record.activities.removeEnd(of: name)
         }
         tidyActivities()
         return actions + rest(saving: true)
@@ -110,7 +110,7 @@ extension RegistrationMachine {
         switch upload {
         case .receipts(let receipts): record.receipts.remove(receipts)
         case .reportActivity(let name, let token, _): activities.settle(token, of: name.instance)
-        case .endActivity(let name): record.activities.remove(name)
+        case .endActivity(let name): record.activities.removeEnd(of: name)
         case .register, .change, .signOut, .deregister: isRefused = !isOvertaken
         }
         let notice: PushNotice =

@@ -24,7 +24,7 @@ struct RegistrationMachine: Sendable {
         case receipt(PushReceipt)
         case activity(ActivityName, ActivityToken)
         case activityEnded(ActivityName)
-        /// ActivityKit lists these of the type as running. The process has followed the type for so long.
+        /// ActivityKit lists these of the type as running. The process has followed the type for so long, in running time.
         case activities([ActivityName], type: String, age: Duration)
         /// The network came back, or the person opened the app.
         case retryNow
