@@ -133,7 +133,8 @@ struct LivingDevice {
             world.wanted[id] = nil
             handle(.deregister)
         case 18..<28: handle(.token(PushToken(token, purpose: .alert, environment: .production)))
-        case 28..<30: handle(.tokenFailed(.alert))
+        case 28..<29: handle(.tokenFailed(.alert))
+        case 29..<30: handle(.noToken(.alert))
         case 30..<36: handle(.retryNow)
         case 36..<40: handle(.profile(PushProfile(appTags: ["t\(Int.random(in: 0..<3, using: &random))"], permission: .authorized)))
         case 40..<48: try launch()

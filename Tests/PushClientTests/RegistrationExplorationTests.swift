@@ -10,7 +10,7 @@ import Testing
 
     /// What can happen next. A kill may come at any of these points, because each is one step.
     enum Step: Hashable {
-        case token, tokenFailed, signIn(String), signOut, deregister, retryNow, timeIsUp, kill
+        case token, tokenFailed, noToken, signIn(String), signOut, deregister, retryNow, timeIsUp, kill
         case done, doneUnheard, notDone
         case credential(RegistrationMachine.CredentialAnswer)
         case credentialExpires
@@ -60,7 +60,7 @@ import Testing
         func hash(into hasher: inout Hasher) { hasher.combine(key) }
 
         var steps: [Step] {
-            var steps: [Step] = users.map { .signIn($0) } + [.token, .tokenFailed, .signOut, .deregister, .retryNow, .kill]
+            var steps: [Step] = users.map { .signIn($0) } + [.token, .tokenFailed, .noToken, .signOut, .deregister, .retryNow, .kill]
             switch machine.phase {
             case .resting: break
             case .sending: steps += [.done, .doneUnheard, .notDone]
@@ -75,6 +75,7 @@ import Testing
             switch step {
             case .token: handle(.token(token))
             case .tokenFailed: handle(.tokenFailed(.alert))
+            case .noToken: handle(.noToken(.alert))
             case .signIn(let user): handle(.signIn(user))
             case .signOut: handle(.signOut)
             case .deregister: handle(.deregister)

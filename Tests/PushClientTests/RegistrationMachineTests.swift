@@ -343,6 +343,32 @@ import Testing
         #expect(uploads(machine.handle(.tokenFailed(.voip), random: 0)).count == 1)
     }
 
+    @Test func aFailureLeavesTheTokenOfThisLaunchAndNoTokenRetiresIt() {
+        var machine = machine(purposes: [.alert, .voip])
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = machine.handle(.token(Self.voip), random: 0)
+        _ = answer(&machine, 200)
+        #expect(uploads(machine.handle(.tokenFailed(.alert), random: 0)) == [] && machine.isUploaded)
+        guard case .register(let registration)? = uploads(machine.handle(.noToken(.voip), random: 0)).first else {
+            Issue.record("the token is not retired")
+            return
+        }
+        #expect(registration.tokens == [Self.alert])
+        #expect(uploads(answer(&machine, 200)) == [])
+        #expect(uploads(machine.handle(.noToken(.voip), random: 0)) == [])
+    }
+
+    @Test func switchedOffLiveActivitiesHaveNoStartToken() {
+        var machine = registered()
+        _ = machine.handle(.token(Self.start), random: 0)
+        _ = answer(&machine, 200)
+        guard case .register(let registration)? = uploads(machine.handle(.tokenFailed(Self.start.purpose), random: 0)).first else {
+            Issue.record("the start token is still stated")
+            return
+        }
+        #expect(registration.tokens == [Self.alert])
+    }
+
     @Test func aFailureAloneRegistersNothing() {
         var machine = machine()
         _ = machine.handle(.signIn("ada"), random: 0)

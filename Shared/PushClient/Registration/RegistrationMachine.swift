@@ -15,8 +15,10 @@ struct RegistrationMachine: Sendable {
 
     enum Event: Sendable {
         case token(PushToken)
-        /// There is no token for this purpose now.
+        /// The system gave no token. One that it gave in this launch still counts.
         case tokenFailed(PushTokenPurpose)
+        /// There is no token for this purpose now.
+        case noToken(PushTokenPurpose)
         case signIn(String)
         case signOut
         case deregister
@@ -117,7 +119,9 @@ struct RegistrationMachine: Sendable {
             isRefused = false
             isOvertaken = true
             return advance()
-        case .tokenFailed(let purpose):
+        case .tokenFailed(let purpose) where tokens[purpose] != nil && !purpose.isStart: return advance()
+        // Of a start token the failure says that Live Activities are switched off.
+        case .tokenFailed(let purpose), .noToken(let purpose):
             tokens[purpose] = nil
             failed.insert(purpose)
             return advance()
