@@ -36,6 +36,17 @@ import Testing
         #expect(mailbox.dropped == 2)
     }
 
+    @Test func anElementGivesWayToALaterOneOfItsSubject() {
+        let mailbox = Mailbox<Int>(capacity: 3, subject: { $0 >= 10 ? ["\($0 % 10)"] : nil })
+        let taken = Taken()
+        [10, 11, 20, 2, 30].forEach(mailbox.put)
+        mailbox.attach {
+            taken.add($0); return true
+        }
+        #expect(taken.all == [11, 2, 30])
+        #expect(mailbox.dropped == 0)
+    }
+
     @Test func anElementThatWasNotTakenWaitsForTheNextConsumer() {
         let mailbox = Mailbox<Int>(capacity: 3)
         let taken = Taken()

@@ -78,12 +78,47 @@ import Testing
             Array(taken(from: inbox).prefix(2)) == [.noToken(purpose: .widgets), .tokenFailed(purpose: .location, message: "no network")])
     }
 
+    /// Each opening of the app says again which activities run.
+    @Test func anAppWithoutAClientKeepsItsTokens() {
+        let inbox = PushInbox()
+        let token = Data([1])
+        inbox.put(.token(token, purpose: .alert))
+        inbox.put(.activityToken(token, activity: "ride", type: "Ride"))
+        for _ in 0..<300 { inbox.put(.activities([:], type: "Ride", age: .seconds(11))) }
+        #expect(
+            taken(from: inbox) == [
+                .token(token, purpose: .alert), .activityToken(token, activity: "ride", type: "Ride"),
+                .activities([:], type: "Ride", age: .seconds(11)),
+            ])
+        #expect(inbox.dropped == 0)
+    }
+
+    @Test func theLatestTokenComesAfterWhatWasSaidBefore() {
+        let inbox = PushInbox()
+        inbox.put(.token(Data([1]), purpose: .voip))
+        inbox.put(.noToken(purpose: .voip))
+        inbox.put(.token(Data([2]), purpose: .voip))
+        inbox.put(.token(Data([3]), purpose: .alert))
+        // A failure is no later token.
+        inbox.put(.tokenFailed(purpose: .alert, message: "no network"))
+        #expect(
+            taken(from: inbox) == [
+                .noToken(purpose: .voip), .token(Data([2]), purpose: .voip), .token(Data([3]), purpose: .alert),
+                .tokenFailed(purpose: .alert, message: "no network"),
+            ])
+    }
+
     // MARK: Push-to-talk
 
     @Test func aPushToTalkTokenIsRegisteredWhileAChannelIsJoined() {
         let inbox = PushInbox()
         let tokens = PushToTalkTokens(inbox: inbox)
         let (first, second) = (Data([1]), Data([2]))
+        let events = Guarded([PushEvent]())
+        inbox.attach(settled: {}) { entry in
+            events.withLock { $0.append(entry.event) }
+            return true
+        }
         tokens.started(activeChannel: nil)
         tokens.received(first)
         tokens.joined()
@@ -92,7 +127,7 @@ import Testing
         tokens.joined()
         tokens.left()
         #expect(
-            taken(from: inbox) == [
+            events.withLock { $0 } == [
                 .noToken(purpose: .pushtotalk), .token(first, purpose: .pushtotalk), .token(second, purpose: .pushtotalk),
                 .noToken(purpose: .pushtotalk), .token(second, purpose: .pushtotalk), .noToken(purpose: .pushtotalk),
             ])

@@ -15,14 +15,20 @@ final class Mailbox<Element: Sendable>: Sendable {
     }
 
     private let capacity: Int
+    private let subject: @Sendable (Element) -> [String]?
     private let mayDrop: @Sendable (Element) -> Bool
     private let state = Guarded(State())
 
     /// - Parameters:
     ///   - capacity: How many elements it keeps. One more drops the oldest that may be dropped.
     ///   - mayDrop: Which elements go first; if none of them may, the oldest of all goes.
-    init(capacity: Int, mayDrop: @escaping @Sendable (Element) -> Bool = { _ in true }) {
+    ///   - subject: A kept element gives way to a later one of the same subject. Nil: it stays.
+    init(
+        capacity: Int, mayDrop: @escaping @Sendable (Element) -> Bool = { _ in true },
+        subject: @escaping @Sendable (Element) -> [String]? = { _ in nil }
+    ) {
         self.capacity = capacity
+        self.subject = subject
         self.mayDrop = mayDrop
     }
 
@@ -30,7 +36,9 @@ final class Mailbox<Element: Sendable>: Sendable {
     var dropped: Int { state.withLock { $0.dropped } }
 
     func put(_ element: Element) {
+        let subject = subject(element)
         state.withLock { state in
+            if let subject { state.kept.removeAll { self.subject($0) == subject } }
             state.kept.append(element)
             guard state.kept.count > capacity else { return }
             state.kept.remove(at: state.kept.firstIndex(where: mayDrop) ?? 0)

@@ -31,10 +31,16 @@ public enum PushEvent: Sendable, Equatable {
     /// The person opened the app, or the network came back: a good moment to try again.
     case goodMoment
 
-    var isToken: Bool {
+    /// What an event about tokens says something of. Of two such events that no client has taken yet, the later one says all.
+    var subject: [String]? {
         switch self {
-        case .token, .tokenFailed, .noToken, .activityToken, .activityEnded, .activities: true
-        default: false
+        case .token(_, let purpose): ["token", purpose.rawValue]
+        case .tokenFailed(let purpose, _): ["tokenFailed", purpose.rawValue]
+        case .noToken(let purpose): ["noToken", purpose.rawValue]
+        case .activityToken(_, let activity, let instance, _, _, _, _): ["activityToken", instance ?? activity]
+        case .activityEnded(let activity, let instance): ["activityEnded", instance ?? activity]
+        case .activities(_, let type, _): ["activities", type]
+        case .notification, .tap, .goodMoment: nil
         }
     }
 }

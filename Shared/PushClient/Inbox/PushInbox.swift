@@ -1,7 +1,8 @@
 /// Where the system's callbacks leave their events until a ``PushClient`` is there.
 ///
 /// iOS may call the app delegate before the app has made its client. The inbox keeps these events in order and hands each to the
-/// client exactly once. It keeps 256; one more drops the oldest that is not about a token. Any thread may call it.
+/// client exactly once. It keeps 256; one more drops the oldest that is not about a token. An event about a token replaces an earlier one
+/// that is still kept, if both are of one kind and about the same. Any thread may call it.
 public final class PushInbox: Sendable {
     /// An event, and what tells the adaptor that the app has handled it.
     struct Entry: Sendable {
@@ -17,7 +18,7 @@ public final class PushInbox: Sendable {
     /// The inbox of the process: adaptors put events here, and a client takes them from here.
     public static let shared = PushInbox()
 
-    private let mailbox = Mailbox<Entry>(capacity: 256) { !$0.event.isToken }
+    private let mailbox = Mailbox<Entry>(capacity: 256, mayDrop: { $0.event.subject == nil }, subject: { $0.event.subject })
     private let process = Guarded(Process())
 
     /// An inbox of its own, for tests.
