@@ -376,6 +376,46 @@ import Testing
         #expect(uploads(machine.handle(.tokenFailed(.alert), random: 0)) == [])
     }
 
+    @Test func anOpenedAppRegistersAgainOnceADay() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        let first = uploads(machine.handle(.token(Self.alert), random: 0))
+        let day = Duration.seconds(24 * 60 * 60)
+        for _ in 0..<2 {
+            let timers = answer(&machine, 200).compactMap { if case .wake(day, let number) = $0 { number } else { nil } }
+            #expect(timers.count == 1 && timers.allSatisfy { $0 < 0 })
+            #expect(uploads(machine.handle(.opened, random: 0)) == [])
+            for timer in timers { #expect(machine.handle(.timeIsUp(timer), random: 0) == []) }
+            // The network comes and goes all day.
+            #expect(uploads(machine.handle(.retryNow, random: 0)) == [] && machine.isUploaded)
+            let again = uploads(machine.handle(.opened, random: 0))
+            #expect(again.map(\.operation) == first.map(\.operation))
+            #expect(uploads(machine.handle(.opened, random: 0)) == [], "the request is under way")
+        }
+    }
+
+    @Test func theTimerOfAnEarlierRegistrationMakesANewerOneNotOld() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        let earlier = answer(&machine, 200)
+        _ = machine.handle(.signIn("grace"), random: 0)
+        _ = answer(&machine, 200)
+        for case .wake(_, let number) in earlier where number < 0 { _ = machine.handle(.timeIsUp(number), random: 0) }
+        #expect(uploads(machine.handle(.opened, random: 0)) == [])
+    }
+
+    @Test func aDeregisteredAppThatIsOpenedRegistersNothing() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        let timers = answer(&machine, 200)
+        _ = machine.handle(.deregister, random: 0)
+        _ = answer(&machine, 204)
+        for case .wake(_, let number) in timers where number < 0 { _ = machine.handle(.timeIsUp(number), random: 0) }
+        #expect(uploads(machine.handle(.opened, random: 0)) == [])
+    }
+
     @Test func withoutATokenOfThisLaunchThePatchLeavesTokensAlone() {
         let belief = ServerBelief(existence: .registered, owners: ["ada"], confirmed: nil)
         var machine = machine(belief: belief)

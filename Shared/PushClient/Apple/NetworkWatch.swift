@@ -2,7 +2,7 @@
     import Foundation
     import Network
 
-    /// Tells the inbox of good moments: the network came back, or the person opened the app.
+    /// Tells the inbox of good moments: the person opened the app, or the network came back.
     @MainActor final class NetworkWatch {
         private let monitor = NWPathMonitor()
 
@@ -12,7 +12,7 @@
             }
             monitor.start(queue: DispatchQueue(label: "PushClient.network"))
             // The observer lives as long as the app.
-            _ = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in PushInbox.shared.put(.goodMoment) }
+            _ = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in PushInbox.shared.put(.opened) }
         }
     }
 #endif

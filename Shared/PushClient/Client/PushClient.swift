@@ -178,6 +178,7 @@ public final class PushClient: Sendable {
                 .activities(
                     running.map { ActivityName(id: $0.value, instance: $0.key) }.sorted { $0.instance < $1.instance }, type: type, age: age)
             )
+        case .opened: handle(.opened)
         case .goodMoment: retryNow()
         case .notification(let notification): notifications.put(notification)
         case .tap(let tap):
@@ -253,7 +254,7 @@ public final class PushClient: Sendable {
             guard (try? await clock.sleep(for: duration)) != nil else { return }
             self?.handle(.timeIsUp(number))
         }
-        // A negative number is the receipts' own timer. The timer of an earlier phase has nothing left to say.
+        // A negative number is a timer that runs beside the phases. The timer of an earlier phase has nothing left to say.
         guard number >= 0 else { return }
         let earlier = state.withLock { state -> Task<Void, Never>? in
             guard number >= state.timer?.number ?? 0 else { return task }

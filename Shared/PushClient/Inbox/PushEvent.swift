@@ -28,7 +28,9 @@ public enum PushEvent: Sendable, Equatable {
     case notification(PushNotification)
     /// The person tapped a notification, chose one of its actions, or dismissed it.
     case tap(PushTap)
-    /// The person opened the app, or the network came back: a good moment to try again.
+    /// The person opened the app: a good moment to try again, and to state a registration again that is older than a day.
+    case opened
+    /// The network came back: a good moment to try again.
     case goodMoment
 
     /// What an event about tokens says something of. Of two such events that no client has taken yet, the later one says all.
@@ -40,7 +42,7 @@ public enum PushEvent: Sendable, Equatable {
         case .activityToken(_, let activity, let instance, _, _, _, _): ["activityToken", instance ?? activity]
         case .activityEnded(let activity, let instance): ["activityEnded", instance ?? activity]
         case .activities(_, let type, _): ["activities", type]
-        case .notification, .tap, .goodMoment: nil
+        case .notification, .tap, .opened, .goodMoment: nil
         }
     }
 }

@@ -34,6 +34,7 @@ extension RegistrationMachine {
             // If a token came meanwhile, the comparison with the newer list finds the difference.
             stated = registration.tokens
             actions.append(.notice(.registered(user: registration.claim.user)))
+            actions.append(restartFreshness())
         case .change: break
         case .signOut, .deregister:
             // The server ended the owner epoch, and the credential with it.
@@ -53,6 +54,13 @@ extension RegistrationMachine {
         }
         tidyActivities()
         return actions + rest(saving: true)
+    }
+
+    private mutating func restartFreshness() -> Action {
+        // The receipts' timer has the odd numbers below zero.
+        let timer = -2 * number - 2
+        (freshnessTimer, isStale) = (timer, false)
+        return .wake(after: rules.freshness, number: timer)
     }
 
     private mutating func unauthorised(_ upload: Upload, status: Int, code: String?, random: Double) -> [Action] {

@@ -68,7 +68,7 @@ extension RegistrationMachine {
 
     /// A registration names every token, and the server retires the others but start tokens. So it waits for each purpose that the app uses
     /// but those, and it does not go with start tokens alone if the app uses others.
-    private var tokensAreComplete: Bool {
+    var tokensAreComplete: Bool {
         let awaited = rules.purposes.filter { !$0.isStart }
         guard awaited.allSatisfy({ tokens[$0] != nil || failed.contains($0) }) else { return false }
         return awaited.isEmpty ? !tokens.isEmpty : tokens.keys.contains { !$0.isStart }

@@ -11,6 +11,8 @@ struct RegistrationMachine: Sendable {
         var patience = Duration.seconds(60)
         /// How long the first receipt waits for others.
         var receiptDelay = Duration.seconds(30)
+        /// An opened app states an older registration again, for the server may have come to doubt a token since.
+        var freshness = Duration.seconds(24 * 60 * 60)
     }
 
     enum Event: Sendable {
@@ -28,7 +30,8 @@ struct RegistrationMachine: Sendable {
         case activityEnded(ActivityName)
         /// ActivityKit lists these of the type as running. The process has followed the type for so long, in running time.
         case activities([ActivityName], type: String, age: Duration)
-        /// The network came back, or the person opened the app.
+        case opened
+        /// The network came back, or the app says so.
         case retryNow
         case answered(Int, Answer)
         case credential(Int, CredentialAnswer)
@@ -87,6 +90,10 @@ struct RegistrationMachine: Sendable {
     var isOvertaken = false
     var receiptsAreDue = false
     var receiptTimer: Int?
+    /// Runs since the last registration of this launch.
+    var freshnessTimer: Int?
+    /// The last registration is older than ``Rules/freshness``.
+    var isStale = false
     var delay = RetryDelay()
     /// Belief from before the request in flight.
     var beliefBefore: ServerBelief
@@ -143,6 +150,10 @@ struct RegistrationMachine: Sendable {
             return know { $0.end(name, user: $1) }
         case .activities(let running, let type, let age):
             return know { $0.compare(with: running, type: type, age: age, user: $1) }
+        case .opened:
+            encourage()
+            if isStale, tokensAreComplete, record.desired.presence != .deregistered { (stated, isStale) = (nil, false) }
+            return advance()
         case .retryNow:
             encourage()
             return advance()
@@ -201,8 +212,9 @@ struct RegistrationMachine: Sendable {
         if record.receipts.pending.count >= ReceiptBook.batch { receiptsAreDue = true }
         guard !receiptsAreDue, receiptTimer == nil else { return [.save] + advance() }
         // A number of its own: it runs beside whatever the present phase waits for.
-        receiptTimer = -number - 1
-        return [.save, .wake(after: rules.receiptDelay, number: -number - 1)] + advance()
+        let timer = -2 * number - 1
+        receiptTimer = timer
+        return [.save, .wake(after: rules.receiptDelay, number: timer)] + advance()
     }
 
     private mutating func timeIsUp(_ number: Int, random: Double) -> [Action] {
@@ -210,6 +222,10 @@ struct RegistrationMachine: Sendable {
             receiptTimer = nil
             receiptsAreDue = !record.receipts.pending.isEmpty
             return advance()
+        }
+        if number == freshnessTimer {
+            isStale = true
+            return []
         }
         guard number == self.number else { return [] }
         switch phase {
