@@ -75,7 +75,7 @@
             Task {
                 // ActivityKit loads nothing while the process is suspended: a second that lasts for an hour is one second.
                 while age < KnownActivities.loading {
-                    try? await Task.sleep(for: .seconds(1))
+                    try? await SystemPushClock().sleep(for: .seconds(1))
                     age += .seconds(1)
                 }
                 look()
