@@ -94,6 +94,18 @@ import Testing
         #expect(uploads(answer(&machine, 200)) == [] && machine.isUploaded)
     }
 
+    @Test(arguments: [false, true])
+    func theEarlierActivityOfAnIDIsReportedAgainWhenTheNewerEnds(answerIsLost: Bool) {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = answer(&machine, 200)
+        #expect(uploads(machine.handle(.activity("ride#2", Self.second), random: 0)).map(\.operation) == [.reportActivity])
+        _ = machine.handle(.activityEnded("ride#2"), random: 0)
+        var sent = uploads(answerIsLost ? machine.handle(.answered(machine.number, .lost), random: 0) : answer(&machine, 200))
+        if answerIsLost { sent = uploads(machine.handle(.timeIsUp(machine.number), random: 0)) }
+        #expect(sent == [.reportActivity("ride", Self.first, .exactly("ada"))])
+    }
+
     @Test func anAnswerThatComesAfterTheEndReportsNoToken() {
         var machine = registered()
         _ = machine.handle(.activity("ride", Self.first), random: 0)

@@ -24,8 +24,8 @@ struct ActivityToken: Hashable, Sendable {
 /// The update tokens of this launch, by ActivityKit's ids. iOS gives the token of a running activity again at each launch.
 struct ActivityBook: Hashable, Sendable {
     private var tokens: [String: ActivityToken] = [:]
-    /// What the server has, or will never take.
-    private var settled: [String: ActivityToken] = [:]
+    /// What the server has, or will never take: one token for each id.
+    private var settled: [ActivityName: ActivityToken] = [:]
     /// The activities that have ended in this launch.
     private var ended: Set<String> = []
 
@@ -38,13 +38,16 @@ struct ActivityBook: Hashable, Sendable {
 
     mutating func end(_ instance: String) { ended.insert(instance) }
 
+    /// A token of this activity leaves for the server, and takes the place of those of other activities with the same id.
+    mutating func begin(_ name: ActivityName) { settled = settled.filter { $0.key.id != name.id } }
+
     /// The server has this token, or has refused it. A newer one is still to be reported.
-    mutating func settle(_ token: ActivityToken, of instance: String) { settled[instance] = token }
+    mutating func settle(_ token: ActivityToken, of name: ActivityName) { settled[name] = token }
 
     /// An activity that is over has no token.
     mutating func keep(_ isRunning: (String) -> Bool) {
         tokens = tokens.filter { isRunning($0.key) }
-        settled = settled.filter { isRunning($0.key) }
+        settled = settled.filter { isRunning($0.key.instance) }
     }
 
     /// The server has forgotten the installation, or has ended its user's activities.
@@ -53,7 +56,7 @@ struct ActivityBook: Hashable, Sendable {
     /// The first of these with a token that the server does not have yet.
     func next(of names: [ActivityName]) -> (name: ActivityName, token: ActivityToken)? {
         names.lazy.compactMap { name in
-            tokens[name.instance].flatMap { settled[name.instance] == $0 ? nil : (name, $0) }
+            tokens[name.instance].flatMap { settled[name] == $0 ? nil : (name, $0) }
         }.first
     }
 }

@@ -48,7 +48,7 @@ extension RegistrationMachine {
             record.receipts.remove(receipts)
             if record.receipts.pending.isEmpty { receiptsAreDue = false }
         case .reportActivity(let name, let token, _):
-            activities.settle(token, of: name.instance)
+            activities.settle(token, of: name)
             unknownActivities.remove(name.instance)
         case .endActivity(let name): record.activities.removeEnd(of: name)
         }
@@ -117,7 +117,7 @@ extension RegistrationMachine {
         }
         switch upload {
         case .receipts(let receipts): record.receipts.remove(receipts)
-        case .reportActivity(let name, let token, _): activities.settle(token, of: name.instance)
+        case .reportActivity(let name, let token, _): activities.settle(token, of: name)
         case .endActivity(let name): record.activities.removeEnd(of: name)
         case .register, .change, .signOut, .deregister: isRefused = !isOvertaken
         }

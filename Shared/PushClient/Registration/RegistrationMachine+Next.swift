@@ -9,6 +9,7 @@ extension RegistrationMachine {
             return [.fetchCredential(user: user, number: number), .wake(after: rules.patience, number: number)]
         }
         phase = .sending(upload)
+        if case .reportActivity(let name, _, _) = upload { activities.begin(name) }
         beliefBefore = record.server
         record.server.begin(upload)
         // First the doubt goes to the store, then the request leaves: a kill between the two must not leave a false certainty.
