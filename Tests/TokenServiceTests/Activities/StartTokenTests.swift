@@ -300,7 +300,9 @@ struct StartTokenTests {
     @Test("A late word that an activity is over does not end the next one of the same id") func lateEnd() async throws {
         try await ActivityLineTests.withPhone { running, shop in
             let path = ActivityLineTests.path + "/ride"
-            @Sendable func state() async throws -> String? { try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") }
+            @Sendable func state() async throws -> String? {
+                try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state")
+            }
             #expect(try await shop.put(path, #"{"token":"\#(token(3))"}"#).status == 200)
             try await running.jobs { signal in
                 let end = try await ActivityLineTests.send(ActivityLineTests.change("ride", 0, event: "end"), by: shop)
