@@ -26,7 +26,7 @@ package struct InstallationRecord: Equatable, Sendable {
         package var isDoubtful = false
         /// When APNs last said that it is over; it may have been registered again since.
         package var endedByAPNsAt: Int64?
-        /// That was not the first time. Only known after a registration or a change.
+        /// APNs has said so several times (``TokenState/EndsByAPNs/isRepeated``). False unless a registration or a change made the record.
         package var isEndedRepeatedly = false
 
         fileprivate var state: String { retired != nil ? "retired" : isDoubtful ? "doubtful" : "active" }
@@ -172,7 +172,7 @@ extension InstallationRecord.Token {
 
     private static let stateMeaning = """
         `doubtful`: of a start token. APNs accepts starts of Live Activities for it, and no activity is reported. None is sent to it until the \
-        device registers a start token of the type again, or reports an activity of the type.
+        device registers a start token of the type again or reports an activity of the type, or until a day has passed.
         """
 }
 

@@ -65,15 +65,16 @@ package struct RegistryStore {
         return RegistryBatch(installations: [], tokens: try rows.map { row in try TokenState(row) }, predecessors: [:], now: now)
     }
 
-    /// Of these start tokens, those of which an accepted start may count now: an hour after the last one that did, or after the last report
-    /// (``TokenState/Starts``). It takes no lock, so that the starts of many devices do not meet the reports of these.
+    /// Of these start tokens, those of which an accepted start may count now: ``TokenState/Starts/fairTime`` has passed since the last one
+    /// that did, and since the last report. It takes no lock, so that the starts of many devices do not meet the reports of these.
     package func counting(_ tokens: Set<Int64>) throws -> [Int64] {
         guard !tokens.isEmpty else { return [] }
         // IS TRUE: by the ids alone, also before the table is analyzed.
         return try session.execute(
             """
             SELECT id FROM tokens
-            WHERE id = ANY (\(tokens.sorted())) AND (silent_since <= now() - interval '1 hour' AND state = 'active') IS TRUE
+            WHERE id = ANY (\(tokens.sorted()))
+                AND (silent_since <= now() - \(TokenState.Starts.fairTime) * interval '1 millisecond' AND state = 'active') IS TRUE
             """
         ).column("id")
     }
