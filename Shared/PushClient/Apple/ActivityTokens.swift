@@ -2,14 +2,12 @@
 #if os(iOS) && !targetEnvironment(macCatalyst)
     public import ActivityKit
     import Foundation
-    import UIKit
 
     /// Puts what ActivityKit says of Live Activities into ``PushInbox/shared`` (Apple, "Starting and updating Live Activities with
     /// ActivityKit push notifications"). It decides nothing.
     @available(iOS 16.2, *)
     @MainActor public enum ActivityTokens {
-        /// What each follower does when the app is opened.
-        private static var looks: [ObjectIdentifier: () -> Void] = [:]
+        private static var followed: Set<ObjectIdentifier> = []
 
         /// Follows all Live Activities of this type for as long as the process runs: their start token (iOS 17.2), the update token of
         /// each, and its end; also if a push started it, or an earlier launch.
@@ -28,17 +26,12 @@
             _ type: Attributes.Type, id: @escaping (Activity<Attributes>) -> String = { $0.id },
             channel: @escaping (Activity<Attributes>) -> String? = { _ in nil }
         ) {
-            guard looks[ObjectIdentifier(type)] == nil else { return }
-            if looks.isEmpty {
-                // The observer lives as long as the app.
-                _ = NotificationCenter.default.addObserver(forName: UIApplication.didBecomeActiveNotification, object: nil, queue: nil) {
-                    _ in
-                    Task { @MainActor in looks.values.forEach { $0() } }
-                }
-            }
+            guard followed.insert(ObjectIdentifier(type)).inserted else { return }
             let follower = ActivityFollower(id: id, channel: channel)
-            looks[ObjectIdentifier(type)] = { follower.look() }
+            // Before this returns: iOS may suspend an app soon that it launched in the background.
             follower.start()
+            let look: @MainActor () -> Void = { follower.look() }
+            AppActivation.each { await look() }
         }
     }
 
