@@ -203,7 +203,7 @@ grep -q '^hummingbird ' <<<"$packages" || fail "the backend resolves no Hummingb
 note "$(wc -l <<<"$packages") packages resolve"
 if [ -n "$build_backend" ]; then
     began=$SECONDS
-    # No symbols and no index: nobody debugs it.
+    # It runs once, and needs no symbols and no index.
     build_consumer "the backend" --product Backend -Xswiftc -gnone -Xcc -g0 --disable-index-store
     printed=$("$(swift build --package-path "$folder" --show-bin-path)/Backend")
     [ "$printed" = "shop http://127.0.0.1:9" ] || fail "the backend prints '$printed'."
