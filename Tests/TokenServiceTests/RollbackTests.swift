@@ -170,7 +170,7 @@ struct RollbackTests {
             FROM apps a, generate_series(1, 20)
             """,
             // Any change of a webhook would put this right.
-            "UPDATE apps SET reports_notifications = true",
+            "UPDATE apps SET webhooks_want_notifications = true",
         ]
 
         func lists() -> [List] {

@@ -25,7 +25,7 @@ final class Workload {
         self.keys = keys
         self.port = port
         connection = try Self.connect(port)
-        try database.psql("UPDATE apps SET event_stream = '{notifications,installations}', reports_notifications = true")
+        try database.psql("UPDATE apps SET event_stream = '{notifications,installations}'")
         let made = try Self.call(
             connection, "POST", "/v1/apps/\(StoredRows.app)/webhooks", keys[StoredRows.app] ?? "",
             #"{"url":"http://127.0.0.1:9/","events":["notification.*"]}"#)

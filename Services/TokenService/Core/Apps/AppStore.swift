@@ -52,10 +52,10 @@ package final class AppStore: Sendable {
             let made = try session.execute(
                 """
                 INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream,
-                    reports_notifications, activity_window_seconds)
+                    activity_window_seconds)
                 VALUES (\(slug), \(properties.bundleID), \(properties.devicePolicy), \(properties.environments.map(\.rawValue)),
                     \(properties.staleAfterDays), \(properties.removesStale), \(properties.eventStream.map(\.rawValue)),
-                    \(properties.eventStream.contains(.notifications)), \(properties.activityWindowSeconds)::bigint)
+                    \(properties.activityWindowSeconds)::bigint)
                 ON CONFLICT (slug) DO NOTHING
                 """)
             let app = try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
@@ -97,7 +97,6 @@ package final class AppStore: Sendable {
                     activity_window_seconds = \(properties.activityWindowSeconds)::bigint, updated_at = now()
                 WHERE slug = \(slug)
                 """)
-            try WebhookStore(session: session, app: app).noteInterest()
             try AuditStore(session: session).record(.appChanged, by: actor, app: slug, object: slug.text)
             return try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
         }

@@ -69,17 +69,3 @@ package struct PushEvent: Sendable {
             low: UInt64(truncatingIfNeeded: row) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
     }
 }
-
-/// A table of state changes, whose rows are numbered in ascending order.
-package enum EventLog: String, CaseIterable, Sendable {
-    case notifications, installations
-    case deviceReceipts = "device_receipts"
-
-    fileprivate var number: UInt64 {
-        switch self {
-        case .notifications: 1
-        case .installations: 2
-        case .deviceReceipts: 3
-        }
-    }
-}

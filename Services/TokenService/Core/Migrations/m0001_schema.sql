@@ -16,8 +16,11 @@ CREATE TABLE apps (
     -- The state changes that go to the exchange of outcomes.
     event_stream text[] NOT NULL DEFAULT '{}'
         CHECK (cardinality(event_stream) <= 3 AND event_stream <@ ARRAY['notifications', 'installations', 'device_receipts']),
-    -- Whether the event stream or a webhook wants notifications' state changes. Every change of either keeps it right.
-    reports_notifications boolean NOT NULL DEFAULT false,
+    -- Every change of a webhook keeps it right.
+    webhooks_want_notifications boolean NOT NULL DEFAULT false,
+    -- Whether the event stream or a webhook wants notifications' state changes.
+    reports_notifications boolean NOT NULL
+        GENERATED ALWAYS AS ('notifications' = ANY (event_stream) OR webhooks_want_notifications) STORED,
     -- At least this far apart are two updates of one Live Activity that count against the budget of the system.
     activity_window_seconds integer NOT NULL DEFAULT 0 CHECK (activity_window_seconds BETWEEN 0 AND 3600),
     created_at timestamptz NOT NULL DEFAULT now(),

@@ -149,20 +149,21 @@ package struct WebhookStore {
         try AuditStore(session: session).record(action, by: actor, app: app.slug, object: id.description, count: count)
     }
 
-    /// One change at a time, so that the number of webhooks and `reports_notifications` are right.
+    /// One change at a time, so that the number of webhooks and `webhooks_want_notifications` are right.
     private func lock() throws { try session.execute("SELECT FROM apps WHERE id = \(app.id) FOR NO KEY UPDATE") }
 
-    /// Records whether the app's event stream or a webhook of it wants events of notifications. The app's row is locked.
-    package func noteInterest() throws {
-        let streamed: [String] = try session.execute("SELECT event_stream FROM apps WHERE id = \(app.id)").only()["event_stream"]
+    /// Records whether a webhook of the app wants events of notifications. The app's row is locked.
+    private func noteInterest() throws {
         let filters = try session.execute("SELECT events FROM webhooks WHERE app_id = \(app.id) AND disabled_reason IS NULL").flatMap {
             row in
             try WebhookFilter.filters(row["events"])
         }
-        let isWanted =
-            streamed.contains(EventLog.notifications.rawValue) || filters.contains { EventTopic.notifications.contains(where: $0.admits) }
+        let isWanted = filters.contains { EventTopic.notifications.contains(where: $0.admits) }
         try session.execute(
-            "UPDATE apps SET reports_notifications = \(isWanted) WHERE id = \(app.id) AND reports_notifications <> \(isWanted)")
+            """
+            UPDATE apps SET webhooks_want_notifications = \(isWanted)
+            WHERE id = \(app.id) AND webhooks_want_notifications <> \(isWanted)
+            """)
     }
 
     // MARK: Messages
