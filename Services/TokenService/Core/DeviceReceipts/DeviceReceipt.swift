@@ -9,6 +9,8 @@ package struct DeviceReceipt: Equatable, Sendable {
 
     /// In one request.
     static let maximumListed = 100
+    /// Days after the publication of its job in which a receipt counts. APNs keeps a notification for 30 days at most.
+    package static let patienceDays = 30
 
     /// The job that the payload named, and the event.
     package var job: JobID
@@ -43,13 +45,13 @@ package struct DeviceReceipt: Equatable, Sendable {
     package enum Refusal: String, CaseIterable, Sendable {
         /// The app has no such notification with device receipts, its job was not sent, or it has no delivery for the installation.
         case unknownDelivery = "unknown_delivery"
-        /// The job was published more than ``DeviceReceiptStore/patienceDays`` ago.
+        /// The job was published more than ``DeviceReceipt/patienceDays`` ago.
         case tooLate = "too_late"
 
         fileprivate var detail: String {
             switch self {
             case .unknownDelivery: "no delivery of this job went to this installation, or it asks for no receipts"
-            case .tooLate: "it was sent more than \(DeviceReceiptStore.patienceDays) days ago"
+            case .tooLate: "it was sent more than \(DeviceReceipt.patienceDays) days ago"
             }
         }
     }

@@ -3,9 +3,6 @@ package import PushModel
 
 /// The SQL of device receipts, within one transaction.
 package struct DeviceReceiptStore {
-    /// Days after the publication of its job in which a receipt counts. APNs keeps a notification for 30 days at most.
-    package static let patienceDays = 30
-
     let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
@@ -58,7 +55,7 @@ package struct DeviceReceiptStore {
             ), found AS (
                 SELECT r.index, a.app, r.installation, i.owner_epoch, a.notification, a.number, m."position", r.event,
                     least(greatest(r.at, a.published_at), now()) AS at,
-                    a.published_at < now() - \(Self.patienceDays) * interval '1 day' AS is_late
+                    a.published_at < now() - \(DeviceReceipt.patienceDays) * interval '1 day' AS is_late
                 FROM asked a
                 CROSS JOIN LATERAL unnest(a.indices, a.installations, a.epochs, a.events, a.moments)
                     AS r (index, installation, owner_epoch, event, at)
