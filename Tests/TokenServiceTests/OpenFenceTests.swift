@@ -40,10 +40,10 @@ struct OpenFenceTests {
         try await withShop { app, session in
             try Self.signOut(app, in: session, .whenPublished)
             try session.execute("UPDATE fences SET published_at = NULL WHERE id IN (SELECT id FROM fences ORDER BY id DESC LIMIT 20)")
-            let store = OutboxStore(session: session)
+            let store = FenceStore(session: session)
             func take() throws -> Int {
-                let oldest = try #require(try store.oldestLeftOverFence().oldest)
-                return try session.transaction { _ in try store.claimFences(limit: 5, from: oldest, leaseSeconds: 60).count }
+                let oldest = try #require(try store.oldestLeftOver().oldest)
+                return try session.transaction { _ in try store.claim(limit: 5, from: oldest, leaseSeconds: 60).count }
             }
             _ = try take()
             let before = try session.rowsRead(of: "fences")

@@ -183,7 +183,7 @@ struct OpenSnapshotTests {
             try await running.pool.transaction { session in
                 try session.execute("UPDATE fences SET published_at = now() WHERE published_at IS NULL")
                 let (store, marks) = (ErasureStore(session, app: app, user: "ada"), OutboxMarks())
-                let (now, oldest) = try OutboxStore(session: session).oldestLeftOverFence()
+                let (now, oldest) = try FenceStore(session: session).oldestLeftOver()
                 #expect(oldest == nil)
                 marks.fences.found([:], at: now)
                 func read(from: Int64) throws -> Int64 {

@@ -325,7 +325,7 @@ struct RegistryBatchTests {
                 for number in 1...20 { _ = try registry.apply([.put(1, "u\(number)", token: 1)], in: session) }
                 let made: [Int64] = try session.execute("SELECT id FROM fences ORDER BY id DESC LIMIT 19").column("id")
                 let read = try session.entriesRead(of: "fences") - before
-                try OutboxStore(session: session).markPublished(fences: made)
+                try FenceStore(session: session).markPublished(made)
                 return [read, try session.entriesRead(of: "fences") - before - read]
             }
             #expect(read.allSatisfy { $0 < 1000 }, "\(read)")

@@ -69,21 +69,21 @@ struct SettlementTests {
                 configuration: running.broker, topology: running.topology, logger: Logger(label: "test", factory: { _ in LogLines() }))
             let fences = FencePublisher(
                 control: ControlPublisher(stream: publisher, copies: publisher, topology: running.topology, patience: .seconds(60)),
-                settlements: settlements, marks: OutboxMarks(), lease: .seconds(30))
+                marks: LowWater(), lease: .seconds(30), onConfirmed: { settlements.published(fences: $0) })
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await publisher.run() }
                 defer { group.cancelAll() }
                 // Another process has taken some of them over.
                 let taken = try await running.pool.transaction { session in
-                    try OutboxStore(session: session).claimFences(limit: 500, leaseSeconds: 3600)
+                    try FenceStore(session: session).claim(limit: 500, leaseSeconds: 3600)
                 }
                 #expect(taken.count == 500)
                 #expect(try await fences.publishLeftOver(in: running.pool) == 500)
                 #expect(try await fences.publishLeftOver(in: running.pool) == 200)
                 // It gives them back.
                 try await running.pool.session { session in
-                    let store = OutboxStore(session: session)
-                    try store.releaseFences(taken.map(\.id))
+                    let store = FenceStore(session: session)
+                    try store.release(taken.map(\.id))
                     try session.execute("UPDATE fences SET free_from = now() WHERE published_at IS NULL")
                 }
                 #expect(try await fences.publishLeftOver(in: running.pool) == 500)

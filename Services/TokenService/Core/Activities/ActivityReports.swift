@@ -153,7 +153,7 @@ struct ActivityReports {
             changed.insert(key)
         }
         let rows = changed.sorted().compactMap { activities[$0] }
-        return ActivityStore.copy(copies) + ActivityStore.save(rows) + UpdateTargetStore.release(released) + ActivityEnd.insert(places)
+        return ActivityStore.copy(copies) + ActivityStore.save(rows) + ActivityStore.release(released) + ActivityEnd.insert(places)
             + later
     }
 

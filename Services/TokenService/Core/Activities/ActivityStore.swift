@@ -171,6 +171,20 @@ package struct ActivityStore {
         ]
     }
 
+    /// These notifications may go now; fan-out asks for their turns.
+    static func release(_ notifications: [PushID]) -> [PostgresQuery] {
+        guard !notifications.isEmpty else { return [] }
+        return [
+            """
+            WITH locked AS (
+                SELECT f.notification FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN fan_outs f ON f.notification = e.id
+                WHERE f.free_from > now() ORDER BY f.notification FOR NO KEY UPDATE OF f
+            )
+            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM locked l WHERE f.notification = l.notification
+            """
+        ]
+    }
+
     /// Makes notifications with the content, the addressee and the expiry of others. Fan-out asks for their turns.
     static func copy(_ copies: [(original: PushID, copy: PushID)]) -> [PostgresQuery] {
         guard !copies.isEmpty else { return [] }

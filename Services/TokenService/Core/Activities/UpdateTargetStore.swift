@@ -65,20 +65,6 @@ struct UpdateTargetStore {
 
     // MARK: Waiting notifications
 
-    /// These notifications may go now; fan-out asks for their turns.
-    static func release(_ notifications: [PushID]) -> [PostgresQuery] {
-        guard !notifications.isEmpty else { return [] }
-        return [
-            """
-            WITH locked AS (
-                SELECT f.notification FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN fan_outs f ON f.notification = e.id
-                WHERE f.free_from > now() ORDER BY f.notification FOR NO KEY UPDATE OF f
-            )
-            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM locked l WHERE f.notification = l.notification
-            """
-        ]
-    }
-
     /// Fan-out takes the notification up again then, or when it expires; it is not due before.
     static func putBack(_ notification: PushID, until moment: Int64) -> PostgresQuery {
         """

@@ -33,7 +33,7 @@ struct UpdateTurns {
             released.append(next)
         }
         let rows = changed.sorted().compactMap { targets[$0] }
-        let queries = CancellationOutbox.supersede(superseded) + UpdateTargetStore.release(released) + UpdateTargetStore.save(rows)
+        let queries = CancellationOutbox.supersede(superseded) + ActivityStore.release(released) + UpdateTargetStore.save(rows)
         if !queries.isEmpty { _ = try session.pipeline(queries) }
         return (released.count, superseded.count)
     }

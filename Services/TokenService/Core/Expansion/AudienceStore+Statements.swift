@@ -55,9 +55,6 @@ extension AudienceStore {
             """
     }
 
-    /// How many installations of every app have one of these tags, about.
-    static func estimateTagged(_ tags: [String]) -> PostgresQuery { "SELECT tagged_estimate(\(tags)) AS estimate" }
-
     /// The next installations of the app with one of these tags, by the index on tags, which covers every app, in no order.
     /// - Returns: at least one row. `found` is how many installations of every app the index found, at most one more than ``maximumRare``;
     ///   if it found more than that, the rows are not all. The others are NULL if none is left.

@@ -53,7 +53,9 @@ package struct AudienceStore {
         guard let text, let expression = TagExpression.stored(text) else { return nil }
         let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
         guard !candidates.isEmpty else { return nil }
-        let estimates: [Int] = try session.pipeline(candidates.map { Self.estimateTagged($0) }).map { try $0.only()["estimate"] }
+        let estimates: [Int] = try session.pipeline(candidates.map { InstallationStore.estimateTagged($0) }).map {
+            try $0.only()["estimate"]
+        }
         return zip(candidates, estimates).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
@@ -271,7 +273,7 @@ package struct AudienceStore {
             if page.isLast, try progress["pending"] == 0 {
                 // One that has expired is not ``UpdateLine/sending`` any more, and another one may wait for it.
                 let next = target.line.settled(audience.template.notification) ?? target.line.free
-                if let next, next != audience.template.notification { queries += UpdateTargetStore.release([next]) }
+                if let next, next != audience.template.notification { queries += ActivityStore.release([next]) }
             }
             queries += UpdateTargetStore.save([target])
         }

@@ -8,27 +8,32 @@ package struct FencePublisher: Sendable {
     static let alone: Int64 = 2000
 
     private let control: ControlPublisher
-    private let settlements: PublishSettlements
-    private let marks: OutboxMarks
+    private let marks: LowWater<AnyApp>
     private let lease: Duration
+    private let onConfirmed: @Sendable ([Int64]) -> Void
 
-    /// - Parameter lease: How long a fence that is left over is this process's alone.
-    package init(control: ControlPublisher, settlements: PublishSettlements, marks: OutboxMarks, lease: Duration) {
+    /// - Parameters:
+    ///   - marks: Where the fences that wait begin.
+    ///   - lease: How long a fence that is left over is this process's alone.
+    ///   - onConfirmed: Gets the ids of fences that the broker has confirmed, and records that they are published, soon.
+    package init(
+        control: ControlPublisher, marks: LowWater<AnyApp>, lease: Duration, onConfirmed: @escaping @Sendable ([Int64]) -> Void
+    ) {
+        self.control = control
         self.marks = marks
         self.lease = lease
-        self.control = control
-        self.settlements = settlements
+        self.onConfirmed = onConfirmed
     }
 
     /// No fence that waits is older: UNIX milliseconds. See ``LowWater``.
-    var oldestWaiting: Int64 { marks.fences.lowest }
+    var oldestWaiting: Int64 { marks.lowest }
 
     /// A fence may be published twice: the second has no further effect.
     /// - Returns: `effective` if the broker has confirmed all of them, `pending` if not yet, `none` if there are none.
     package func publish(_ fences: [Fence]) async -> FenceState {
         guard !fences.isEmpty else { return .none }
         let published = await confirmed(fences)
-        settlements.published(fences: published)
+        onConfirmed(published)
         return published.count == fences.count ? .effective : .pending
     }
 
@@ -36,24 +41,24 @@ package struct FencePublisher: Sendable {
     /// - Returns: how many the broker has confirmed. If that is ``maximumLeftOver``, more may be left.
     func publishLeftOver(in pool: PostgresPool) async throws -> Int {
         let leaseSeconds = lease / .seconds(1)
-        let oldest = try await marks.fences.searchOldest { from in
-            try await pool.session { session in try OutboxStore(session: session).oldestLeftOverFence(from: from) }
+        let oldest = try await marks.searchOldest { from in
+            try await pool.session { session in try FenceStore(session: session).oldestLeftOver(from: from) }
         }
         guard let oldest else { return 0 }
         let claimed = try await pool.transaction { session in
-            try OutboxStore(session: session).claimFences(limit: Self.maximumLeftOver, from: oldest, leaseSeconds: leaseSeconds)
+            try FenceStore(session: session).claim(limit: Self.maximumLeftOver, from: oldest, leaseSeconds: leaseSeconds)
         }
         guard !claimed.isEmpty else { return 0 }
         let published = await confirmed(claimed)
         let rest = Set(claimed.map(\.id)).subtracting(published).sorted()
         do {
             try await pool.transaction { session in
-                let store = OutboxStore(session: session)
-                try store.markPublished(fences: published)
-                try store.releaseFences(rest)
+                let store = FenceStore(session: session)
+                try store.markPublished(published)
+                try store.release(rest)
             }
         } catch {
-            settlements.published(fences: published)
+            onConfirmed(published)
             throw error
         }
         return published.count

@@ -1,5 +1,4 @@
 package import Postgres
-package import PushModel
 import Synchronization
 
 /// The moment below which no row of a kind waits: a statement that looks for waiting rows begins there.
@@ -135,12 +134,12 @@ extension LowWater {
 }
 
 /// Of a kind that is not told apart by app and lane.
-enum AnyApp: Hashable, Sendable { case any }
+package enum AnyApp: Hashable, Sendable { case any }
 
 extension LowWater<AnyApp> {
     /// - Parameter body: Gets the moment to search from. Returns that of ``clock`` before its search, and that of the oldest waiting row.
     /// - Returns: the moment of the oldest waiting row.
-    func searchOldest(_ body: (Int64) async throws -> (now: Int64, oldest: Int64?)) async throws -> Int64? {
+    package func searchOldest(_ body: (Int64) async throws -> (now: Int64, oldest: Int64?)) async throws -> Int64? {
         try await search { from in
             let (now, moment) = try await body(from.lowest)
             let oldest: [AnyApp: Int64] = moment.map { [.any: $0] } ?? [:]
@@ -149,118 +148,39 @@ extension LowWater<AnyApp> {
     }
 }
 
-/// Where the waiting rows of each kind begin. See ``LowWater``.
-package struct OutboxMarks: Sendable {
-    package let jobs = LowWater<AppLane>()
-    package let fanOuts = LowWater<AppLane>()
-    let fences = LowWater<AnyApp>()
-    /// Cancellations that the control stream does not have, and those with jobs to hasten.
-    let unpublished = LowWater<AnyApp>()
-    let unhastened = LowWater<AnyApp>()
-    /// Messages that wait, by webhook, enabled or not.
-    package let webhookMessages = LowWater<PushID>()
+/// What other processes are told of the marks of one kind.
+package struct LowWaterRecord: Equatable, Sendable {
+    /// No row waits below it.
+    package var at: Int64
+    /// Below it wait only rows of keys that have an older one.
+    package var mostAt: Int64
 
-    package init() {}
-
-    /// The rows of `low_water`.
-    package enum Kind: String, CaseIterable, Sendable {
-        case jobs, fences, unpublished, unhastened
-        case fanOuts = "fan_outs"
-        case webhookMessages = "webhook_messages"
-    }
-
-    /// What other processes are told of a kind.
-    package struct Record: Equatable, Sendable {
-        /// No row waits below it.
-        package var at: Int64
-        /// Below it wait only rows of keys that have an older one.
-        package var mostAt: Int64
-
-        package init(at: Int64, mostAt: Int64) {
-            self.at = at
-            self.mostAt = mostAt
-        }
-    }
-
-    private func marks(of kind: Kind) -> any RecordedMarks {
-        switch kind {
-        case .jobs: jobs
-        case .fanOuts: fanOuts
-        case .fences: fences
-        case .unpublished: unpublished
-        case .unhastened: unhastened
-        case .webhookMessages: webhookMessages
-        }
-    }
-
-    /// They grow with the clock; a process that starts while a snapshot is open begins there.
-    package var records: [Kind: Record] {
-        Dictionary(uniqueKeysWithValues: Kind.allCases.map { ($0, marks(of: $0).record) })
-    }
-
-    /// - Parameter records: What other processes have recorded. This one knows nothing itself.
-    package func start(at records: [Kind: Record]) {
-        for (kind, record) in records { marks(of: kind).start(at: record) }
-    }
-
-    /// - Parameter records: Those that are lower than this process has recorded.
-    package func lower(to records: [Kind: Record]) {
-        for (kind, record) in records { marks(of: kind).lower(to: record.at) }
+    package init(at: Int64, mostAt: Int64) {
+        self.at = at
+        self.mostAt = mostAt
     }
 }
 
 /// The marks of one kind, whatever its keys are.
-private protocol RecordedMarks {
-    var record: OutboxMarks.Record { get }
-    func start(at record: OutboxMarks.Record)
+package protocol RecordedMarks {
+    var record: LowWaterRecord { get }
+    func start(at record: LowWaterRecord)
     func lower(to moment: Int64)
 }
 
 extension LowWater: RecordedMarks {
-    fileprivate var record: OutboxMarks.Record {
-        OutboxMarks.Record(at: lowest, mostAt: marks.floor)
+    package var record: LowWaterRecord {
+        LowWaterRecord(at: lowest, mostAt: marks.floor)
     }
 
-    fileprivate func start(at record: OutboxMarks.Record) {
+    package func start(at record: LowWaterRecord) {
         state.withLock { state in
             state.marks = Marks(floor: record.mostAt)
             state.lowered = record.at < record.mostAt ? record.at : nil
         }
     }
 
-    fileprivate func lower(to moment: Int64) {
+    package func lower(to moment: Int64) {
         state.withLock { state in state.lowered = min(moment, state.lowered ?? moment) }
-    }
-}
-
-/// Tells other processes once a minute where waiting rows begin, and learns it from them.
-package final class MarkExchange: Sendable {
-    private static let interval = Duration.seconds(60)
-
-    package let marks: OutboxMarks
-    private let last = Mutex<(at: ContinuousClock.Instant, recorded: [OutboxMarks.Kind: OutboxMarks.Record])?>(nil)
-
-    package init(_ marks: OutboxMarks) { self.marks = marks }
-
-    /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
-    /// one's, or an administrator's who has made old rows wait again: one search begins there.
-    package func exchange(in pool: PostgresPool) async throws {
-        let last = last.withLock { $0 }
-        if let last, last.at + Self.interval > .now { return }
-        let marks = marks
-        let recorded = try await pool.transaction { session in
-            let store = OutboxStore(session: session)
-            let known = try store.lowWater()
-            // The first time, this process knows nothing itself.
-            guard let last else {
-                marks.start(at: known)
-                return known
-            }
-            marks.lower(to: known.filter { mark in last.recorded[mark.key].map { mark.value.at < $0.at } ?? false })
-            let records = marks.records
-            try store.record(lowWater: records)
-            return records
-        }
-        self.last.withLock { $0 = (.now, recorded) }
     }
 }

@@ -44,7 +44,9 @@ package struct Outbox: Sendable {
             traces: traces)
         let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: configuration.fenceTimeout)
         // A second copy of a fence has no effect, so another process may soon publish those of one that died.
-        fences = FencePublisher(control: control, settlements: settlements, marks: marks, lease: configuration.fenceTimeout + .seconds(4))
+        fences = FencePublisher(
+            control: control, marks: marks.fences, lease: configuration.fenceTimeout + .seconds(4),
+            onConfirmed: { [settlements] in settlements.published(fences: $0) })
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp, marks: marks)
         let fanOuts = FanOutWatch(metrics: metrics)
         metrics.observe(fanOuts)

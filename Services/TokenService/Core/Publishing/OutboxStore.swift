@@ -1,8 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of what waits: which apps have work in which lanes and how much, and fan-outs and fences themselves. Rows are locked in ascending
-/// order of their keys, as everywhere, or passed over if they are locked.
+/// The SQL of what waits: which apps have work in which lanes and how much, and fan-outs themselves. Rows are locked in ascending order of
+/// their keys, as everywhere, or passed over if they are locked.
 /// It works for every app, and takes no id from a request.
 package struct OutboxStore {
     let session: PostgresSession
@@ -124,8 +124,8 @@ package struct OutboxStore {
     }
 
     /// What processes have recorded: see ``LowWater``. Locks it.
-    package func lowWater() throws -> [OutboxMarks.Kind: OutboxMarks.Record] {
-        var marks: [OutboxMarks.Kind: OutboxMarks.Record] = [:]
+    package func lowWater() throws -> [OutboxMarks.Kind: LowWaterRecord] {
+        var marks: [OutboxMarks.Kind: LowWaterRecord] = [:]
         let rows = try session.execute(
             """
             SELECT kind, least(at, now() - interval '1 minute') AS at, least(most_at, now() - interval '1 minute') AS most_at
@@ -133,12 +133,12 @@ package struct OutboxStore {
             """)
         for row in rows {
             guard let kind = OutboxMarks.Kind(rawValue: try row["kind"]) else { continue }
-            marks[kind] = OutboxMarks.Record(at: try row.milliseconds("at"), mostAt: try row.milliseconds("most_at"))
+            marks[kind] = LowWaterRecord(at: try row.milliseconds("at"), mostAt: try row.milliseconds("most_at"))
         }
         return marks
     }
 
-    package func record(lowWater marks: [OutboxMarks.Kind: OutboxMarks.Record]) throws {
+    package func record(lowWater marks: [OutboxMarks.Kind: LowWaterRecord]) throws {
         let marks = marks.sorted { $0.key.rawValue < $1.key.rawValue }
         let (ats, mostAts) = (marks.map(\.value.at), marks.map(\.value.mostAt))
         try session.execute(
@@ -197,58 +197,6 @@ package struct OutboxStore {
             """
         ).column("id")
         return Set(found)
-    }
-
-    // MARK: Fences
-
-    /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: from when on the oldest fence has been free that is left over, and the moment of ``LowWater/clock`` before the search.
-    package func oldestLeftOverFence(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
-        let answers = try session.pipeline([
-            LowWater<AnyApp>.clock,
-            """
-            SELECT free_from FROM fences
-            WHERE (published_at IS NULL) IS TRUE AND free_from >= \(milliseconds: from) AND free_from <= now() ORDER BY free_from LIMIT 1
-            """,
-        ])
-        return (try answers[0].only().milliseconds("now"), try answers[1].first?.milliseconds("free_from"))
-    }
-
-    /// Takes over fences that are left over and on which no process has a lease.
-    package func claimFences(limit: Int, from: Int64 = 0, leaseSeconds: Double) throws -> [Fence] {
-        try session.execute(
-            """
-            WITH free AS (
-                SELECT id FROM fences
-                WHERE (published_at IS NULL) IS TRUE AND free_from >= \(milliseconds: from) AND free_from <= now()
-                ORDER BY free_from LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
-            )
-            UPDATE fences f SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM free, apps a
-            WHERE f.id = free.id AND a.id = f.app_id
-            RETURNING f.id, a.slug AS app, f.installation, f.epochs_below, f.created_at
-            """
-        ).map { row in
-            Fence(
-                id: try row["id"], app: try row["app"], installation: try row["installation"], epochsBelow: try row["epochs_below"],
-                at: try row.milliseconds("created_at"))
-        }
-    }
-
-    /// Any process may publish these fences, a moment later.
-    package func releaseFences(_ fences: [Int64]) throws {
-        guard !fences.isEmpty else { return }
-        try session.execute(
-            """
-            UPDATE fences SET free_from = now() + interval '1 second'
-            WHERE id = ANY (\(fences)) AND coalesce(published_at, 'infinity') = 'infinity'
-            """)
-    }
-
-    package func markPublished(fences: [Int64]) throws {
-        guard !fences.isEmpty else { return }
-        // Not by an index on open fences, each of which would be compared with all of the ids.
-        try session.execute(
-            "UPDATE fences SET published_at = now() WHERE id = ANY (\(fences)) AND coalesce(published_at, 'infinity') = 'infinity'")
     }
 }
 

@@ -177,7 +177,7 @@ package final class PublishSettlements: Service {
         let (settledJobs, fenceIDs) = (jobs, fences.sorted())
         try await pool.transaction { session in
             try JobStore(session: session).settle(settledJobs)
-            try OutboxStore(session: session).markPublished(fences: fenceIDs)
+            try FenceStore(session: session).markPublished(fenceIDs)
         }
     }
 

@@ -65,12 +65,15 @@ extension InstallationStore {
         return try page(of: found, end: end, isScan: true)
     }
 
+    /// How many installations of every app have one of these tags, about.
+    static func estimateTagged(_ tags: [String]) -> PostgresQuery { "SELECT tagged_estimate(\(tags)) AS estimate" }
+
     /// By the index on tags, which holds the tags of every app, in no order: used if few installations have the tag, by PostgreSQL's
     /// statistics and then in truth; nil if more do than a page may read.
     private func taggedPage(
         _ tag: String, _ filter: InstallationFilter, after: PushID, limit: Int
     ) throws -> InstallationList.Page? {
-        guard try session.execute(AudienceStore.estimateTagged([tag])).only()["estimate"] <= Self.scannedPerPage else { return nil }
+        guard try session.execute(Self.estimateTagged([tag])).only()["estimate"] <= Self.scannedPerPage else { return nil }
         let tagged = try session.execute(
             "SELECT app_id, id FROM installations WHERE tags @> ARRAY[\(tag)] AND tags <> '{}' LIMIT 5001")
         guard tagged.count <= Self.scannedPerPage else { return nil }
