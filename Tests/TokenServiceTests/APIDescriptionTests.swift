@@ -42,6 +42,14 @@ struct APIDescriptionTests {
         }
     }
 
+    @Test("Every problem belongs to an operation") func answeredProblems() {
+        let answered = Set(OpenAPIDocument.operations.flatMap(\.problems))
+        // An operation is a method that the path takes.
+        for code in ProblemCode.allCases where code != .methodNotAllowed {
+            #expect(answered.contains(code), "no operation answers \(code.rawValue)")
+        }
+    }
+
     @Test("The JSON text equals the data, and every reference in it leads somewhere") func textAndData() throws {
         let document = try Self.document()
         #expect(document == OpenAPIDocument.node)

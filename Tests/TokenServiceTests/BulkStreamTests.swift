@@ -1,6 +1,5 @@
 import Logging
 import NIOCore
-import Observability
 import Postgres
 import PushModel
 import StrictJSON
@@ -19,7 +18,7 @@ struct BulkStreamTests {
             environments: [.production], staleAfterDays: nil, removesStale: false)
     }
 
-    private let errors = InternalErrors(metrics: TokenServiceMetrics(registry: PrometheusMetrics()), logger: Logger(label: "test"))
+    private let errors = InternalErrors(count: {}, logger: Logger(label: "test"))
 
     private static let away = PostgresError(.connectionFailed, operation: "connect", message: "no server there")
 

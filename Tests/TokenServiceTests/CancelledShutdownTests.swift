@@ -41,7 +41,7 @@ struct CancelledShutdownTests {
             #expect(answers.count == 6)
             // Hummingbird may close every connection first, so the answer is asked for here as well.
             let answer = APIError(cause: CancellationError())
-            #expect(answer.status == .serviceUnavailable && answer.code == "shutting_down" && answer.isRetryable)
+            #expect(answer.status == .serviceUnavailable && answer.code == .shuttingDown && answer.isRetryable)
             for answer in answers.compactMap(\.self) {
                 #expect(answer.status == 503 && answer.code == "shutting_down" && answer.header("retry-after") != nil)
             }

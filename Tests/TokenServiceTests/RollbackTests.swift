@@ -1,4 +1,5 @@
 import Broker
+import HTTPTypes
 import Postgres
 import PushModel
 import StrictJSON
@@ -43,7 +44,7 @@ struct RollbackTests {
                 let changed = try await running.changed(since: before)
                 #expect(changed.isEmpty, "\(name), refused with \(refusal.code), changed rows of \(changed)")
             }
-            let stated = ProblemCode.allCases.filter { [404, 409, 412, 422].contains($0.kind.status) }.map(\.rawValue)
+            let stated = ProblemCode.allCases.filter { [404, 409, 412, 422].contains($0.kind.status.code) }.map(\.rawValue)
             #expect(Set(stated).subtracting(refusals.map(\.code)) == Set(Self.elsewhere.keys))
         }
     }

@@ -300,7 +300,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 }
 
 /// Too many requests wait for the database already.
-package struct CommitQueueFull: Error {}
+package struct CommitQueueFull: ProblemError {
+    package var problem: APIError { APIError(.overloaded, "too many requests wait for the database") }
+}
 
 /// `commit` returned fewer answers than items.
 struct MissingAnswer: Error {}

@@ -171,7 +171,7 @@ package struct TokenService: Sendable {
         metrics.gauge(.requestsReading) { Double(shedding.requestsReading) }
         let streams = half(of: limits.concurrentStreams, .streams)
         metrics.gauge(.streamsInProgress) { Double(streams.used) }
-        let errors = InternalErrors(metrics: metrics, logger: logger)
+        let errors = InternalErrors(count: { metrics.internalError() }, logger: logger)
         let admission = AdmissionMiddleware(
             authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
             limits: AdmissionLimits(

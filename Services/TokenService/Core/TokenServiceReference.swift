@@ -1,3 +1,4 @@
+import HTTPTypes
 package import Observability
 import PushModel
 
@@ -406,13 +407,14 @@ package enum TokenServiceReference {
     package static var errors: String {
         MarkdownTable(
             "status", "code", "when", "the same request may succeed later",
-            rows: ProblemCode.allCases.map { ($0, $0.kind) }.sorted { ($0.1.status, $0.0.rawValue) < ($1.1.status, $1.0.rawValue) }.map {
-                code, kind in
-                [
-                    "\(kind.status)", "`\(code.rawValue)`", kind.when,
-                    kind.isRetryable ? (kind.saysWhen ? "yes: `Retry-After`" : "yes") : "no",
-                ]
-            }
+            rows: ProblemCode.allCases.map { ($0, $0.kind, $0.kind.status.code) }.sorted { ($0.2, $0.0.rawValue) < ($1.2, $1.0.rawValue) }
+                .map {
+                    code, kind, status in
+                    [
+                        "\(status)", "`\(code.rawValue)`", kind.when,
+                        kind.isRetryable ? (kind.retryAfterSeconds != nil ? "yes: `Retry-After`" : "yes") : "no",
+                    ]
+                }
         ).text
     }
 

@@ -63,10 +63,10 @@ struct Contract {
         }
         var faults: [String] = []
         if !operation.problems.contains(code) { faults.append("the problem \(word) is none of its") }
-        if code.kind.status != answer.status { faults.append("\(word) is \(code.kind.status), but it answered \(answer.status)") }
+        if code.kind.status.code != answer.status { faults.append("\(word) is \(code.kind.status.code), but it answered \(answer.status)") }
         if code.kind.title != answer.json.text("title") { faults.append("the title of \(word) is another one") }
         if code.kind.isRetryable != answer.json["retryable"]?.boolValue { faults.append("\(word): retryable is another one") }
-        if code.kind.saysWhen, answer.header("retry-after") == nil { faults.append("\(word) without Retry-After") }
+        if code.kind.retryAfterSeconds != nil, answer.header("retry-after") == nil { faults.append("\(word) without Retry-After") }
         if answer.header("content-type") != "application/problem+json" { faults.append("a problem of another type") }
         return faults + SchemaCheck.faults(of: answer.json, against: OpenAPIDocument.problem)
     }

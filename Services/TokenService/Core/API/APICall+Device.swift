@@ -1,5 +1,3 @@
-import HTTPTypes
-
 /// What a device credential adds to a call (``Caller/device``).
 extension APICall {
     /// The owner that the registry must find.
@@ -12,9 +10,7 @@ extension APICall {
     /// - Throws: ``APIError`` 403 if a device states another user than its credential's.
     func owner(expected: ExpectedOwner, stating user: String?) throws -> ExpectedOwner {
         if let device = caller.device, !device.user.hasSameBytes(as: user) {
-            throw APIError(
-                .forbidden, "forbidden", "Not allowed with this key",
-                "a device credential registers its own user, and this names another one")
+            throw APIError(.forbidden, "a device credential registers its own user, and this names another one")
         }
         return owner(expected: expected)
     }

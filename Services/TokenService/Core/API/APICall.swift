@@ -30,7 +30,7 @@ struct APICall: Sendable {
     /// A part of the path that is a UUID.
     func id(_ name: String) throws -> PushID {
         guard let id = PushID(try text(name, maximumBytes: 36)) else {
-            throw APIError.invalid("the path's {\(name)}", "invalid_id", "must be a UUID")
+            throw APIError.invalid("the path's {\(name)}", .invalidID, "must be a UUID")
         }
         return id
     }
@@ -42,7 +42,7 @@ struct APICall: Sendable {
         let decoded = given?.utf8.contains(UInt8(ascii: "%")) == true ? given?.removingPercentEncoding : given
         guard let text = decoded, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(where: { $0.isControl }) else {
             throw APIError.invalid(
-                "the path's {\(name)}", "invalid_path", "must be 1 to \(maximumBytes) bytes of UTF-8 without control characters")
+                "the path's {\(name)}", .invalidPath, "must be 1 to \(maximumBytes) bytes of UTF-8 without control characters")
         }
         return text
     }
@@ -52,7 +52,7 @@ struct APICall: Sendable {
     func query(_ name: String) throws -> String? {
         guard let parameter = FormQuery(request.uri.query).parameters.first(where: { $0.name == name }) else { return nil }
         guard let value = parameter.value, !value.utf8.contains(where: { $0.isControl }) else {
-            throw APIError.invalid(name, "invalid_encoding", "must be percent-encoded UTF-8 without control characters")
+            throw APIError.invalid(name, .invalidEncoding, "must be percent-encoded UTF-8 without control characters")
         }
         return value
     }

@@ -74,11 +74,11 @@ extension APICall {
     fileprivate func activityOwner() throws -> LiveActivity.Owner {
         let user = try words("user", maximumBytes: StatedUser.maximumBytes)
         let installation = try query("installation").map { text in
-            guard let id = PushID(text) else { throw APIError.invalid("installation", "invalid_id", "must be a UUID") }
+            guard let id = PushID(text) else { throw APIError.invalid("installation", .invalidID, "must be a UUID") }
             return id
         }
         guard user == nil || installation == nil, let owner = LiveActivity.Owner(user: user, orInstallation: installation) else {
-            throw APIError.invalid("user", "out_of_range", "must say whose Live Activity it is, or else installation, if it has no user")
+            throw APIError.invalid("user", .outOfRange, "must say whose Live Activity it is, or else installation, if it has no user")
         }
         return owner
     }

@@ -172,7 +172,7 @@ struct AdmissionMiddleware: Sendable {
             guard route.scopes.contains(where: caller.scopes.contains) else { throw APIError.forbidden(route.scopes) }
         }
         if route.isAdministrative, caller.app != nil {
-            throw APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs a key that is bound to no app")
+            throw APIError(.forbidden, "this needs a key that is bound to no app")
         }
         var app: App?
         if route.isOfApp {
@@ -189,9 +189,7 @@ struct AdmissionMiddleware: Sendable {
     ///   because the person may have signed out while the device was offline.
     private static func check(_ device: DeviceCredential, for route: APIRoute, _ context: APIRequestContext) throws {
         guard route.isForDevices else {
-            throw APIError(
-                .forbidden, "forbidden", "Not allowed with this key",
-                "a device credential is for registering and signing out its own installation")
+            throw APIError(.forbidden, "a device credential is for registering and signing out its own installation")
         }
         guard context.parameters.get("id").flatMap({ PushID($0) }) == device.installation else { throw APIError.notFound }
         let left = device.expiresAt - UnixTime.milliseconds()

@@ -59,8 +59,7 @@ struct BulkController: Sendable {
         let app = try call.app()
         let firstLine = try Self.firstLine(call.query("from_line"))
         if let type = call.request.headers[.contentType], !type.lowercased().hasPrefix(Self.lineDelimited) {
-            throw APIError(
-                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be \(Self.lineDelimited)")
+            throw APIError(.unsupportedMediaType, "the body must be \(Self.lineDelimited)")
         }
         try RequestBody.expectPlain(call.request)
         let body = call.request.body
@@ -102,14 +101,14 @@ struct BulkController: Sendable {
     private static func firstLine(_ text: String?) throws -> Int {
         guard let text else { return 1 }
         guard let line = Int(text), (1...1_000_000_000_000).contains(line) else {
-            throw APIError.invalid("from_line", "out_of_range", "must be the number of the first line that is sent, 1 or more")
+            throw APIError.invalid("from_line", .outOfRange, "must be the number of the first line that is sent, 1 or more")
         }
         return line
     }
 
     private static func id(_ text: String?) throws -> PushID? {
         guard let text else { return nil }
-        guard let id = PushID(text) else { throw APIError.invalid("after", "invalid_id", "must be a UUID") }
+        guard let id = PushID(text) else { throw APIError.invalid("after", .invalidID, "must be a UUID") }
         return id
     }
 }

@@ -58,10 +58,10 @@ struct ChannelsController: Sendable {
         let app = try call.app()
         // A plus that was not written as %2B is a blank in a query, and no id has a blank.
         guard let text = try call.query("channel_id"), let id = ChannelID(text.replacing(" ", with: "+")) else {
-            throw APIError.invalid("channel_id", "unsupported_value", "must be Apple's id of the channel, in base64")
+            throw APIError.invalid("channel_id", .unsupportedValue, "must be Apple's id of the channel, in base64")
         }
         guard let environment = try call.choice("environment", of: APNsEnvironment.self) else {
-            throw APIError.invalid("environment", "unsupported_value", "must be production or sandbox")
+            throw APIError.invalid("environment", .unsupportedValue, "must be production or sandbox")
         }
         return Self.removed(try await channels.removeForeign(id, in: environment, of: app))
     }

@@ -51,7 +51,7 @@ struct DeadLettersController: Sendable {
         var filter = DeadLetterFilter(reason: try call.words("reason", maximumBytes: 64), lane: try call.choice("lane", of: Lane.self))
         filter.app = try call.slug("app")
         if let text = try call.query("notification") {
-            guard let id = PushID(text) else { throw APIError.invalid("notification", "invalid_id", "must be a UUID") }
+            guard let id = PushID(text) else { throw APIError.invalid("notification", .invalidID, "must be a UUID") }
             filter.notification = id
         }
         return filter

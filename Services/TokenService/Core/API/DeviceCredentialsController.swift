@@ -15,9 +15,7 @@ struct DeviceCredentialsController: Sendable {
         let app = try call.app()
         let wanted = try await call.body().object { WantedCredential(&$0) }
         guard let keys else {
-            throw APIError(
-                .conflict, "device_credentials_off", "Device credentials are off",
-                "the operator has to set DEVICE_CREDENTIAL_KEYS_FILE")
+            throw APIError(.deviceCredentialsOff, "the operator has to set DEVICE_CREDENTIAL_KEYS_FILE")
         }
         let epoch = try await pool.session { session in
             try InstallationStore(session: session, app: app).ownerEpoch(of: wanted.installation)

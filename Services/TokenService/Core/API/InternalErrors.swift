@@ -3,11 +3,12 @@ import Observability
 
 /// Counts and logs what fails through the service's own fault: no caller can cause it, and none can mend it.
 package struct InternalErrors: Sendable {
-    private let metrics: TokenServiceMetrics
+    private let count: @Sendable () -> Void
     private let logger: Logger
 
-    package init(metrics: TokenServiceMetrics, logger: Logger) {
-        self.metrics = metrics
+    /// - Parameter count: Counts one more.
+    package init(count: @escaping @Sendable () -> Void, logger: Logger) {
+        self.count = count
         self.logger = logger
     }
 
@@ -15,8 +16,8 @@ package struct InternalErrors: Sendable {
     /// - Parameter message: what failed, for the log.
     func answer(to error: any Error, _ message: String, route: String? = nil) -> APIError {
         let problem = APIError(cause: error)
-        if problem.isOurFault {
-            metrics.internalError()
+        if problem.code == .internalError {
+            count()
             var metadata: Logger.Metadata = [LogKey.error: "\(String(describing: error))"]
             if let route { metadata[LogKey.route] = "\(route)" }
             logger.error("\(message)", metadata: metadata)

@@ -51,14 +51,14 @@ struct NotificationReadingController: Sendable {
     private func state(_ call: APICall) throws -> DeliveryList.State? {
         guard let text = try call.query("state") else { return nil }
         guard let state = DeliveryList.State(text) else {
-            throw APIError.invalid("state", "unsupported_value", "must be one of \(DeliveryList.State.names.joined(separator: ", "))")
+            throw APIError.invalid("state", .unsupportedValue, "must be one of \(DeliveryList.State.names.joined(separator: ", "))")
         }
         return state
     }
 
     private func installation(_ call: APICall) throws -> PushID? {
         guard let text = try call.query("installation") else { return nil }
-        guard let id = PushID(text) else { throw APIError.invalid("installation", "invalid_id", "must be a UUID") }
+        guard let id = PushID(text) else { throw APIError.invalid("installation", .invalidID, "must be a UUID") }
         return id
     }
 
@@ -66,7 +66,7 @@ struct NotificationReadingController: Sendable {
         let app = try call.app()
         let id = try call.id("id")
         guard let user = try call.words("user", maximumBytes: StatedUser.maximumBytes) else {
-            throw APIError.invalid("user", "out_of_range", "must name whose devices are meant")
+            throw APIError.invalid("user", .outOfRange, "must name whose devices are meant")
         }
         let facts = try await pool.transaction(isolation: .repeatableRead) { session in
             try ExplanationStore(session: session, app: app).facts(of: id, user: user)

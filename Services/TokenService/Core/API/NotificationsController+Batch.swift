@@ -12,7 +12,7 @@ extension NotificationsController {
         let app = try call.app()
         guard HTTPField.Name.idempotencyKey.flatMap(call.request.headers.text) == nil else {
             throw APIError.invalid(
-                "Idempotency-Key", "invalid_idempotency_key", "each item of a batch has a key of its own, in idempotency_key")
+                "Idempotency-Key", .invalidIdempotencyKey, "each item of a batch has a key of its own, in idempotency_key")
         }
         let body = try await call.body(maximumBytes: NotificationBatch.maximumBodyBytes)
         return try await offItsLoop { try await sendBatch(body, of: call, app: app) }

@@ -28,7 +28,7 @@ enum PageQuery {
     static func limit(_ call: APICall) throws -> Int {
         guard let text = try call.query("limit") else { return standard }
         guard let limit = Int(text), (1...maximum).contains(limit) else {
-            throw APIError.invalid("limit", "out_of_range", "must be from 1 to \(maximum)")
+            throw APIError.invalid("limit", .outOfRange, "must be from 1 to \(maximum)")
         }
         return limit
     }
@@ -39,9 +39,9 @@ enum PageQuery {
         do {
             return try read(text)
         } catch .unreadable {
-            throw APIError.invalid("cursor", "invalid_cursor", "must be the next_cursor of an earlier page, unchanged")
+            throw APIError.invalid("cursor", .invalidCursor, "must be the next_cursor of an earlier page, unchanged")
         } catch .ofAnotherList {
-            throw APIError.invalid("cursor", "cursor_of_another_list", "this cursor was given by another list, or with other filters")
+            throw APIError.invalid("cursor", .cursorOfAnotherList, "this cursor was given by another list, or with other filters")
         }
     }
 }
@@ -54,10 +54,10 @@ extension APICall {
         for parameter in FormQuery(request.uri.query).parameters {
             guard let name = parameter.name, names.contains(name) else {
                 let known = names.isEmpty ? "has no parameters here" : "knows only \(names.sorted().joined(separator: ", "))"
-                throw APIError.invalid("the query", "unknown_parameter", known)
+                throw APIError.invalid("the query", .unknownParameter, known)
             }
             guard seen.insert(name).inserted else {
-                throw APIError.invalid("the query", "repeated_parameter", "\(name) may be given once")
+                throw APIError.invalid("the query", .repeatedParameter, "\(name) may be given once")
             }
         }
     }
@@ -66,14 +66,14 @@ extension APICall {
     func words(_ name: String, maximumBytes: Int) throws -> String? {
         guard let text = try query(name) else { return nil }
         guard (1...maximumBytes).contains(text.utf8.count) else {
-            throw APIError.invalid(name, "out_of_range", "must be 1 to \(maximumBytes) bytes of UTF-8")
+            throw APIError.invalid(name, .outOfRange, "must be 1 to \(maximumBytes) bytes of UTF-8")
         }
         return text
     }
 
     func slug(_ name: String) throws -> AppSlug? {
         guard let text = try query(name) else { return nil }
-        guard let slug = AppSlug(text) else { throw APIError.invalid(name, "unsupported_value", "must be an app's slug") }
+        guard let slug = AppSlug(text) else { throw APIError.invalid(name, .unsupportedValue, "must be an app's slug") }
         return slug
     }
 
@@ -82,7 +82,7 @@ extension APICall {
         guard let text = try query(name) else { return nil }
         guard let choice = Choice(rawValue: text) else {
             let allowed = Choice.allCases.map(\.rawValue).joined(separator: ", ")
-            throw APIError.invalid(name, "unsupported_value", "must be one of \(allowed)")
+            throw APIError.invalid(name, .unsupportedValue, "must be one of \(allowed)")
         }
         return choice
     }
@@ -91,7 +91,7 @@ extension APICall {
     func moment(_ name: String) throws -> Int64? {
         guard let text = try query(name) else { return nil }
         guard let moment = RFC3339.milliseconds(text.withPlusOfOffset) else {
-            throw APIError.invalid(name, "invalid_time", "must be an RFC 3339 date and time")
+            throw APIError.invalid(name, .invalidTime, "must be an RFC 3339 date and time")
         }
         return moment
     }

@@ -74,7 +74,7 @@ extension APICall {
 
     private static func wellFormed(_ tags: [String]) throws -> [String] {
         guard tags.allSatisfy({ $0.count >= 2 && ($0.hasPrefix("\"") || $0.hasPrefix("W/\"")) && $0.hasSuffix("\"") }) else {
-            throw APIError.invalid("If-Match", "invalid_entity_tag", "must be * or entity tags in quotes, separated by commas")
+            throw APIError.invalid("If-Match", .invalidEntityTag, "must be * or entity tags in quotes, separated by commas")
         }
         return tags
     }

@@ -38,16 +38,14 @@ struct RequestBody: Sendable {
             case let type = given.lowercased(), !type.hasPrefix("application/json"),
             request.method != .patch || !type.hasPrefix("application/merge-patch+json")
         {
-            throw APIError(
-                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")
+            throw APIError(.unsupportedMediaType, "the body must be application/json")
         }
     }
 
     /// The service decompresses nothing: a body that is small on the wire cannot become huge in memory.
     static func expectPlain(_ request: Request) throws {
         guard let coding = request.headers[.contentEncoding], coding.lowercased() != "identity" else { return }
-        throw APIError(
-            .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must come without a Content-Encoding")
+        throw APIError(.unsupportedMediaType, "the body must come without a Content-Encoding")
     }
 
     /// Reads the body as one object with `read`, which records faults in the reader.
@@ -67,7 +65,7 @@ struct RequestBody: Sendable {
                 bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumDepth: maximumDepth, maximumBytes: limit,
                 maximumValues: maximumValues ?? limit / Self.bytesOfValue)
         } catch {
-            throw APIError(.badRequest, "malformed_json", "The body is not JSON", error.description)
+            throw APIError(.malformedJSON, error.description)
         }
         var reader = JSONObjectReader(value)
         let content = read(&reader)

@@ -36,9 +36,7 @@ struct WebhooksController: Sendable {
             events.subscriptions.forget()
             return JSONAnswer.response(.created, Webhook.response, (webhook, secret))
         } catch is WebhookStore.TooMany {
-            throw APIError(
-                .conflict, "too_many_webhooks", "The app has as many webhooks as it may",
-                "an app may have \(Webhook.maximumPerApp) webhooks; delete one first")
+            throw APIError(.tooManyWebhooks, "an app may have \(Webhook.maximumPerApp) webhooks; delete one first")
         }
     }
 

@@ -182,7 +182,13 @@ struct ActivityReports {
 }
 
 /// A report of an activity that is over names the update token of another one. Nothing was changed.
-struct ActivityOver: Error {}
+struct ActivityOver: ProblemError {
+    var problem: APIError {
+        APIError(
+            .activityOver,
+            "the activity is over, and the token is that of another activity of the installation; nothing was changed")
+    }
+}
 
 extension RegistryBatch {
     fileprivate func hasAddedToken(of purpose: Purpose, to installation: InstallationKey) -> Bool {

@@ -170,4 +170,9 @@ extension LiveActivity {
 }
 
 /// A start names an activity of its user that exists and is not over.
-package struct ActivityExists: Error {}
+package struct ActivityExists: ProblemError {
+    package var problem: APIError {
+        APIError(
+            .activityExists, "an activity of this id is not over; update or end it, or start another id. Nothing was accepted")
+    }
+}

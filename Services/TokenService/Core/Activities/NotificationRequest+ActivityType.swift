@@ -65,3 +65,15 @@ extension ActivityReading {
         return found
     }
 }
+
+extension APIError {
+    /// - Parameter ids: Of the user's activities of that type.
+    fileprivate static func activityNotSingle(_ ids: [String]) -> APIError {
+        APIError(
+            .activityNotSingle,
+            ids.isEmpty
+                ? "the user has no Live Activity of this type that is not over; nothing was accepted"
+                : "the user has several Live Activities of this type: \(ids.joined(separator: ", ")). Name one in to, as activity beside user"
+        )
+    }
+}

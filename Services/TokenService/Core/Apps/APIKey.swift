@@ -53,3 +53,9 @@ package struct Caller: Equatable, Sendable {
     /// The queue in which its requests wait for the database (`PostgresPool.queue`): the app's, or one of its own if it is bound to no app.
     var queue: String { app?.text ?? keyID }
 }
+
+extension APIError {
+    static func forbidden(_ scopes: [Scope]) -> APIError {
+        APIError(.forbidden, "this needs the scope \(scopes.map(\.rawValue).joined(separator: " or "))")
+    }
+}

@@ -1,4 +1,3 @@
-import HTTPTypes
 package import Postgres
 package import PushModel
 
@@ -64,7 +63,7 @@ package final class AppStore: Sendable {
                 return .created(app)
             }
             guard app.properties.isSame(as: properties) else {
-                throw APIError(.conflict, "app_differs", "The app exists", "an app of this slug exists with other properties")
+                throw APIError(.appDiffers, "an app of this slug exists with other properties")
             }
             return .existed(app)
         }
@@ -85,8 +84,7 @@ package final class AppStore: Sendable {
             for environment in app.environments where !properties.environments.contains(environment) {
                 guard try !Self.isInUse(environment, app, session) else {
                     throw APIError(
-                        .conflict, "environment_in_use", "The environment is in use",
-                        "active tokens or broadcast channels are in \(environment.rawValue); nothing was changed")
+                        .environmentInUse, "active tokens or broadcast channels are in \(environment.rawValue); nothing was changed")
                 }
             }
             try session.execute(

@@ -55,4 +55,10 @@ package final class Authenticator: Sendable {
 }
 
 /// The service has not written its bootstrap key yet, so an unknown key may become known.
-package struct StillStarting: Error {}
+package struct StillStarting: ProblemError {
+    package var problem: APIError { APIError(.databaseUnavailable, "the service is starting and does not know every key yet") }
+}
+
+extension APIError {
+    static let unauthenticated = APIError(.unauthenticated, "send a live key as Authorization: Bearer psh_…")
+}

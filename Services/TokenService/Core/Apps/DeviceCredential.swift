@@ -95,3 +95,9 @@ extension DeviceCredential {
             app: app, installation: installation, user: bytes[end] == 1 ? user : nil, ownerEpoch: number(at: 1), expiresAt: number(at: 9))
     }
 }
+
+extension APIError {
+    static let credentialExpired = APIError(.credentialExpired, "fetch a new one through the app's backend")
+    static let credentialRevoked = APIError(
+        .credentialRevoked, "another user signed in, or this one was signed out, since it was made; nothing was changed")
+}

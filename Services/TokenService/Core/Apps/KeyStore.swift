@@ -1,4 +1,3 @@
-import HTTPTypes
 import OpenSSL
 package import Postgres
 package import PushModel
@@ -69,13 +68,10 @@ package struct KeyStore: Sendable {
             }
             let old = try Self.key(id, in: session)
             guard old.state == .live || old.state == .expiring else {
-                throw APIError(
-                    .conflict, "key_not_live", "The key is over", "a key that is \(old.state.rawValue) cannot be rotated: make a new one")
+                throw APIError(.keyNotLive, "a key that is \(old.state.rawValue) cannot be rotated: make a new one")
             }
             if let successor = try Self.liveSuccessor(of: id, in: session) {
-                throw APIError(
-                    .conflict, "key_already_rotated", "The key was rotated before",
-                    "\(successor) replaces it and is live: rotate that one, or revoke it first")
+                throw APIError(.keyAlreadyRotated, "\(successor) replaces it and is live: rotate that one, or revoke it first")
             }
             try session.execute(
                 """

@@ -23,7 +23,7 @@ package struct BulkFault: Sendable {
     }
 
     init(id: PushID?, _ error: APIError) {
-        self.init(id: id, code: error.code, detail: error.detail, isRetryable: error.isRetryable)
+        self.init(id: id, code: error.code.rawValue, detail: error.detail, isRetryable: error.isRetryable)
         errors = error.errors
     }
 

@@ -132,3 +132,7 @@ package struct DeadLetterService: Sendable {
         }
     }
 }
+
+extension QueueIsBeingRead: ProblemError {
+    package var problem: APIError { APIError(.deadLettersBusy, "another call reads them now; nothing was changed") }
+}

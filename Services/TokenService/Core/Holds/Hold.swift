@@ -1,4 +1,5 @@
 package import PushModel
+import StrictJSON
 
 /// "Stop what matches this": set by an operator, until it is lifted or ends. Times are UNIX milliseconds.
 package struct Hold: Equatable, Sendable {
@@ -72,10 +73,19 @@ extension HoldScope {
 }
 
 /// More holds of the app, or over every app, would be in force at once than may be, or would have been set within 73 hours.
-package struct TooManyHolds: Error {
+package struct TooManyHolds: ProblemError {
     package let maximum: Int
     package let areInForce: Bool
+
+    package var problem: APIError {
+        let detail = areInForce ? "are in force; lift one first" : "were set within 73 hours; set fewer, for longer"
+        return APIError(.tooManyHolds, "\(maximum) holds \(detail)")
+    }
 }
 
 /// A hold names a notification that the app does not have.
-package struct UnknownNotification: Error {}
+package struct UnknownNotification: ProblemError {
+    package var problem: APIError {
+        .invalid([JSONProblem(pointer: "/notification", code: "unknown_notification", detail: "the app has no such notification")])
+    }
+}

@@ -242,4 +242,6 @@ extension ConnectionState.Actions {
 }
 
 /// The client stopped sending in the middle of a body.
-struct BodyTimedOut: Error {}
+struct BodyTimedOut: ProblemError {
+    var problem: APIError { APIError(.bodyTimeout, "the request's body did not arrive in time") }
+}

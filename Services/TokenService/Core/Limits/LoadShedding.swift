@@ -54,3 +54,27 @@ final class LoadShedding: Sendable {
         throw APIError.overloaded
     }
 }
+
+extension APIError {
+    /// - Parameter reason: What the caller has its share of.
+    static func concurrencyLimited(_ reason: LoadShedding.Reason) -> APIError {
+        APIError(
+            .concurrencyLimited,
+            "this key, device or app has as many \(reason.plural) as one may have in each instance of the service")
+    }
+
+    /// The caller has used up what is its own; others are still served.
+    var isOfCaller: Bool { code == .concurrencyLimited }
+}
+
+extension LoadShedding.Reason {
+    /// What a caller has too many of.
+    fileprivate var plural: String {
+        switch self {
+        case .requests: "requests in progress"
+        case .streams: "imports and exports under way"
+        case .uploads: "uploads under way"
+        case .bodies: "bytes of large bodies in memory"
+        }
+    }
+}

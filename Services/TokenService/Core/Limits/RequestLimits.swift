@@ -48,3 +48,12 @@ package struct RequestLimits: Equatable, Sendable {
     static let headerListBytes = 16 * 1024
     static let headerFields = 100
 }
+
+extension APIError {
+    static let headersTooLarge = APIError(
+        .headersTooLarge,
+        """
+        a request may have \(RequestLimits.headerFields) header fields of \(RequestLimits.headerFieldBytes) bytes, all together \
+        \(RequestLimits.headerListBytes) bytes
+        """)
+}

@@ -50,3 +50,11 @@ struct TokenBucket: Equatable, Sendable {
 
     private static func seconds(_ nanoseconds: Int64) -> Int { Int((nanoseconds + second - 1) / second) }
 }
+
+extension APIError {
+    static func rateLimited(_ quota: TokenBucket.Quota) -> APIError {
+        APIError(
+            .rateLimited, "this key may make \(quota.limit) requests per second of each instance of the service",
+            retryAfterSeconds: quota.retryAfterSeconds)
+    }
+}

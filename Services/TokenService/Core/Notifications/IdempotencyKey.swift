@@ -24,14 +24,24 @@ extension IdempotencyKey {
     /// - Throws: ``APIError`` where it is empty, too long or not printable ASCII.
     init(_ key: String, at place: String, of caller: Caller, body: [UInt8]) throws(APIError) {
         guard (1...Self.maximumBytes).contains(key.utf8.count), key.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
-            throw APIError.invalid(place, "invalid_idempotency_key", "must be 1 to \(Self.maximumBytes) printable ASCII characters")
+            throw APIError.invalid(place, .invalidIdempotencyKey, "must be 1 to \(Self.maximumBytes) printable ASCII characters")
         }
         self.init(caller: caller.keyID, key: key, fingerprint: Digest.sha256(body))
     }
 }
 
 /// Another process works on a request with the key, for longer than a caller waits.
-package struct IdempotencyInProgress: Error {}
+package struct IdempotencyInProgress: ProblemError {
+    package var problem: APIError {
+        APIError(
+            .idempotencyInProgress,
+            "another request with this key is still being worked on; repeat this one to learn what became of it")
+    }
+}
 
 /// The key was used before, for another request.
-package struct IdempotencyMismatch: Error {}
+package struct IdempotencyMismatch: ProblemError {
+    package var problem: APIError {
+        APIError(.idempotencyKeyReused, "this key was used with another body today or yesterday (UTC)")
+    }
+}

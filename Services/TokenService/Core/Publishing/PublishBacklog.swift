@@ -121,6 +121,11 @@ package final class PublishBacklog: Sendable {
 }
 
 /// As many of the app's notifications wait in the lane as may.
-package struct BacklogFull: Error {
+package struct BacklogFull: ProblemError {
     package var lane: Lane
+
+    package var problem: APIError {
+        APIError(
+            .backlogFull, "as many of this app's notifications wait for the message broker in the lane `\(lane.rawValue)` as may")
+    }
 }

@@ -97,7 +97,9 @@ enum DocumentationPage {
             ["Status", "Code", "When"],
             codes.map { code in
                 let isRetryable: HTML? = code.kind.isRetryable ? "<span class=\"retry\">retryable</span>" : nil
-                return ["<span class=\"status bad\">\(code.kind.status)</span>", "\(name(code))\(isRetryable)", "\(words: code.kind.when)"]
+                return [
+                    "<span class=\"status bad\">\(code.kind.status.code)</span>", "\(name(code))\(isRetryable)", "\(words: code.kind.when)",
+                ]
             })
     }
 }

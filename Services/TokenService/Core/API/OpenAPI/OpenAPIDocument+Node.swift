@@ -104,7 +104,7 @@ extension OpenAPIDocument {
 
     /// One answer per status; several codes of one status share it.
     private static func problems(of operation: Operation) -> [DocumentField] {
-        Dictionary(grouping: operation.problems, by: \.kind.status).sorted { $0.key < $1.key }.map { status, codes in
+        Dictionary(grouping: operation.problems, by: \.kind.status.code).sorted { $0.key < $1.key }.map { status, codes in
             let shared = codes.count == 1 ? codes.first : nil
             return DocumentField(
                 "\(status)", shared.map { .map(["$ref": .text("#/components/responses/\($0.rawValue)")]) } ?? response(codes))
@@ -125,7 +125,7 @@ extension OpenAPIDocument {
     }
 
     private static func headers(of codes: [ProblemCode]) -> DocumentNode? {
-        guard codes.contains(where: \.kind.saysWhen) else { return nil }
+        guard codes.contains(where: { $0.kind.retryAfterSeconds != nil }) else { return nil }
         let wait = DocumentField(
             "Retry-After", .map(["description": "Seconds to wait before the same request.", "schema": JSONSchema.count.node]))
         return .map([wait] + (codes.contains(.rateLimited) ? rateLimitReferences : []))

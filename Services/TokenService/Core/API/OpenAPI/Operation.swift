@@ -1,3 +1,4 @@
+import HTTPTypes
 import PushModel
 
 /// The input and the answers of one route, errors included.
@@ -31,7 +32,7 @@ package struct Operation: Sendable {
     /// Every refusal that this operation can answer with, by status.
     package var problems: [ProblemCode] {
         let all = Set(ownProblems + impliedProblems)
-        return ProblemCode.allCases.filter(all.contains).sorted { $0.kind.status < $1.kind.status }
+        return ProblemCode.allCases.filter(all.contains).sorted { $0.kind.status.code < $1.kind.status.code }
     }
 
     private var impliedProblems: [ProblemCode] {

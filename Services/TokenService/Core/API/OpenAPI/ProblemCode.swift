@@ -1,6 +1,6 @@
-/// Every word that the `code` of a problem document can be. ``kind`` says what it means.
-///
-/// A test holds the table against what the code throws: every code that the sources name is here, and every one here is thrown.
+package import HTTPTypes
+
+/// Every word that the `code` of a problem document can be. ``kind`` is the one place that says what it means and how it is answered.
 package enum ProblemCode: String, CaseIterable, Sendable {
     case malformedJSON = "malformed_json"
     case invalidRequest = "invalid_request"
@@ -73,21 +73,24 @@ package enum ProblemCode: String, CaseIterable, Sendable {
 
 /// One row of the table of problems.
 package struct ProblemKind: Sendable {
-    package let status: Int
+    package let status: HTTPResponse.Status
+    /// For people: the kind of the fault.
     package let title: String
     /// When it is answered, for people.
     package let when: String
     /// Whether the very same request may succeed later.
     package let isRetryable: Bool
-    /// Whether `Retry-After` says when.
-    package let saysWhen: Bool
+    /// What `Retry-After` says, unless the one who refuses knows better; nil where there is no such field.
+    package let retryAfterSeconds: Int?
 
-    fileprivate init(_ status: Int, _ title: String, _ when: String, isRetryable: Bool = false, saysWhen: Bool = false) {
+    fileprivate init(
+        _ status: HTTPResponse.Status, _ title: String, _ when: String, isRetryable: Bool = false, retryAfterSeconds: Int? = nil
+    ) {
         self.status = status
         self.title = title
         self.when = when
-        self.isRetryable = isRetryable
-        self.saysWhen = saysWhen || status == 429 || status == 503
+        self.isRetryable = isRetryable || retryAfterSeconds != nil
+        self.retryAfterSeconds = retryAfterSeconds
     }
 }
 
@@ -96,7 +99,7 @@ extension ProblemCode {
         switch self {
         case .malformedJSON:
             ProblemKind(
-                400, "The body is not JSON",
+                .badRequest, "The body is not JSON",
                 "The body is empty, no JSON, deeper than 32 levels, has far more values than are taken, or names a field twice.")
         case .invalidRequest: .invalid("The body is JSON but something in it is missing, wrong or unknown; `errors` points to each fault.")
         case .invalidID: .invalid("An id in the path or the query is not a UUID.")
@@ -114,121 +117,130 @@ extension ProblemCode {
             .invalid("The `Idempotency-Key` is empty, too long, not printable ASCII, or in the head of a batch: its items have their own.")
         case .httpError: .invalid("The request is not valid HTTP here: its framing, or its `Host`; the connection is closed.")
         case .unauthenticated:
-            ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; the answer does not say which.")
+            ProblemKind(
+                .unauthorized, "No valid API key", "There is no key, or it is unknown, expired or revoked; the answer does not say which.")
         case .credentialExpired:
-            ProblemKind(401, "The device credential has expired", "The app fetches a new one through its backend. It may still sign out.")
+            ProblemKind(
+                .unauthorized, "The device credential has expired", "The app fetches a new one through its backend. It may still sign out.")
         case .credentialRevoked:
             ProblemKind(
-                403, "The device credential is over",
+                .forbidden, "The device credential is over",
                 "Another user signed in, or the credential's user was signed out, since it was made; nothing was changed.")
         case .deviceCredentialsOff:
-            ProblemKind(409, "Device credentials are off", "The operator has not set `DEVICE_CREDENTIAL_KEYS_FILE`.")
+            ProblemKind(.conflict, "Device credentials are off", "The operator has not set `DEVICE_CREDENTIAL_KEYS_FILE`.")
         case .forbidden:
-            ProblemKind(403, "Not allowed with this key", "The key lacks the scope, or is bound to an app where it may not be.")
+            ProblemKind(.forbidden, "Not allowed with this key", "The key lacks the scope, or is bound to an app where it may not be.")
         case .laneNotAllowed:
             ProblemKind(
-                403, "The lane is not for this key", "A faster lane than the target's own needs the scope `admin`; nothing was accepted.")
+                .forbidden, "The lane is not for this key",
+                "A faster lane than the target's own needs the scope `admin`; nothing was accepted.")
         case .notFound:
-            ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; the answer does not say which.")
+            ProblemKind(.notFound, "Not found", "There is no such thing, or none that this key may see; the answer does not say which.")
         case .methodNotAllowed:
-            ProblemKind(405, "Method not allowed", "The path takes other methods; `Allow` names them.")
+            ProblemKind(.methodNotAllowed, "Method not allowed", "The path takes other methods; `Allow` names them.")
         case .bodyTimeout:
-            ProblemKind(408, "The body did not arrive", "The client stopped sending in the middle of the body.", isRetryable: true)
+            ProblemKind(
+                .requestTimeout, "The body did not arrive", "The client stopped sending in the middle of the body.", isRetryable: true)
         case .environmentInUse:
             ProblemKind(
-                409, "The environment is in use",
+                .conflict, "The environment is in use",
                 "Active tokens or broadcast channels are in an environment that would be taken away; nothing was changed.")
-        case .keyNotLive: ProblemKind(409, "The key is over", "An expired or revoked key cannot be rotated; make a new one.")
+        case .keyNotLive: ProblemKind(.conflict, "The key is over", "An expired or revoked key cannot be rotated; make a new one.")
         case .keyAlreadyRotated:
-            ProblemKind(409, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
+            ProblemKind(.conflict, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
         case .tooManyHolds:
             ProblemKind(
-                409, "Too many holds",
+                .conflict, "Too many holds",
                 "As many holds are in force as may be, 100 of one app or 1,000 over every app, or ten times as many were set within 73 hours; nothing was set. Lift one first, or set fewer, for longer."
             )
         case .deadLettersBusy:
             ProblemKind(
-                409, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",
+                .conflict, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",
                 isRetryable: true)
-        case .tooManyWebhooks: ProblemKind(409, "The app has as many webhooks as it may", "Delete one first; nothing was made.")
-        case .webhookDisabled: ProblemKind(409, "The webhook is disabled", "Enable it first; nothing was sent.")
+        case .tooManyWebhooks: ProblemKind(.conflict, "The app has as many webhooks as it may", "Delete one first; nothing was made.")
+        case .webhookDisabled: ProblemKind(.conflict, "The webhook is disabled", "Enable it first; nothing was sent.")
         case .preconditionFailed:
             ProblemKind(
-                412, "The state is another one", "`If-Match` names another state than the present one; nothing was changed. Read it again.")
+                .preconditionFailed, "The state is another one",
+                "`If-Match` names another state than the present one; nothing was changed. Read it again.")
         case .rateLimited:
             ProblemKind(
-                429, "Too many requests", "The key's requests per second are used up; `RateLimit-Reset` and `Retry-After` say when.",
-                isRetryable: true)
+                .tooManyRequests, "Too many requests",
+                "The key's requests per second are used up; `RateLimit-Reset` and `Retry-After` say when.",
+                retryAfterSeconds: 1)
         case .concurrencyLimited:
             ProblemKind(
-                429, "Too many requests at once",
+                .tooManyRequests, "Too many requests at once",
                 "The key, the device or its app has its share of all that is worked on; others are served. Wait for an answer, then repeat.",
-                isRetryable: true)
+                retryAfterSeconds: 1)
         case .tooManyChanges:
             ProblemKind(
-                429, "The installation changes too often",
+                .tooManyRequests, "The installation changes too often",
                 "The installation has made 1,000 lines of history within an hour: new tokens, or other users. Nothing was changed.",
-                isRetryable: true)
+                retryAfterSeconds: 1)
         case .headersTooLarge:
-            ProblemKind(431, "Header fields too large", "The header fields are too many or too long; the connection is closed.")
+            ProblemKind(
+                .requestHeaderFieldsTooLarge, "Header fields too large",
+                "The header fields are too many or too long; the connection is closed.")
         case .overloaded: .unavailable("More is being worked on than can be answered soon; refused at once instead of slowly.")
         case .activityExists:
             ProblemKind(
-                409, "The Live Activity exists",
+                .conflict, "The Live Activity exists",
                 "A start names an activity of its user that exists and is not over; nothing was accepted. Update or end it, or start another id."
             )
         case .activityOver:
             ProblemKind(
-                410, "The Live Activity is over",
+                .gone, "The Live Activity is over",
                 "A report of an activity that is over names the update token of another activity of the installation; nothing was changed.")
         case .activityNotSingle:
             ProblemKind(
-                409, "Not one Live Activity",
+                .conflict, "Not one Live Activity",
                 "The user has none of this `activity_type`, or several, which the detail names; nothing was accepted.")
-        case .appDiffers: ProblemKind(409, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
+        case .appDiffers: ProblemKind(.conflict, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
         case .ownerMismatch:
-            ProblemKind(409, "Another user is signed in", "The installation's user is not `expected_user`; nothing was changed.")
+            ProblemKind(.conflict, "Another user is signed in", "The installation's user is not `expected_user`; nothing was changed.")
         case .channelDiffers:
             ProblemKind(
-                409, "The channel exists",
+                .conflict, "The channel exists",
                 "A channel of this name exists with another environment, storage or id, or the id has another name; nothing was changed.")
         case .channelInUse:
             ProblemKind(
-                409, "The channel is in use",
+                .conflict, "The channel is in use",
                 "Live Activities follow it, or a broadcast is on its way; nothing was changed. `force=true` deletes it all the same.")
         case .channelDeleting:
             ProblemKind(
-                409, "The channel is being deleted", "Apple has not deleted the channel of this name yet; then the name is free.",
-                isRetryable: true, saysWhen: true)
+                .conflict, "The channel is being deleted", "Apple has not deleted the channel of this name yet; then the name is free.",
+                retryAfterSeconds: 1)
         case .channelNotOpen:
             ProblemKind(
-                409, "The channel is not open", "Apple has no such channel now; the detail says its state. Nothing was sent.")
+                .conflict, "The channel is not open", "Apple has no such channel now; the detail says its state. Nothing was sent.")
         case .channelLost:
-            ProblemKind(409, "The channel is lost", "Apple does not have the channel any more. Delete it, then create it again.")
+            ProblemKind(.conflict, "The channel is lost", "Apple does not have the channel any more. Delete it, then create it again.")
         case .channelLimit:
             ProblemKind(
-                409, "Too many channels", "The app has the 10,000 channels in this environment that Apple allows; delete some first.")
+                .conflict, "Too many channels", "The app has the 10,000 channels in this environment that Apple allows; delete some first.")
         case .channelRefused:
-            ProblemKind(409, "Apple refused the channel", "The detail has Apple's reason. The next request asks Apple again.")
-        case .bodyTooLarge: ProblemKind(413, "Body too large", "The body has more bytes than this operation takes.")
+            ProblemKind(.conflict, "Apple refused the channel", "The detail has Apple's reason. The next request asks Apple again.")
+        case .bodyTooLarge: ProblemKind(.contentTooLarge, "Body too large", "The body has more bytes than this operation takes.")
         case .unsupportedMediaType:
             ProblemKind(
-                415, "Unsupported media type",
+                .unsupportedMediaType, "Unsupported media type",
                 "The `Content-Type` is none that this operation takes, or there is a `Content-Encoding`: nothing is unpacked.")
         case .idempotencyInProgress:
             ProblemKind(
-                409, "Idempotency-Key is in use",
+                .conflict, "Idempotency-Key is in use",
                 "Another request with the key is still being worked on. `Retry-After` says when to repeat this one to learn what became of it.",
-                isRetryable: true, saysWhen: true)
+                retryAfterSeconds: 1)
         case .idempotencyKeyReused:
-            ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body today or yesterday (UTC).")
-        case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
+            ProblemKind(
+                .unprocessableContent, "Idempotency-Key was used before", "The key was used with another body today or yesterday (UTC).")
+        case .internalError: ProblemKind(.internalServerError, "Internal error", "Our fault; it was noted.")
         case .shuttingDown: .unavailable("This instance is stopping, and its deadline has passed; another instance answers.")
         case .backlogFull:
             .unavailable(
-                "Too many of this app's notifications wait in this lane for the message broker, which is away or refuses them. Other lanes are taken."
-            )
-        case .brokerUnavailable: .unavailable("The message broker cannot be asked now.")
+                "Too many of this app's notifications wait in this lane for the message broker, which is away or refuses them. Other lanes are taken.",
+                retryAfterSeconds: 5)
+        case .brokerUnavailable: .unavailable("The message broker cannot be asked now.", retryAfterSeconds: 5)
         case .databaseUnavailable:
             .unavailable(
                 "The database cannot serve now, or no connection to it became free within two seconds. What a lost answer had done stays done: repeat."
@@ -238,8 +250,8 @@ extension ProblemCode {
 }
 
 extension ProblemKind {
-    fileprivate static func invalid(_ when: String) -> ProblemKind { ProblemKind(400, "The request is not valid", when) }
-    fileprivate static func unavailable(_ when: String) -> ProblemKind {
-        ProblemKind(503, "Temporarily unavailable", when, isRetryable: true)
+    fileprivate static func invalid(_ when: String) -> ProblemKind { ProblemKind(.badRequest, "The request is not valid", when) }
+    fileprivate static func unavailable(_ when: String, retryAfterSeconds: Int = 1) -> ProblemKind {
+        ProblemKind(.serviceUnavailable, "Temporarily unavailable", when, retryAfterSeconds: retryAfterSeconds)
     }
 }

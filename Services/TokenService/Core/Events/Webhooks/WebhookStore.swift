@@ -1,4 +1,3 @@
-import HTTPTypes
 package import Postgres
 package import PushModel
 
@@ -207,7 +206,7 @@ package struct WebhookStore {
     /// - Throws: ``APIError`` 404 where the app has no such webhook, 409 where it is disabled.
     func ping(_ id: PushID, with event: PushEvent, by actor: AuditActor) throws {
         guard try known(id).disabledReason == nil else {
-            throw APIError(.conflict, "webhook_disabled", "The webhook is disabled", "enable it first; nothing was sent")
+            throw APIError(.webhookDisabled, "enable it first; nothing was sent")
         }
         try WebhookQueue(session: session).insert([WebhookMessage.New(webhook: id, id: event.id, topic: event.topic, body: event.encoded())]
         )

@@ -6,7 +6,10 @@ extension NotificationRequest {
 
     /// - Throws: ``APIError`` 403 where the caller may not choose that lane.
     func checkLane(of caller: Caller) throws(APIError) {
-        guard !isLaneFaster || caller.scopes.contains(.admin) else { throw APIError.laneNotAllowed }
+        guard !isLaneFaster || caller.scopes.contains(.admin) else {
+            throw APIError(
+                .laneNotAllowed, "a faster lane than the target's own needs the scope admin; leave lane out, or choose a slower one")
+        }
     }
 }
 

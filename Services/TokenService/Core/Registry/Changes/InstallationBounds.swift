@@ -27,8 +27,15 @@ package struct InstallationBounds: Sendable {
 }
 
 /// The installation has made as many lines of history as it may for now. Nothing was changed.
-package struct TooManyChanges: Error {
+package struct TooManyChanges: ProblemError {
     package let retryAfterSeconds: Int
+
+    package var problem: APIError {
+        APIError(
+            .tooManyChanges,
+            "an installation may make \(InstallationBounds().lines) lines of history in an hour; nothing was changed",
+            retryAfterSeconds: retryAfterSeconds)
+    }
 }
 
 /// Installations with many tokens, or to which tokens came along many others (``LongChain``), as far as this process has met them. A change of

@@ -81,10 +81,20 @@ package struct InstallationKey: Hashable, Sendable, Comparable {
 }
 
 /// The installation belongs to another user than the caller expected. The change had no effect.
-package struct OwnerMismatch: Error {}
+package struct OwnerMismatch: ProblemError {
+    package var problem: APIError {
+        APIError(.ownerMismatch, "the installation's user is not the expected one; nothing was changed")
+    }
+}
 
 /// `If-Match` names another state than the present one. The change had no effect.
-package struct PreconditionFailed: Error {}
+package struct PreconditionFailed: ProblemError {
+    package var problem: APIError {
+        APIError(.preconditionFailed, "If-Match names another state than the present one; read it again. Nothing was changed")
+    }
+}
 
 /// There is nothing to change.
-package struct NotRegistered: Error {}
+package struct NotRegistered: ProblemError {
+    package var problem: APIError { .notFound }
+}
