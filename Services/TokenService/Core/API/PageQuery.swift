@@ -95,22 +95,14 @@ extension APICall {
         }
         return moment
     }
+}
 
-    func filter() throws -> InstallationFilter {
-        InstallationFilter(
-            state: try choice("state", of: InstallationFilter.State.self),
-            permission: try choice("permission", of: ReportedPermission.self),
-            tag: try words("tag", maximumBytes: InstallationTags.maximumWordBytes), seenAfter: try moment("seen_after"),
-            seenBefore: try moment("seen_before"))
-    }
-
-    /// The value of `tokens`.
-    /// - Throws: ``APIError`` 403 if the caller asks for whole tokens without the scope `devices`.
-    func tokenDisplay() throws -> TokenDisplay {
-        let shown = try choice("tokens", of: TokenDisplay.self) ?? .hints
-        guard shown == .hints || caller.scopes.contains(.devices) else { throw APIError.forbidden([.devices]) }
-        return shown
-    }
+extension Parameter {
+    static let page: [Parameter] = [
+        .query(
+            "limit", .integer(1...Int64(PageQuery.maximum)).standard(.integer(Int64(PageQuery.standard))), "How many at most."),
+        .query("cursor", .string(), "The `next_cursor` of the page before."),
+    ]
 }
 
 extension String {

@@ -17,3 +17,8 @@ extension ResponseSchema.Field {
         .nullable("next_cursor", .text(.nextCursor), nil, cursor)
     }
 }
+
+extension JSONSchema {
+    fileprivate static let nextCursor = JSONSchema.string().orNull.example("AAAB")
+        .described("For the next page; null where this is the last.")
+}

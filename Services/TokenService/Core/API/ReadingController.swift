@@ -101,3 +101,13 @@ struct ReadingController: Sendable {
         return JSONAnswer.response(.ok, InstallationHistory.response, InstallationHistory.Answer(app: app, list: list, page: page))
     }
 }
+
+extension APICall {
+    fileprivate func filter() throws -> InstallationFilter {
+        InstallationFilter(
+            state: try choice("state", of: InstallationFilter.State.self),
+            permission: try choice("permission", of: ReportedPermission.self),
+            tag: try words("tag", maximumBytes: InstallationTags.maximumWordBytes), seenAfter: try moment("seen_after"),
+            seenBefore: try moment("seen_before"))
+    }
+}

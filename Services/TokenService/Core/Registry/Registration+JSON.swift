@@ -226,7 +226,4 @@ extension JSONSchema {
     ).example("alert").described(
         "What the token is for. `activity_start:<attributes type>` starts Live Activities; `activity:<id>` updates and ends the one with this id."
     )
-    static let deviceToken = JSONSchema.string(pattern: "^([0-9a-fA-F]{2}){1,256}$")
-        .example(.text(String(repeating: "0a1b2c3d", count: 8))).described("Hex, as the device got it from APNs.")
-    static let nextCursor = JSONSchema.string().orNull.example("AAAB").described("For the next page; null where this is the last.")
 }

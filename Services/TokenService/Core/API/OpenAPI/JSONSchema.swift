@@ -55,6 +55,9 @@ extension JSONSchema {
     static let count = JSONSchema(.integer(minimum: 0, maximum: nil))
     static let uuid = JSONSchema(.string(Text(format: "uuid"))).example("9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30")
     static let time = JSONSchema(.string(Text(format: "date-time"))).example("2026-11-21T09:30:00.250Z")
+    static let slug = JSONSchema(.string(Text(pattern: "^[a-z][a-z0-9-]{0,63}$"))).example("shop")
+    static let deviceToken = JSONSchema.string(pattern: "^([0-9a-fA-F]{2}){1,256}$")
+        .example(.text(String(repeating: "0a1b2c3d", count: 8))).described("Hex, as the device got it from APNs.")
 
     static func integer(_ range: ClosedRange<Int64>) -> JSONSchema {
         JSONSchema(.integer(minimum: range.lowerBound, maximum: range.upperBound))

@@ -174,7 +174,6 @@ package struct Answer: Sendable {
 }
 
 extension JSONSchema {
-    static let slug = JSONSchema(.string(Text(pattern: "^[a-z][a-z0-9-]{0,63}$"))).example("shop")
     static let keyID = JSONSchema(.string(Text(pattern: "^[0-9a-f]{16}$"))).example("0123456789abcdef")
 
     fileprivate var isUUID: Bool {

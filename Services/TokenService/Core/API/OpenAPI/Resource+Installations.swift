@@ -102,10 +102,6 @@ extension Resource {
 }
 
 extension Parameter {
-    static let page: [Parameter] = [
-        .query("limit", .integer(1...1000).standard(100), "How many at most."),
-        .query("cursor", .string(), "The `next_cursor` of the page before."),
-    ]
     static let installationFilters: [Parameter] =
         [
             .query(
@@ -120,6 +116,4 @@ extension Parameter {
         ] + page
     static let ifNoneMatch = Parameter.header(
         "If-None-Match", .string(), "The `ETag` of an earlier answer: 304 where nothing changed.")
-    static let tokens = Parameter.query(
-        "tokens", .words(["hints", "full"]).standard("hints"), "`full` shows whole tokens and needs the scope devices.")
 }

@@ -97,12 +97,4 @@ extension JSONObjectReader {
         }
         return seconds
     }
-
-    /// A field that is an RFC 3339 date and time, as UNIX milliseconds.
-    mutating func moment(_ key: String) -> Int64? {
-        guard let text = optionalString(key, maximumBytes: 64) else { return nil }
-        let moment = RFC3339.milliseconds(text)
-        if moment == nil { problem(key, "invalid_time", "an RFC 3339 date and time") }
-        return moment
-    }
 }

@@ -1,5 +1,4 @@
 import OpenSSL
-import PushModel
 
 /// The place of a list's next page, as text that only we read: base64url of a version, a fingerprint of the list (so that it is valid for
 /// that list and those filters alone) and the place.
@@ -44,24 +43,5 @@ package enum PageCursor {
             text += Array((part ?? "").utf8)
         }
         return Array(Digest.sha256(text).prefix(fingerprintBytes))
-    }
-}
-
-extension InstallationList {
-    package func cursor(_ position: Position, app: App) -> String {
-        PageCursor.encode(position.after.bytes + [position.isScan ? 1 : 0], list: identity(app))
-    }
-
-    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
-        let place = try PageCursor.decode(cursor, list: identity(app))
-        guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
-        return Position(after: id, isScan: place[16] == 1)
-    }
-
-    private func identity(_ app: App) -> [String?] {
-        [
-            "installations", "\(app.id)", user, filter.state?.rawValue, filter.permission?.rawValue, filter.tag,
-            filter.seenAfter.map { "\($0)" }, filter.seenBefore.map { "\($0)" },
-        ]
     }
 }
