@@ -1,4 +1,5 @@
 package import HTTPTypes
+import Hummingbird
 
 /// One operation of the API and who may use it. The table is the whole API: the router, the documentation and the tests read it.
 package struct APIRoute: Hashable, Sendable {
@@ -120,4 +121,11 @@ package struct APIRoute: Hashable, Sendable {
 
     /// Everything that needs a key.
     package static let all = OpenAPIDocument.operations.map(\.route).filter { !$0.scopes.isEmpty }
+}
+
+/// Takes a room's handlers, so that a room need not know what runs before them.
+protocol RouteBinder: AnyObject {
+    typealias Handler = @Sendable (APICall) async throws -> Response
+
+    func on(_ route: APIRoute, _ handler: @escaping Handler)
 }

@@ -3,9 +3,7 @@ import Hummingbird
 import Observability
 
 /// Binds every route of the table to its handler, behind ``AdmissionMiddleware``. Only the service's start uses it.
-final class APIRouter {
-    typealias Handler = @Sendable (APICall) async throws -> Response
-
+final class APIRouter: RouteBinder {
     private let router: Router<APIRequestContext>
     private let admission: AdmissionMiddleware
 

@@ -9,7 +9,7 @@ struct ActivitiesController: Sendable {
     let pool: PostgresPool
     let relay: WakeUp
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.reportActivity, report)
         router.on(.endActivity, end)
         router.on(.listActivities, list)

@@ -7,7 +7,7 @@ import StrictJSON
 struct AppsController: Sendable {
     let apps: AppStore
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.createApp, create)
         router.on(.listApps, list)
         router.on(.readApp, read)

@@ -36,7 +36,7 @@ struct BulkController: Sendable {
         }
     }
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.registerMany, registerMany)
         router.on(.importInstallations, importLines)
         router.on(.exportInstallations, exportLines)

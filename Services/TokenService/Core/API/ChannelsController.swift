@@ -8,7 +8,7 @@ import StrictJSON
 struct ChannelsController: Sendable {
     let channels: ChannelRegistry
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.openChannel, open)
         router.on(.readChannel, read)
         router.on(.listChannels, list)

@@ -9,7 +9,7 @@ struct DeadLettersController: Sendable {
     let metrics: TokenServiceMetrics
     let logger: Logger
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.listDeadLetters, list)
         router.on(.readDeadLetter, read)
         router.on(.replayDeadLetters, replay)

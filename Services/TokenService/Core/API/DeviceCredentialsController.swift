@@ -9,7 +9,7 @@ struct DeviceCredentialsController: Sendable {
     /// Nil: none are made.
     let keys: DeviceCredentialKeys?
 
-    func bind(to router: APIRouter) { router.on(.makeDeviceCredential, make) }
+    func bind(to router: some RouteBinder) { router.on(.makeDeviceCredential, make) }
 
     @Sendable private func make(_ call: APICall) async throws -> Response {
         let app = try call.app()

@@ -6,7 +6,7 @@ struct DeviceReceiptsController: Sendable {
     let intake: DeviceReceiptIntake
     let metrics: TokenServiceMetrics
 
-    func bind(to router: APIRouter) { router.on(.reportReceipts, report) }
+    func bind(to router: some RouteBinder) { router.on(.reportReceipts, report) }
 
     @Sendable private func report(_ call: APICall) async throws -> Response {
         let id = try call.id("id")

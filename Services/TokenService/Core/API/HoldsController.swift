@@ -9,7 +9,7 @@ struct HoldsController: Sendable {
     let pool: PostgresPool
     let holds: HoldService
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.setHold) { call in try await set(call, app: try call.app()) }
         router.on(.listHolds) { call in try await list(call, app: try call.app()) }
         router.on(.readHold) { call in try await read(call, app: try call.app()) }

@@ -8,7 +8,7 @@ struct KeysController: Sendable {
     let apps: AppStore
     let authenticator: Authenticator
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.createKey, create)
         router.on(.listKeys, list)
         router.on(.readKey, read)

@@ -7,7 +7,7 @@ import StrictJSON
 struct NotificationReadingController: Sendable {
     let pool: PostgresPool
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.listNotifications, list)
         router.on(.listDeliveries, deliveries)
         router.on(.explainNotification, explain)

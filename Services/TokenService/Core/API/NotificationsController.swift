@@ -14,7 +14,7 @@ struct NotificationsController: Sendable {
     let metrics: TokenServiceMetrics
     let errors: InternalErrors
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.send, send)
         router.on(.upload, upload)
         router.on(.sendBatch, sendBatch)

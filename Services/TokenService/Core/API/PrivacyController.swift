@@ -14,7 +14,7 @@ struct PrivacyController: Sendable {
     let metrics: TokenServiceMetrics
     let logger: Logger
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.eraseUser, erase)
         router.on(.exportUser, exportUser)
     }

@@ -9,7 +9,7 @@ struct QuarantineController: Sendable {
     let restoring: QuarantineRestore
     let metrics: TokenServiceMetrics
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.listQuarantine, list)
         router.on(.restoreQuarantine, restore)
     }

@@ -6,7 +6,7 @@ import StrictJSON
 struct QuietHoursController: Sendable {
     let pool: PostgresPool
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.setQuietHours, set)
         router.on(.readQuietHours, read)
         router.on(.removeQuietHours, remove)

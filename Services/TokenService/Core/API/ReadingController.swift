@@ -8,7 +8,7 @@ import StrictJSON
 struct ReadingController: Sendable {
     let pool: PostgresPool
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.readInstallation, read)
         router.on(.listInstallations, list)
         router.on(.listUserInstallations, listOfUser)

@@ -8,7 +8,7 @@ struct RegistrationController: Sendable {
     let registration: InstallationRegistration
     let metrics: TokenServiceMetrics
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.register, register)
         router.on(.change, change)
         router.on(.setTags, setTags)

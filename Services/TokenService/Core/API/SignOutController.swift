@@ -7,7 +7,7 @@ struct SignOutController: Sendable {
     let signOut: SignOut
     let metrics: TokenServiceMetrics
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.logOut, logOut)
         router.on(.logOutToken, logOutToken)
         router.on(.logOutUser, logOutUser)

@@ -12,7 +12,7 @@ struct WebhooksController: Sendable {
     let events: EventStream
     let settings: WebhookSettings
 
-    func bind(to router: APIRouter) {
+    func bind(to router: some RouteBinder) {
         router.on(.createWebhook, create)
         router.on(.listWebhooks, list)
         router.on(.readWebhook, read)

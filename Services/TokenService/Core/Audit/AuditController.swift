@@ -6,7 +6,7 @@ import PushModel
 struct AuditController: Sendable {
     let pool: PostgresPool
 
-    func bind(to router: APIRouter) { router.on(.readAudit, list) }
+    func bind(to router: some RouteBinder) { router.on(.readAudit, list) }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
         let filter = AuditFilter(
