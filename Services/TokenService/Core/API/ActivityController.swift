@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import Postgres
 import PushModel
@@ -85,4 +86,15 @@ extension Activity {
 
 extension ResponseSchema where Value == Double {
     fileprivate static var seconds: ResponseSchema { ResponseSchema(schema: .number) { $1.value($0) } }
+}
+
+extension APIRoute {
+    package static let readActivity = APIRoute(.get, "/v1/apps/{app}/activity", .read)
+}
+
+extension Operation {
+    static let readActivity = Operation(
+        .readActivity, "readActivity", "The last hour at a glance",
+        "For a page that is looked at; programs count better by events or metrics. It costs one small query.",
+        answers: [Answer(200, "The hour, and the lanes.", .json(Activity.response))])
 }

@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import Postgres
 import PushModel
@@ -42,6 +43,10 @@ extension APICall {
         let (actor, app) = (actor, try app().slug)
         try await pool.session { session in try AuditStore(session: session).record(action, by: actor, app: app, object: object) }
     }
+}
+
+extension APIRoute {
+    package static let readAudit = APIRoute(.get, "/v1/admin/audit", .admin)
 }
 
 extension Resource {

@@ -5,8 +5,10 @@
 package enum OpenAPIDocument {
     /// In the order of the page: what most readers look for comes first.
     package static let resources: [Resource] = [
-        .notifications, .notificationReading, .installations, .users, .activities, .channels, .tokens, .bulk, .apps, .keys, .holds,
-        .webhooks, .quarantine, .deadLetters, .privacy, .audit, .operations,
+        .notifications, .notificationReading.adding(.readActivity),
+        .installations.adding(.reportReceipts, .reportActivity, .endActivity),
+        .users, .activities, .channels, .tokens, .bulk, .apps, .keys, .holds, .webhooks, .quarantine, .deadLetters, .privacy, .audit,
+        .operations,
     ]
 
     package static let operations: [Operation] = resources.flatMap(\.operations)
@@ -36,4 +38,12 @@ package enum OpenAPIDocument {
         Every error is a problem document (RFC 9457) whose `code` is for programs and whose `retryable` says whether the very same request \
         may succeed later; answers may gain fields, so pass over those you do not know.
         """
+}
+
+extension APIRoute {
+    /// Open to every client that reaches the port: these routes show no data.
+    package static let open = OpenAPIDocument.operations.map(\.route).filter(\.scopes.isEmpty)
+
+    /// Everything that needs a key.
+    package static let all = OpenAPIDocument.operations.map(\.route).filter { !$0.scopes.isEmpty }
 }

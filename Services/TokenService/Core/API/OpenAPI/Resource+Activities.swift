@@ -1,4 +1,14 @@
+import HTTPTypes
 import PushModel
+
+extension APIRoute {
+    package static let reportActivity = APIRoute(
+        .put, "/v1/apps/{app}/installations/{id}/activities/{activity}", .devices, forDevices: true)
+    package static let endActivity = APIRoute(
+        .delete, "/v1/apps/{app}/installations/{id}/activities/{activity}", .devices, forDevices: true)
+    package static let listActivities = APIRoute(.get, "/v1/apps/{app}/activities", .read)
+    package static let readLiveActivity = APIRoute(.get, "/v1/apps/{app}/activities/{activity}", .read)
+}
 
 extension Resource {
     static let activities = Resource(
@@ -20,4 +30,20 @@ extension Resource {
         "The query says whose it is: others may have an activity of the same id. Exactly one of the two is given.",
         parameters: [.query("user", .user, "Of this user."), .query("installation", .uuid, "Of this installation, which has no user.")],
         answers: [Answer(200, "As it is now.", .json(ActivityRecord.response))], problems: [.invalidID, .outOfRange])
+}
+
+/// Among those of the installations.
+extension Operation {
+    static let reportActivity = Operation(
+        .reportActivity, "reportActivity", "Report the update token of a Live Activity",
+        """
+        At the activity's start, and whenever iOS gives it another token. Activities do not take each other's place: each has a token of its \
+        own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
+        """,
+        request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
+        problems: [.ownerMismatch, .activityOver, .tooManyChanges])
+
+    static let endActivity = Operation(
+        .endActivity, "endActivity", "Report that a Live Activity is over", "Idempotent. Its token is retired.",
+        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.tooManyChanges])
 }

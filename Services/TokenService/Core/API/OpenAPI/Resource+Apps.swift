@@ -1,3 +1,12 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let createApp = APIRoute(.post, "/v1/admin/apps", .admin, audit: .appCreated)
+    package static let listApps = APIRoute(.get, "/v1/admin/apps", .admin)
+    package static let readApp = APIRoute(.get, "/v1/admin/apps/{slug}", .admin)
+    package static let changeApp = APIRoute(.patch, "/v1/admin/apps/{slug}", .admin, audit: .appChanged)
+}
+
 extension Resource {
     static let apps = Resource(
         "Apps", "An app is a tenant: its devices, users, notifications and keys are its own.",

@@ -1,3 +1,11 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let registerMany = APIRoute(.post, "/v1/apps/{app}/installations", .devices)
+    package static let importInstallations = APIRoute(.post, "/v1/apps/{app}/import", .devices)
+    package static let exportInstallations = APIRoute(.get, "/v1/apps/{app}/export", .devices, audit: .installationsExported)
+}
+
 extension Resource {
     static let bulk = Resource(
         "Bulk", "Many installations at once: up to 1000 in a request, or any number as a stream of lines (NDJSON).",

@@ -1,4 +1,14 @@
+import HTTPTypes
 import PushModel
+
+extension APIRoute {
+    package static let openChannel = APIRoute(.put, "/v1/apps/{app}/channels/{channel}", .send)
+    package static let broadcast = APIRoute(.post, "/v1/apps/{app}/channels/{channel}/broadcasts", .send)
+    package static let readChannel = APIRoute(.get, "/v1/apps/{app}/channels/{channel}", .read)
+    package static let listChannels = APIRoute(.get, "/v1/apps/{app}/channels", .read)
+    package static let deleteChannel = APIRoute(.delete, "/v1/apps/{app}/channels/{channel}", .send)
+    package static let deleteForeignChannel = APIRoute(.delete, "/v1/apps/{app}/channels", .send)
+}
 
 extension Resource {
     static let channels = Resource(

@@ -1,4 +1,12 @@
+import HTTPTypes
 import PushModel
+
+extension APIRoute {
+    package static let listDeadLetters = APIRoute(.get, "/v1/admin/dead-letters", .admin)
+    package static let readDeadLetter = APIRoute(.get, "/v1/admin/dead-letters/{id}", .admin)
+    package static let replayDeadLetters = APIRoute(.post, "/v1/admin/dead-letters/replay", .admin, audit: .deadLettersReplayed)
+    package static let dropDeadLetters = APIRoute(.post, "/v1/admin/dead-letters/drop", .admin, audit: .deadLettersDropped)
+}
 
 extension Resource {
     static let deadLetters = Resource(

@@ -1,4 +1,16 @@
+import HTTPTypes
 import PushModel
+
+extension APIRoute {
+    package static let setHold = APIRoute(.post, "/v1/apps/{app}/holds", .admin, audit: .holdSet)
+    package static let listHolds = APIRoute(.get, "/v1/apps/{app}/holds", .read, .admin)
+    package static let readHold = APIRoute(.get, "/v1/apps/{app}/holds/{id}", .read, .admin)
+    package static let liftHold = APIRoute(.delete, "/v1/apps/{app}/holds/{id}", .admin, audit: .holdLifted)
+    package static let setGlobalHold = APIRoute(.post, "/v1/admin/holds", .admin, audit: .holdSet)
+    package static let listAllHolds = APIRoute(.get, "/v1/admin/holds", .admin)
+    package static let readAnyHold = APIRoute(.get, "/v1/admin/holds/{id}", .admin)
+    package static let liftAnyHold = APIRoute(.delete, "/v1/admin/holds/{id}", .admin, audit: .holdLifted)
+}
 
 extension Resource {
     static let holds = Resource(

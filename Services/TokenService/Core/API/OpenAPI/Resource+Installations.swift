@@ -1,7 +1,21 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let register = APIRoute(.put, "/v1/apps/{app}/installations/{id}", .devices, forDevices: true)
+    package static let change = APIRoute(.patch, "/v1/apps/{app}/installations/{id}", .devices, forDevices: true)
+    package static let setTags = APIRoute(.put, "/v1/apps/{app}/installations/{id}/tags", .devices)
+    package static let readInstallation = APIRoute(.get, "/v1/apps/{app}/installations/{id}", .read, .devices, audit: .tokensRead)
+    package static let listInstallations = APIRoute(.get, "/v1/apps/{app}/installations", .read, .devices, audit: .tokensRead)
+    package static let readHistory = APIRoute(.get, "/v1/apps/{app}/installations/{id}/history", .read, .devices)
+    package static let logOut = APIRoute(.post, "/v1/apps/{app}/installations/{id}/logout", .devices, forDevices: true)
+    package static let deregister = APIRoute(.delete, "/v1/apps/{app}/installations/{id}", .devices, forDevices: true)
+    package static let makeDeviceCredential = APIRoute(.post, "/v1/apps/{app}/device-credentials", .devices)
+}
+
 extension Resource {
     static let installations = Resource(
         "Installations", "One install of an app on one device, with its tokens and the signed-in user.",
-        [register, change, setTags, read, list, history, logOut, deregister, makeCredential, reportReceipts, reportActivity, endActivity])
+        [register, change, setTags, read, list, history, logOut, deregister, makeCredential])
 
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
@@ -41,27 +55,6 @@ extension Resource {
         """,
         request: .json(DeviceCredential.request), answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredential.response))],
         problems: [.deviceCredentialsOff])
-
-    private static let reportReceipts = Operation(
-        .reportReceipts, "reportDeviceReceipts", "Report what became of notifications on the device",
-        """
-        Of notifications that were sent with `device_receipts`: their payload's key `push-receipt` names notification and job. Each event of a \
-        delivery counts once, up to 30 days after it was sent. Receipts that are refused are listed, and the others count all the same.
-        """,
-        request: .json(DeviceReceipt.request), answers: [Answer(200, "One result for each.", .json(DeviceReceipt.response))])
-
-    private static let reportActivity = Operation(
-        .reportActivity, "reportActivity", "Report the update token of a Live Activity",
-        """
-        At the activity's start, and whenever iOS gives it another token. Activities do not take each other's place: each has a token of its \
-        own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
-        """,
-        request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
-        problems: [.ownerMismatch, .activityOver, .tooManyChanges])
-
-    private static let endActivity = Operation(
-        .endActivity, "endActivity", "Report that a Live Activity is over", "Idempotent. Its token is retired.",
-        answers: [Answer(204, "Nothing is sent to it any more.")], problems: [.tooManyChanges])
 
     private static let ifMatch = Parameter.header(
         "If-Match", .string().example("\"c2hvcC1hZGE\""),

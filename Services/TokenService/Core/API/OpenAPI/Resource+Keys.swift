@@ -1,3 +1,13 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let createKey = APIRoute(.post, "/v1/admin/keys", .admin, audit: .keyCreated)
+    package static let listKeys = APIRoute(.get, "/v1/admin/keys", .admin)
+    package static let readKey = APIRoute(.get, "/v1/key", .devices, .send, .read, .admin)
+    package static let rotateKey = APIRoute(.post, "/v1/admin/keys/{id}/rotate", .admin, audit: .keyRotated)
+    package static let revokeKey = APIRoute(.delete, "/v1/admin/keys/{id}", .admin, audit: .keyRevoked)
+}
+
 extension Resource {
     static let keys = Resource(
         "Keys", "API keys. Only a digest of a key is stored; the key itself is shown once, when it is made.",

@@ -1,9 +1,16 @@
+import HTTPTypes
 import PushModel
+
+extension APIRoute {
+    package static let listNotifications = APIRoute(.get, "/v1/apps/{app}/notifications", .read)
+    package static let listDeliveries = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/deliveries", .read, audit: .tokensRead)
+    package static let explainNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/why", .read)
+}
 
 extension Resource {
     static let notificationReading = Resource(
         "Finding notifications", "Lists of notifications, and what became of each copy.",
-        [listNotifications, listDeliveries, explain, activity])
+        [listNotifications, listDeliveries, explain])
 
     private static let listNotifications = Operation(
         .listNotifications, "listNotifications", "An app's notifications, newest first, page by page",
@@ -41,9 +48,4 @@ extension Resource {
         parameters: [.query("user", .user, "Whose devices.", isRequired: true)],
         answers: [Answer(200, "A conclusion, one sentence, and every step.", .json(Explanation.response))],
         problems: [.outOfRange])
-
-    private static let activity = Operation(
-        .readActivity, "readActivity", "The last hour at a glance",
-        "For a page that is looked at; programs count better by events or metrics. It costs one small query.",
-        answers: [Answer(200, "The hour, and the lanes.", .json(Activity.response))])
 }

@@ -1,4 +1,14 @@
+import HTTPTypes
 import PushModel
+
+extension APIRoute {
+    package static let send = APIRoute(.post, "/v1/apps/{app}/notifications", .send)
+    package static let sendBatch = APIRoute(.post, "/v1/apps/{app}/notifications/batch", .send)
+    package static let upload = APIRoute(.post, "/v1/apps/{app}/notifications/upload", .send)
+    package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
+    package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
+    package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
+}
 
 extension Resource {
     static let notifications = Resource(

@@ -1,3 +1,16 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let health = APIRoute(.get, "/healthz")
+    package static let readiness = APIRoute(.get, "/readyz")
+    package static let metrics = APIRoute(.get, "/metrics")
+    package static let home = APIRoute(.get, "/")
+    package static let descriptionPage = APIRoute(.get, "/docs")
+    package static let console = APIRoute(.get, "/console")
+    package static let consoleFile = APIRoute(.get, "/console/{file}")
+    package static let description = APIRoute(.get, "/openapi.json")
+}
+
 extension Resource {
     static let operations = Resource(
         "Operations", "For the machines that run the service; they need no key and show no data.",

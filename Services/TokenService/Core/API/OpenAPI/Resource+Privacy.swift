@@ -1,3 +1,10 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let eraseUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/erase", .admin, audit: .userErased)
+    package static let exportUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/export", .admin, audit: .userExported)
+}
+
 extension Resource {
     static let privacy = Resource(
         "Privacy", "What a person may ask for: to get everything that is stored, and to be forgotten.", [erase, export])

@@ -1,3 +1,10 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let listQuarantine = APIRoute(.get, "/v1/apps/{app}/quarantine", .read, .admin)
+    package static let restoreQuarantine = APIRoute(.post, "/v1/apps/{app}/quarantine/restore", .admin, audit: .quarantineRestored)
+}
+
 extension Resource {
     static let quarantine = Resource(
         "Quarantine", "Tokens that were retired as rejected while too many were: kept aside, because the fault may be ours.",

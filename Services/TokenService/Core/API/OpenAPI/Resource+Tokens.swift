@@ -1,3 +1,11 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let searchToken = APIRoute(.post, "/v1/apps/{app}/tokens/search", .read, .devices, audit: .tokensRead)
+    package static let logOutToken = APIRoute(.post, "/v1/apps/{app}/tokens/logout", .devices)
+    package static let deregisterToken = APIRoute(.post, "/v1/apps/{app}/tokens/deregister", .devices)
+}
+
 extension Resource {
     static let tokens = Resource(
         "Tokens", "For clients that know a device token and nothing else. Tokens travel in bodies, never in URLs.",

@@ -1,3 +1,14 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let listUserInstallations = APIRoute(
+        .get, "/v1/apps/{app}/users/{user}/installations", .read, .devices, audit: .tokensRead)
+    package static let logOutUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/logout", .devices)
+    package static let setQuietHours = APIRoute(.put, "/v1/apps/{app}/users/{user}/quiet-hours", .devices)
+    package static let readQuietHours = APIRoute(.get, "/v1/apps/{app}/users/{user}/quiet-hours", .read, .devices)
+    package static let removeQuietHours = APIRoute(.delete, "/v1/apps/{app}/users/{user}/quiet-hours", .devices)
+}
+
 extension Resource {
     static let users = Resource(
         "Users", "All installations on which a user is signed in.", [list, logOut, setQuietHours, readQuietHours, removeQuietHours])

@@ -1,3 +1,18 @@
+import HTTPTypes
+
+extension APIRoute {
+    package static let createWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks", .admin, audit: .webhookCreated)
+    package static let listWebhooks = APIRoute(.get, "/v1/apps/{app}/webhooks", .admin)
+    package static let readWebhook = APIRoute(.get, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let changeWebhook = APIRoute(.patch, "/v1/apps/{app}/webhooks/{id}", .admin, audit: .webhookChanged)
+    package static let deleteWebhook = APIRoute(.delete, "/v1/apps/{app}/webhooks/{id}", .admin, audit: .webhookDeleted)
+    package static let rotateWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/rotate", .admin, audit: .webhookRotated)
+    package static let pingWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/ping", .admin, audit: .webhookPinged)
+    package static let listWebhookMessages = APIRoute(.get, "/v1/apps/{app}/webhooks/{id}/messages", .admin)
+    package static let redeliverWebhookMessages = APIRoute(
+        .post, "/v1/apps/{app}/webhooks/{id}/redeliver", .admin, audit: .webhookRedelivered)
+}
+
 extension Resource {
     static let webhooks = Resource(
         "Webhooks",

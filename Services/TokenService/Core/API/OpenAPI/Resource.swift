@@ -10,6 +10,9 @@ package struct Resource: Sendable {
         self.operations = operations
     }
 
+    /// The same resource with the operations that a higher floor has for it, behind its own.
+    func adding(_ more: Operation...) -> Resource { Resource(name, summary, operations + more) }
+
     /// For links: the name in lower case without blanks.
     package var anchor: String { name.lowercased().replacing(" ", with: "-") }
 }
