@@ -25,6 +25,7 @@ package final class PrometheusMetrics: Sendable {
     private struct State {
         var families: [String: Family] = [:]
         var help: [String: String] = [:]
+        var documented: [DocumentedMetric] = []
         var buckets: [String: [Double]] = [:]
     }
 
@@ -38,12 +39,15 @@ package final class PrometheusMetrics: Sendable {
     package func describe(_ metrics: [DocumentedMetric]) {
         state.withLock { state in
             for metric in metrics {
-                state.help[metric.name] = metric.help
+                if state.help.updateValue(metric.help, forKey: metric.name) == nil { state.documented.append(metric) }
                 guard metric.kind == .counter, metric.labels.isEmpty, state.families[metric.name] == nil else { continue }
                 state.families[metric.name] = Family(kind: .counter, series: [PrometheusLabels([]): PrometheusCounter()])
             }
         }
     }
+
+    /// The described metrics, in the order in which they were described.
+    package var documented: [DocumentedMetric] { state.withLock { $0.documented } }
 
     /// - Parameters:
     ///   - name: Of a timer (seconds) or recorder that is made later.

@@ -46,6 +46,11 @@ package struct DocumentedLogKey: Sendable {
         self.meaning = meaning
     }
 
+    /// Finds the keys among the stored properties of a value.
+    package static func all(of keys: some Sendable) -> [DocumentedLogKey] {
+        Mirror(reflecting: keys).children.compactMap { $0.value as? DocumentedLogKey }
+    }
+
     package static func markdown(_ keys: [DocumentedLogKey]) -> String {
         MarkdownTable("key", "meaning", rows: keys.sorted { $0.name < $1.name }.map { ["`\($0.name)`", $0.meaning] }).text
     }
