@@ -347,7 +347,7 @@ struct LimitTests {
     @Test("Devices of two apps with one installation id have a rate and places each") func sameDeviceOfTwoApps() throws {
         let (shop, blog) = (try Self.device("shop"), try Self.device("blog"))
         let places = SharedLimit(
-            100, share: 10, shareOfApp: 50, reason: .requests, metrics: TokenServiceMetrics(registry: PrometheusMetrics()))
+            100, share: 10, shareOfApp: 50, reason: .requests, metrics: LimitMetrics(PrometheusMetrics()))
         let held = try (1...SharedLimit.shareOfDevice).map { _ in try places.enter(shop) }
         #expect(throws: APIError.self) { _ = try places.enter(shop) }
         let other = try places.enter(blog)

@@ -21,7 +21,7 @@ struct SettlementTests {
             let pool = PostgresPool(impatient)
             let settlements = PublishSettlements(
                 pool: pool, lease: .seconds(3600), backlog: PublishBacklog(limit: 100_000),
-                metrics: TokenServiceMetrics(registry: PrometheusMetrics()), logger: Logger(label: "test", factory: { _ in LogLines() }),
+                metrics: PublishingMetrics(PrometheusMetrics()), logger: Logger(label: "test", factory: { _ in LogLines() }),
                 onSettled: {})
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await settlements.run() }

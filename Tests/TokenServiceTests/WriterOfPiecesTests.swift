@@ -29,7 +29,7 @@ struct WriterOfPiecesTests {
         "No piece of an answer is longer than 64 KiB or keeps the whole, and all together are the answer",
         arguments: [1, 65_536, 65_537, 2_000_000])
     func pieces(length: Int) async throws {
-        let metrics = TokenServiceMetrics(registry: PrometheusMetrics())
+        let metrics = LimitMetrics(PrometheusMetrics())
         let places = SharedLimit(1, share: 1, shareOfApp: 1, reason: .requests, metrics: metrics)
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: [:]))
         let shedding = LoadShedding(limits: try RequestLimits(config), metrics: metrics)

@@ -36,6 +36,7 @@ package struct TokenService: Sendable {
         self.configuration = configuration
         self.logger = logger
         let metrics = TokenServiceMetrics(registry: registry)
+        registry.describe(TraceExporter.documented + [DocumentedMetric](BrokerMetrics.all))
         let topology = Topology(prefix: configuration.brokerPrefix, ownership: configuration.topologyOwnership, hasRetries: false)
 
         let exporter = TraceExporter(configuration.traces, service: "token-service", metrics: registry, logger: logger)
@@ -52,18 +53,16 @@ package struct TokenService: Sendable {
             name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
         let outbox = Outbox(
-            configuration, pool: pool, background: background, publisher: publisher, control: control, topology: topology, metrics: metrics,
-            traces: traces, logger: logger)
-        metrics.observe(outbox.backlog)
+            configuration, pool: pool, background: background, publisher: publisher, control: control, topology: topology,
+            metrics: metrics.publishing, holdMetrics: metrics.holds, fanOutMetrics: metrics.fanOuts, traces: traces, logger: logger)
         metrics.observe(pool, named: "requests")
         metrics.observe(background, named: "background")
-        metrics.gauge(.holds) { [holds = outbox.holds.cache] in Double(holds.count) }
         let brakes = BrakeWatch()
-        metrics.gauge(.brakesEngaged) { Double(brakes.count) }
+        metrics.outcomes.observe(brakes)
 
         let events = EventStream(
-            configuration, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics, logger: logger
-        )
+            configuration, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics.events,
+            webhookMetrics: metrics.webhooks, logger: logger)
         let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
         let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
         let received = BatchQueue<ReceivedMessage>()
@@ -74,7 +73,7 @@ package struct TokenService: Sendable {
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: background),
             deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
-            channels: channelsOfServices, metrics: metrics, traces: traces, relay: outbox.wakeUp, logger: logger)
+            channels: channelsOfServices, metrics: metrics.outcomes, traces: traces, relay: outbox.wakeUp, logger: logger)
 
         let apps = AppStore(pool: pool, lookUps: background)
         let keys = KeyStore(pool: pool)
@@ -101,13 +100,13 @@ package struct TokenService: Sendable {
         self.routes = routes
         let housekeeper = Housekeeper(
             pool: background, apps: AppStore(pool: background, lookUps: background), fences: outbox.fences,
-            settings: configuration.housekeeping, metrics: metrics,
+            settings: configuration.housekeeping, metrics: metrics.housekeeping,
             logger: logger)
         let reading: [any Service] =
             [
                 outbox.relay, outbox.waits, housekeeper,
                 ChannelWorker(registry: channelsOfServices, publisher: publisher, topology: topology, logger: logger),
-                ChannelWatch(pool: background, metrics: metrics, logger: logger),
+                ChannelWatch(pool: background, metrics: metrics.channels, logger: logger),
             ] + events.services
         let exporting: [any Service] = exporter.map { [$0] } ?? []
         let operating: [any Service] =
@@ -164,13 +163,13 @@ package struct TokenService: Sendable {
         let limits = configuration.limits
         func half(of maximum: Int, _ reason: LoadShedding.Reason) -> SharedLimit {
             let share = RequestLimits.share(of: maximum)
-            return SharedLimit(maximum, share: share, shareOfApp: share, reason: reason, metrics: metrics)
+            return SharedLimit(maximum, share: share, shareOfApp: share, reason: reason, metrics: metrics.limits)
         }
-        let shedding = LoadShedding(limits: limits, metrics: metrics)
-        metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
-        metrics.gauge(.requestsReading) { Double(shedding.requestsReading) }
+        let shedding = LoadShedding(limits: limits, metrics: metrics.limits)
+        metrics.requests.inProgress.observe { Double(shedding.requestsInProgress) }
+        metrics.requests.reading.observe { Double(shedding.requestsReading) }
         let streams = half(of: limits.concurrentStreams, .streams)
-        metrics.gauge(.streamsInProgress) { Double(streams.used) }
+        metrics.requests.streams.observe { Double(streams.used) }
         let errors = InternalErrors(count: { metrics.internalError() }, logger: logger)
         let admission = AdmissionMiddleware(
             authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
@@ -179,42 +178,44 @@ package struct TokenService: Sendable {
                 // All callers together have the connections.
                 callers: SharedLimit(
                     .max, share: limits.concurrentRequestsPerKey, shareOfApp: limits.concurrentRequestsPerApp, reason: .requests,
-                    metrics: metrics),
+                    metrics: metrics.limits),
                 shedding: shedding, bodies: half(of: limits.bodyBytes, .bodies)),
-            metrics: metrics, observation: RequestObservation(metrics: metrics, traces: traces, errors: errors))
+            metrics: metrics.limits, observation: RequestObservation(metrics: metrics.requests, traces: traces, errors: errors))
         let router = APIRouter(admission: admission)
         if configuration.operations == nil { router.mount(operations) }
-        let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
-        metrics.gauge(.changesWaiting) { Double(registration.waitingCount) }
+        let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics.registrations)
+        metrics.registrations.changesWaiting.observe { Double(registration.waitingCount) }
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
-            registration: RegistrationController(registration: registration, metrics: metrics),
+            registration: RegistrationController(registration: registration, metrics: metrics.registrations),
             reading: ReadingController(pool: pool),
             activities: ActivitiesController(registration: registration, pool: pool, relay: outbox.wakeUp),
-            bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, errors: errors),
-            signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
+            bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics.registrations, errors: errors),
+            signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics.registrations),
             quietHours: QuietHoursController(pool: pool),
             channels: ChannelsController(channels: channels),
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache,
-                    traces: traces, metrics: metrics),
+                    traces: traces, metrics: metrics.notifications),
                 cancellation: outbox.cancellation, uploads: half(of: limits.concurrentUploads, .uploads),
-                metrics: metrics, errors: errors),
+                metrics: metrics.notifications, errors: errors),
             notificationReading: NotificationReadingController(pool: pool),
-            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
+            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics.registrations),
             privacy: PrivacyController(
                 pool: pool, erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams,
-                metrics: metrics,
+                metrics: metrics.privacy,
                 logger: logger),
-            deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger), audit: AuditController(pool: pool),
+            deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics.deadLetters, logger: logger),
+            audit: AuditController(pool: pool),
             holds: HoldsController(pool: pool, holds: outbox.holds),
             webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
             activity: ActivityController(pool: pool, waits: outbox.waits),
             deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.deviceCredentialKeys),
-            deviceReceipts: DeviceReceiptsController(intake: DeviceReceiptIntake(pool: pool), metrics: metrics), console: console
+            deviceReceipts: DeviceReceiptsController(intake: DeviceReceiptIntake(pool: pool), metrics: metrics.deviceReceipts),
+            console: console
         ).bind(to: router)
         routes = router.routes
         let application = Application(

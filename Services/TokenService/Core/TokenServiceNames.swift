@@ -1,102 +1,47 @@
-/// Every log metadata key of this service. Units are in the name.
-package enum LogKey {
-    package static let app = "app"
-    package static let apps = "apps"
-    package static let count = "count"
-    package static let deliveries = "erased.deliveries"
-    package static let delivery = "delivery.id"
-    static let environment = "environment"
-    package static let error = "error"
-    package static let eventLog = "event.log"
-    package static let eventRow = "event.row"
-    package static let eventSink = "event.sink"
-    package static let flagged = "stale.flagged"
-    package static let hold = "hold.id"
-    package static let history = "erased.history"
-    package static let installations = "erased.installations"
-    package static let keyID = "key.id"
-    package static let lane = "lane"
-    package static let messageID = "message.id"
-    package static let notification = "notification.id"
-    package static let notifications = "erased.notifications"
-    package static let outcome = "outcome.class"
-    package static let partitions = "partitions"
-    package static let operationsPort = "operations.port"
-    package static let port = "http.port"
-    package static let reason = "reason"
-    package static let removed = "stale.removed"
-    package static let route = "http.route"
-    package static let status = "apns.status"
-    package static let table = "table"
-    package static let tokens = "erased.tokens"
-    package static let version = "version"
-    package static let versions = "schema.versions"
-    package static let webhook = "webhook.id"
-}
+package import Observability
 
-/// Every metric of this service. ``TokenServiceReference/metrics`` says what they mean.
-package enum MetricName: String, CaseIterable {
-    case requests = "push_token_service_http_requests_total"
-    case requestTime = "push_token_service_http_request_duration_seconds"
-    case requestsInProgress = "push_token_service_http_requests_in_progress"
-    case requestsReading = "push_token_service_http_requests_reading"
-    case streamsInProgress = "push_token_service_http_streams_in_progress"
-    case internalErrors = "push_token_service_internal_errors_total"
-    case requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
-    case requestsShed = "push_token_service_http_requests_shed_total"
-    case registrations = "push_token_service_registrations_total"
-    case signOuts = "push_token_service_sign_outs_total"
-    case accepted = "push_token_service_notifications_accepted_total"
-    case published = "push_token_service_notifications_published_total"
-    case backlog = "push_token_service_publish_backlog"
-    case relayStepsFailed = "push_token_service_relay_steps_failed_total"
-    case unreadableJobs = "push_token_service_jobs_unreadable_total"
-    case publishRefused = "push_token_service_publish_refused"
-    case laneWait = "push_token_service_lane_wait_seconds"
-    case laneSlack = "push_token_service_lane_slack_seconds"
-    case fanOutsLive = "push_token_service_fan_outs_live"
-    case fanOutRead = "push_token_service_fan_out_installations_total"
-    case fanOutJobs = "push_token_service_fan_out_jobs_total"
-    case fanOutOldest = "push_token_service_fan_out_oldest_age_seconds"
-    case holds = "push_token_service_holds"
-    case putAside = "push_token_service_publish_held_total"
-    case outcomes = "push_token_service_outcomes_total"
-    case repeatedOutcomes = "push_token_service_outcomes_repeated_total"
-    case undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
-    case refusedOutcomes = "push_token_service_outcomes_refused_total"
-    case completed = "push_token_service_notifications_completed_total"
-    case retired = "push_token_service_tokens_retired_total"
-    case doubtful = "push_token_service_tokens_doubtful_total"
-    case endedAgain = "push_token_service_tokens_ended_again_total"
-    case braked = "push_token_service_brake_engaged_total"
-    case brakesEngaged = "push_token_service_brakes_engaged"
-    case superseded = "push_token_service_updates_superseded_total"
-    case corrected = "push_token_service_environments_corrected_total"
-    case quarantined = "push_token_service_tokens_quarantined_total"
-    case restored = "push_token_service_tokens_restored_total"
-    case throttled = "push_token_service_installations_throttled_total"
-    case erasures = "push_token_service_users_erased_total"
-    case staleFlagged = "push_token_service_stale_flagged_total"
-    case staleRemoved = "push_token_service_stale_removed_total"
-    case housekeepingRounds = "push_token_service_housekeeping_rounds_total"
-    case retentionRemoved = "push_token_service_retention_removed_total"
-    case retentionOverdue = "push_token_service_retention_overdue_seconds"
-    case partitionsAhead = "push_token_service_partitions_ahead_seconds"
-    case partitionsRestRows = "push_token_service_partitions_rest_rows"
-    case deadLettersReplayed = "push_token_service_dead_letters_replayed_total"
-    case deadLettersDropped = "push_token_service_dead_letters_dropped_total"
-    case connections = "push_token_service_postgres_connections"
-    case changesWaiting = "push_token_service_changes_waiting"
-    case changesPerCommit = "push_token_service_changes_per_commit"
-    case commitsRepeated = "push_token_service_commits_repeated_total"
-    case eventsPublished = "push_token_service_events_published_total"
-    case eventsWaiting = "push_token_service_events_waiting"
-    case webhookAttempts = "push_token_service_webhook_attempts_total"
-    case webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
-    case webhooksDisabled = "push_token_service_webhooks_disabled_total"
-    case deviceReceipts = "push_token_service_device_receipts_total"
-    case channels = "push_token_service_channels"
-    case channelsLargestShare = "push_token_service_channels_largest_share"
-    case channelsPending = "push_token_service_channels_pending_seconds"
-    case webhookLag = "push_token_service_webhook_lag_seconds"
+/// Declares every log metadata key of this service with its meaning. Units are in the name. `LogKey.app` is the string `"app"`.
+@dynamicMemberLookup
+package enum LogKey {
+    package struct Keys: Sendable {
+        package let app = DocumentedLogKey("app", "an app's slug")
+        package let apps = DocumentedLogKey("apps", "the slugs of apps")
+        package let count = DocumentedLogKey("count", "how many")
+        package let deliveries = DocumentedLogKey("erased.deliveries", "deliveries that an erasure removed")
+        package let delivery = DocumentedLogKey("delivery.id", "a delivery; the `apns-id` of its pushes")
+        package let environment = DocumentedLogKey("environment", "`production` or `sandbox`")
+        package let error = DocumentedLogKey("error", "the library's or the server's own words, without values")
+        package let eventLog = DocumentedLogKey(
+            "event.log", "the log that a feed reads: `notifications`, `installations` or `device_receipts`")
+        package let eventRow = DocumentedLogKey("event.row", "the number of an event's row in its log")
+        package let eventSink = DocumentedLogKey("event.sink", "where its events go: `broker` or `webhooks`")
+        package let flagged = DocumentedLogKey("stale.flagged", "installations that were flagged as stale")
+        package let hold = DocumentedLogKey("hold.id", "a hold")
+        package let history = DocumentedLogKey("erased.history", "entries of history that an erasure removed")
+        package let installations = DocumentedLogKey("erased.installations", "installations that an erasure removed")
+        package let keyID = DocumentedLogKey("key.id", "an API key's id; never the key")
+        package let lane = DocumentedLogKey("lane", "`now`, `soon` or `bulk`")
+        package let messageID = DocumentedLogKey("message.id", "a message of RabbitMQ")
+        package let notification = DocumentedLogKey("notification.id", "a notification")
+        package let notifications = DocumentedLogKey("erased.notifications", "notifications that an erasure changed")
+        package let outcome = DocumentedLogKey("outcome.class", "the class of an outcome")
+        package let partitions = DocumentedLogKey("partitions", "partitions that were made or dropped")
+        package let operationsPort = DocumentedLogKey(
+            "operations.port", "the port of `/healthz`, `/readyz` and `/metrics`, if it is not the API's")
+        package let port = DocumentedLogKey("http.port", "the port of the API")
+        package let reason = DocumentedLogKey("reason", "why, in one word or in the other side's words")
+        package let removed = DocumentedLogKey("stale.removed", "stale installations that were deregistered")
+        package let route = DocumentedLogKey("http.route", "the route of a request, without its values")
+        package let status = DocumentedLogKey("apns.status", "the HTTP status that APNs answered")
+        package let table = DocumentedLogKey("table", "a table of PostgreSQL")
+        package let tokens = DocumentedLogKey("erased.tokens", "tokens that an erasure removed")
+        package let version = DocumentedLogKey("version", "this program's version and commit")
+        package let versions = DocumentedLogKey("schema.versions", "the migrations that were applied")
+        package let webhook = DocumentedLogKey("webhook.id", "a webhook's id")
+    }
+
+    package static let documented = DocumentedLogKey.all(of: keys)
+    private static let keys = Keys()
+
+    package static subscript(dynamicMember key: KeyPath<Keys, DocumentedLogKey>) -> String { keys[keyPath: key].name }
 }

@@ -88,7 +88,7 @@ struct AdmissionMiddleware: Sendable {
     let deviceKeys: DeviceCredentialKeys?
     let apps: AppStore
     let limits: AdmissionLimits
-    let metrics: TokenServiceMetrics
+    let metrics: LimitMetrics
     let observation: RequestObservation
 
     func answer(
@@ -137,7 +137,7 @@ struct AdmissionMiddleware: Sendable {
         let decision = decide(caller, fields[0])
         if case .failure(let refusal) = decision.result {
             let method = HTTPRequest.Method(head.method.rawValue)?.label ?? "other"
-            metrics.answered(route: "none", method: method, status: refusal.status.code, took: .zero)
+            observation.metrics.answered(route: "none", method: method, status: refusal.status.code, took: .zero)
         }
         return decision
     }

@@ -16,7 +16,7 @@ struct BulkController: Sendable {
     private let streams: SharedLimit
 
     init(
-        pool: PostgresPool, registration: InstallationRegistration, streams: SharedLimit, metrics: TokenServiceMetrics,
+        pool: PostgresPool, registration: InstallationRegistration, streams: SharedLimit, metrics: RegistryMetrics,
         errors: InternalErrors
     ) {
         let register: InstallationImport.Register = { registrations, app in

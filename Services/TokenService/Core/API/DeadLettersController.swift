@@ -6,7 +6,7 @@ import StrictJSON
 /// `/v1/admin/dead-letters`
 struct DeadLettersController: Sendable {
     let letters: DeadLetterService
-    let metrics: TokenServiceMetrics
+    let metrics: DeadLetterMetrics
     let logger: Logger
 
     func bind(to router: some RouteBinder) {

@@ -5,7 +5,7 @@ import PushModel
 /// `POST /v1/apps/{app}/installations/{id}/receipts`
 struct DeviceReceiptsController: Sendable {
     let intake: DeviceReceiptIntake
-    let metrics: TokenServiceMetrics
+    let metrics: DeviceReceiptMetrics
 
     func bind(to router: some RouteBinder) { router.on(.reportReceipts, report) }
 

@@ -11,7 +11,7 @@ struct NotificationsController: Sendable {
     let intake: NotificationIntake
     let cancellation: Cancellation
     let uploads: SharedLimit
-    let metrics: TokenServiceMetrics
+    let metrics: NotificationMetrics
     let errors: InternalErrors
 
     func bind(to router: some RouteBinder) {

@@ -11,7 +11,7 @@ struct PrivacyController: Sendable {
     let erasure: Erasure
     let export: UserExport
     let streams: SharedLimit
-    let metrics: TokenServiceMetrics
+    let metrics: PrivacyMetrics
     let logger: Logger
 
     func bind(to router: some RouteBinder) {
@@ -24,7 +24,7 @@ struct PrivacyController: Sendable {
         try await call.body().object { Erasure.confirmation(of: user, &$0) }
         let app = try call.app()
         let result = try await erasure.erase(user: user, app: app, by: call.actor)
-        metrics.erased(result)
+        metrics.erased()
         // Records the caller and the amount of data; never the user.
         logger.notice(
             "A user was erased",

@@ -7,7 +7,7 @@ import StrictJSON
 struct QuarantineController: Sendable {
     let pool: PostgresPool
     let restoring: QuarantineRestore
-    let metrics: TokenServiceMetrics
+    let metrics: RegistryMetrics
 
     func bind(to router: some RouteBinder) {
         router.on(.listQuarantine, list)

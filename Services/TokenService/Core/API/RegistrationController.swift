@@ -6,7 +6,7 @@ import StrictJSON
 /// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`, and `PUT …/tags`
 struct RegistrationController: Sendable {
     let registration: InstallationRegistration
-    let metrics: TokenServiceMetrics
+    let metrics: RegistryMetrics
 
     func bind(to router: some RouteBinder) {
         router.on(.register, register)

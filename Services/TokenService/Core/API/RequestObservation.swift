@@ -9,7 +9,7 @@ struct RequestObservation: MiddlewareProtocol {
     typealias Output = Response
     typealias Context = APIRequestContext
 
-    let metrics: TokenServiceMetrics
+    let metrics: RequestMetrics
     let traces: Traces
     let errors: InternalErrors
 

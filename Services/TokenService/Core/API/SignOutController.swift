@@ -5,7 +5,7 @@ import StrictJSON
 /// Logout by installation, by token and by user; deregistration.
 struct SignOutController: Sendable {
     let signOut: SignOut
-    let metrics: TokenServiceMetrics
+    let metrics: RegistryMetrics
 
     func bind(to router: some RouteBinder) {
         router.on(.logOut, logOut)

@@ -1,4 +1,5 @@
 import Logging
+import Observability
 import Postgres
 import PushModel
 import ServiceLifecycle
@@ -20,18 +21,18 @@ package final class ChannelWatch: Service {
         var pendingSince: Int64?
     }
 
-    init(pool: PostgresPool, metrics: TokenServiceMetrics, logger: Logger) {
+    init(pool: PostgresPool, metrics: ChannelMetrics, logger: Logger) {
         self.pool = pool
         self.logger = logger
         for environment in APNsEnvironment.allCases {
             for state in BroadcastChannel.State.allCases {
-                metrics.gauge(.channels, [("environment", environment.rawValue), ("state", state.rawValue)]) {
+                metrics.channels.observe(environment.rawValue, state.rawValue) {
                     Double(self.latest.counts["\(environment.rawValue) \(state.rawValue)"] ?? 0)
                 }
             }
         }
-        metrics.gauge(.channelsLargestShare) { Double(self.latest.largestScope) / Double(ChannelStore.maximumInScope) }
-        metrics.gauge(.channelsPending) {
+        metrics.largestShare.observe { Double(self.latest.largestScope) / Double(ChannelStore.maximumInScope) }
+        metrics.pending.observe {
             self.latest.pendingSince.map { Double(max(0, UnixTime.milliseconds() - $0)) / 1000 } ?? 0
         }
     }

@@ -31,11 +31,11 @@ package final class EventFeed: Service {
     private let pool: PostgresPool
     private let sink: EventSink
     private let lease: Lease
-    private let metrics: TokenServiceMetrics
+    private let metrics: EventMetrics
     private let logger: Logger
     private let waiting = Atomic<Int64>(0)
 
-    package init(name: Name, pool: PostgresPool, sink: EventSink, metrics: TokenServiceMetrics, logger: Logger) {
+    package init(name: Name, pool: PostgresPool, sink: EventSink, metrics: EventMetrics, logger: Logger) {
         self.name = name
         self.pool = pool
         self.sink = sink

@@ -1,5 +1,6 @@
 import Broker
 import Logging
+import Observability
 import Postgres
 package import ServiceLifecycle
 
@@ -14,13 +15,14 @@ package struct EventStream: Sendable {
 
     init(
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology, marks: OutboxMarks,
-        metrics: TokenServiceMetrics, logger: Logger
+        metrics: EventMetrics, webhookMetrics: WebhookMetrics, logger: Logger
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
         subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
         let dispatcher = WebhookDispatcher(
-            pool: pool, settings: configuration.webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: metrics, logger: logger)
+            pool: pool, settings: configuration.webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: webhookMetrics,
+            logger: logger)
         addresses = dispatcher.addresses
         let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]
         let feeds = sinks.flatMap { kind, sink in
@@ -29,7 +31,9 @@ package struct EventStream: Sendable {
             }
         }
         let counter = DeviceReceiptCounter(pool: pool, logger: logger)
-        metrics.observe(feeds, counter, dispatcher)
+        metrics.observe(feeds)
+        metrics.waiting.observe(EventLog.deviceReceipts.rawValue, "counts") { Double(counter.waitingCount) }
+        webhookMetrics.lag.observe { dispatcher.lag }
         services = [dispatcher] + feeds + [counter]
     }
 }

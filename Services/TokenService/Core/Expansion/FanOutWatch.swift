@@ -7,10 +7,10 @@ package final class FanOutWatch: Sendable {
         var oldestDue: Int64?
     }
 
-    private let metrics: TokenServiceMetrics
+    private let metrics: FanOutMetrics
     private let state = Mutex(State())
 
-    package init(metrics: TokenServiceMetrics) { self.metrics = metrics }
+    package init(metrics: FanOutMetrics) { self.metrics = metrics }
 
     /// Fan-outs under way in this process.
     package var live: Int { state.withLock { $0.live } }

@@ -12,12 +12,12 @@ package struct HoldService: Sendable {
     private let pool: PostgresPool
     private let control: ControlPublisher
     private let relay: WakeUp
-    private let metrics: TokenServiceMetrics
+    private let metrics: HoldMetrics
     private let logger: Logger
 
     /// - Parameter cache: The one of the process.
     package init(
-        pool: PostgresPool, control: ControlPublisher, relay: WakeUp, metrics: TokenServiceMetrics, logger: Logger,
+        pool: PostgresPool, control: ControlPublisher, relay: WakeUp, metrics: HoldMetrics, logger: Logger,
         cache: HoldCache = HoldCache()
     ) {
         self.pool = pool

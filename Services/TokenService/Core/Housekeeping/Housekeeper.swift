@@ -31,11 +31,11 @@ package final class Housekeeper: Service {
     let settings: Settings
     let partitions = PartitionWatch()
     private let lease: Lease
-    private let metrics: TokenServiceMetrics
+    private let metrics: HousekeepingMetrics
     let logger: Logger
 
     package init(
-        pool: PostgresPool, apps: AppStore, fences: FencePublisher, settings: Settings, metrics: TokenServiceMetrics, logger: Logger
+        pool: PostgresPool, apps: AppStore, fences: FencePublisher, settings: Settings, metrics: HousekeepingMetrics, logger: Logger
     ) {
         self.pool = pool
         self.apps = apps

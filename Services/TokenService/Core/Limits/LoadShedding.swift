@@ -10,11 +10,11 @@ final class LoadShedding: Sendable {
     }
 
     private let limits: RequestLimits
-    private let metrics: TokenServiceMetrics
+    private let metrics: LimitMetrics
     private let inProgress = Atomic<Int>(0)
     private let reading = Atomic<Int>(0)
 
-    init(limits: RequestLimits, metrics: TokenServiceMetrics) {
+    init(limits: RequestLimits, metrics: LimitMetrics) {
         self.limits = limits
         self.metrics = metrics
     }

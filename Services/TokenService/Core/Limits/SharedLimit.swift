@@ -24,7 +24,7 @@ final class SharedLimit: Sendable {
     private let shareOfApp: Int
     private let reason: LoadShedding.Reason
     private let beyondShare: APIError
-    private let metrics: TokenServiceMetrics
+    private let metrics: LimitMetrics
     private let state = Mutex(State())
 
     /// - Parameters:
@@ -32,7 +32,7 @@ final class SharedLimit: Sendable {
     ///   - share: For one key. A device has at most ``shareOfDevice``.
     ///   - shareOfApp: For all keys and devices of one app together.
     ///   - reason: The label of its refusals.
-    init(_ maximum: Int, share: Int, shareOfApp: Int, reason: LoadShedding.Reason, metrics: TokenServiceMetrics) {
+    init(_ maximum: Int, share: Int, shareOfApp: Int, reason: LoadShedding.Reason, metrics: LimitMetrics) {
         self.maximum = maximum
         self.share = share
         self.shareOfApp = shareOfApp

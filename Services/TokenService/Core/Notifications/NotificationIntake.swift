@@ -22,12 +22,12 @@ package struct NotificationIntake: Sendable {
     private let relay: WakeUp
     private let holds: HoldCache
     private let traces: Traces
-    private let metrics: TokenServiceMetrics
+    private let metrics: NotificationMetrics
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Insertion>
 
     package init(
         pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache, traces: Traces,
-        metrics: TokenServiceMetrics
+        metrics: NotificationMetrics
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -215,7 +215,7 @@ extension NotificationIntake {
 
     private struct Transactions {
         let session: PostgresSession
-        let metrics: TokenServiceMetrics
+        let metrics: NotificationMetrics
 
         /// One answer per item, in their order. If the database refuses one item, the others must not fail.
         func commit(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Insertion, any Error>] {

@@ -23,7 +23,7 @@ package final class OutcomeConsumer: Service {
     private let brakes: BrakeWatch
     let webhooks: WebhookSubscriptions
     let channels: ChannelRegistry
-    let metrics: TokenServiceMetrics
+    let metrics: OutcomeMetrics
     private let traces: Traces
     private let relay: WakeUp
     let logger: Logger
@@ -38,7 +38,7 @@ package final class OutcomeConsumer: Service {
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
-        brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelRegistry, metrics: TokenServiceMetrics, traces: Traces,
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelRegistry, metrics: OutcomeMetrics, traces: Traces,
         relay: WakeUp,
         logger: Logger
     ) {

@@ -23,7 +23,8 @@ package struct Outbox: Sendable {
     ///   - background: For the relay and the settlements.
     init(
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, background: PostgresPool, publisher: Publisher, control: Publisher,
-        topology: Topology, metrics: TokenServiceMetrics, traces: Traces, logger: Logger
+        topology: Topology, metrics: PublishingMetrics, holdMetrics: HoldMetrics, fanOutMetrics: FanOutMetrics, traces: Traces,
+        logger: Logger
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
@@ -35,9 +36,8 @@ package struct Outbox: Sendable {
             pool: background, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
             onSettled: { wakeUp.signal() })
         let window = RelayWindow(logger: logger, onGrowth: { wakeUp.signal() })
-        metrics.observe(window)
         waits = LaneWaits(pool: background, logger: logger)
-        metrics.observe(waits)
+        metrics.observe(backlog, window, waits)
         jobs = JobPublisher(
             publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window,
             waits: waits,
@@ -48,14 +48,15 @@ package struct Outbox: Sendable {
             control: control, marks: marks.fences, lease: configuration.fenceTimeout + .seconds(4),
             onConfirmed: { [settlements] in settlements.published(fences: $0) })
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp, marks: marks)
-        let fanOuts = FanOutWatch(metrics: metrics)
-        metrics.observe(fanOuts)
-        holds = HoldService(pool: pool, control: control, relay: wakeUp, metrics: metrics, logger: logger)
+        let fanOuts = FanOutWatch(metrics: fanOutMetrics)
+        fanOutMetrics.observe(fanOuts)
+        holds = HoldService(pool: pool, control: control, relay: wakeUp, metrics: holdMetrics, logger: logger)
+        holdMetrics.observe(holds.cache)
         relay = Relay(
             pool: background, publisher: publisher, jobs: jobs, fences: fences,
             cancellation: Cancellation(pool: background, control: control, relay: wakeUp, marks: marks),
             holds: HoldService(
-                pool: background, control: control, relay: wakeUp, metrics: metrics, logger: logger, cache: holds.cache),
+                pool: background, control: control, relay: wakeUp, metrics: holdMetrics, logger: logger, cache: holds.cache),
             settlements: settlements, window: window, backlog: backlog, exchange: exchange, wakeUp: wakeUp,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
             fanOutPage: configuration.fanOutPage,

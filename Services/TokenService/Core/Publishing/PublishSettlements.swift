@@ -11,7 +11,7 @@ package final class PublishSettlements: Service {
     private let pool: PostgresPool
     private let lease: Duration
     private let backlog: PublishBacklog
-    private let metrics: TokenServiceMetrics
+    private let metrics: PublishingMetrics
     private let logger: Logger
     /// Between two writes while no caller waits, so that many settlements share a statement and its commit. Leases are far longer, and the
     /// relay leaves young fences alone.
@@ -34,7 +34,7 @@ package final class PublishSettlements: Service {
     private let onSettled: @Sendable () -> Void
 
     package init(
-        pool: PostgresPool, lease: Duration, backlog: PublishBacklog, metrics: TokenServiceMetrics, logger: Logger,
+        pool: PostgresPool, lease: Duration, backlog: PublishBacklog, metrics: PublishingMetrics, logger: Logger,
         onSettled: @escaping @Sendable () -> Void
     ) {
         self.pool = pool

@@ -25,7 +25,7 @@ package final class Relay: Service {
     private let backlog: PublishBacklog
     private let wakeUp: WakeUp
     private let timing: Timing
-    private let metrics: TokenServiceMetrics
+    private let metrics: PublishingMetrics
     private let logger: Logger
     private let fanOut: FanOut
     private let watch: FanOutWatch
@@ -83,7 +83,7 @@ package final class Relay: Service {
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
         holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, exchange: MarkExchange,
-        wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: TokenServiceMetrics, logger: Logger
+        wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: PublishingMetrics, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher

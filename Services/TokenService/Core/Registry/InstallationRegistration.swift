@@ -31,7 +31,7 @@ package struct InstallationRegistration: Sendable {
     private let crowded: CrowdedInstallations
     private let queue: CommitQueue<RegistryRequest, Committed>
 
-    package init(pool: PostgresPool, fences: FencePublisher, metrics: TokenServiceMetrics) {
+    package init(pool: PostgresPool, fences: FencePublisher, metrics: RegistryMetrics) {
         self.fences = fences
         warnings = RegistrationWarnings(pool: pool)
         supersession = Supersession(pool: pool, fences: fences)
@@ -198,7 +198,7 @@ extension InstallationRegistration {
     /// One transaction for many requests.
     struct Transactions: Sendable {
         let pool: PostgresPool
-        var metrics: TokenServiceMetrics?
+        var metrics: RegistryMetrics?
 
         /// One answer per request, in their order; ``LongChain`` for a request that must go alone.
         /// - Parameter isAlone: Whether a part of the requests is one that no other caller waits for.

@@ -25,14 +25,14 @@ package final class WebhookDispatcher: Service {
     /// For requests that make webhooks, too.
     let addresses: WebhookAddresses
     private let clients: WebhookClients
-    private let metrics: TokenServiceMetrics
+    private let metrics: WebhookMetrics
     private let logger: Logger
     /// By webhook.
     private let underWay = Mutex<[PushID: Int]>([:])
     private let lagSeconds = Mutex(0.0)
 
     package init(
-        pool: PostgresPool, settings: WebhookSettings, waiting: LowWater<PushID>, wakeUp: WakeUp, metrics: TokenServiceMetrics,
+        pool: PostgresPool, settings: WebhookSettings, waiting: LowWater<PushID>, wakeUp: WakeUp, metrics: WebhookMetrics,
         logger: Logger
     ) {
         self.pool = pool
