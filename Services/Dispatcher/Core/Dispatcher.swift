@@ -38,6 +38,7 @@ package struct Dispatcher: Sendable {
         let broker = settings.broker
         let gate = ControlGate()
         let metrics = DispatcherMetrics(registry: registry)
+        registry.describe(TraceExporter.documented + [DocumentedMetric](BrokerMetrics.all))
         let notes = NoteLog(logger: logger)
         let wakeUp = try WakeUp()
         let inbox = Mailbox<CoreEvent>(wakeUp: wakeUp)
@@ -104,7 +105,7 @@ package struct Dispatcher: Sendable {
         ) { [rules] in DispatcherCore(rules: rules, directory: directory, gate: gate, seed: .random(in: .min ... .max)) }
 
         metrics.observe({ loop.status }, gate: gate)
-        metrics.observe(pools, credentials)
+        metrics.observe({ pools.views() }, { credentials.standing })
         let readiness = DispatcherReadiness(
             loop: loop, publisher: publisher, jobs: jobs, commands: commands, pools: pools, credentials: credentials)
         let exporting: [any Service] = exporter.map { [$0] } ?? []
