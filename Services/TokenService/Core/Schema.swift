@@ -5,13 +5,8 @@ package import Postgres
 package enum Schema {
     package static func migrator() throws -> Migrator {
         guard let resources = Bundle.module.resourcePath else {
-            throw MissingResources()
+            throw MissingResources(bundle: "push_TokenService")
         }
         return try Migrator(directory: resources + "/Migrations")
     }
-}
-
-/// The program was installed without its resources.
-struct MissingResources: Error, CustomStringConvertible {
-    var description: String { "the program's resources are missing: push_TokenService.resources must lie beside the executable" }
 }

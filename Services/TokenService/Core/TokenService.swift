@@ -170,7 +170,7 @@ package struct TokenService: Sendable {
         metrics.requests.reading.observe { Double(shedding.requestsReading) }
         let streams = half(of: limits.concurrentStreams, .streams)
         metrics.requests.streams.observe { Double(streams.used) }
-        let errors = InternalErrors(count: { metrics.internalError() }, logger: logger)
+        let errors = InternalErrors(count: { metrics.requests.internalError() }, logger: logger)
         let admission = AdmissionMiddleware(
             authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
             limits: AdmissionLimits(

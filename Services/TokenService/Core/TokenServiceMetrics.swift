@@ -1,8 +1,8 @@
-package import Observability
+import Observability
 import Postgres
 
 /// Every room's metrics, in the order of the reference. Only ``TokenService`` knows them all; it gives each room its own.
-package struct TokenServiceMetrics: Sendable {
+struct TokenServiceMetrics: Sendable {
     let requests: RequestMetrics
     let limits: LimitMetrics
     let registrations: RegistryMetrics
@@ -20,7 +20,7 @@ package struct TokenServiceMetrics: Sendable {
     let privacy: PrivacyMetrics
     private let connections: GaugeMetric
 
-    package init(registry: PrometheusMetrics) {
+    init(registry: PrometheusMetrics) {
         requests = RequestMetrics(registry)
         limits = LimitMetrics(registry)
         registrations = RegistryMetrics(registry)
@@ -46,6 +46,4 @@ package struct TokenServiceMetrics: Sendable {
         connections.observe(name, "busy") { Double(pool.gauges.busy) }
         connections.observe(name, "waiting") { Double(pool.gauges.waiting) }
     }
-
-    func internalError() { requests.internalError() }
 }

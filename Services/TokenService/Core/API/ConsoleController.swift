@@ -34,13 +34,13 @@ struct ConsoleController: Sendable {
     init() throws {
         guard let folder = Bundle.module.resourceURL?.appending(path: "Page"),
             let names = try? FileManager.default.contentsOfDirectory(atPath: folder.path)
-        else { throw MissingResources() }
+        else { throw MissingResources(bundle: "push_TokenServiceAPI") }
         var files: [String: StaticContent] = [:]
         for name in names {
             guard let type = name.split(separator: ".").last.flatMap({ Self.types[String($0)] }) else { continue }
             files[name] = StaticContent(Array(try Data(contentsOf: folder.appending(path: name))), type: type, policy: Self.policy)
         }
-        guard let page = files["index.html"] else { throw MissingResources() }
+        guard let page = files["index.html"] else { throw MissingResources(bundle: "push_TokenServiceAPI") }
         self.page = page
         self.files = files
     }
