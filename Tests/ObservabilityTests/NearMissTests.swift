@@ -25,16 +25,13 @@ struct NearMissTests {
     @Test("Reading warns of them, also where what it misses is one of them") func warns() throws {
         let lines = LogLines()
         let logger = Logger(label: "test") { _ in lines }
+        let (prefix, prefetch) = (Setting("broker.prefix", "push", ""), Setting("prefetch.now", 200, in: 1...2000, ""))
         let settings = EnvironmentSettings(["PREFECTH_NOW": "5", "HOME": "/root", "BROKER_PREFIX": "p"])
-        let prefetch = try settings.read(logger: logger) { config in
-            _ = config.text("broker.prefix", default: "push")
-            return try config.integer("prefetch.now", default: 200, in: 1...2000)
-        }
-        #expect(prefetch == 200 && lines.messages == ["Unknown setting PREFECTH_NOW; did you mean PREFETCH_NOW?"])
+        let read = try settings.read([prefix, prefetch], logger: logger) { try $0.read(prefetch) }
+        #expect(read == 200 && lines.messages == ["Unknown setting PREFECTH_NOW; did you mean PREFETCH_NOW?"])
+        let url = Setting(required: "postgres.url", "a libpq connection URI", "")
         let required = EnvironmentSettings(["POSTGERS_URL": "x"])
-        #expect(throws: ConfigurationError.self) {
-            try required.read(logger: logger) { try $0.text("postgres.url", "a libpq connection URI") }
-        }
+        #expect(throws: ConfigurationError.self) { try required.read([url], logger: logger) { try $0.read(url) } }
         #expect(lines.messages.last == "Unknown setting POSTGERS_URL; did you mean POSTGRES_URL?")
     }
 

@@ -80,7 +80,7 @@ package final class APNsSimulator: Sendable {
         ]
         var listeners: [SimulatorPort: TCPListener] = [:]
         for (port, number) in numbers {
-            let place = ListeningPort(host: configuration.host, port: number, hostKey: "host", portKey: port.setting)
+            let place = ListeningPort(host: configuration.host, port: number, hostKey: SimulatorSetting.host.key, portKey: port.setting)
             do {
                 listeners[port] = try TCPListener(host: configuration.host, port: number, backlog: 1024)
             } catch let error as SystemError {

@@ -21,7 +21,7 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Print the settings as a table of the handbook's reference (Markdown), and end.")
 
-        func run() { print(DocumentedSetting.markdown(SimulatorSetting.all)) }
+        func run() { print(SimulatorSetting.all.markdown) }
     }
 
     struct Serve: AsyncParsableCommand {
@@ -40,7 +40,9 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
             bootstrapObservability(service: "apns-simulator", level: try APNsSimulatorConfiguration.logLevel(environment.config))
             let logger = Logger(label: "apns-simulator")
             let begun = try scenario.map { try ReadyScenario.named($0) } ?? scenarioFile.map { try Scenario(file: $0) }
-            var settings = try environment.read(logger: logger) { try APNsSimulatorConfiguration($0, logger: logger) }
+            var settings = try environment.read(SimulatorSetting.all, logger: logger) {
+                try APNsSimulatorConfiguration($0, logger: logger)
+            }
             if let begun { settings.scenario = begun }
             let simulator = try APNsSimulator(settings, logger: logger)
             let group = ServiceGroup(

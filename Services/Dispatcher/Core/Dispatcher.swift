@@ -160,10 +160,11 @@ package struct Dispatcher: Sendable {
         _ config: ConfigReader, prefix: String?, virtualHost: String?, logger: Logger
     ) throws(ConfigurationError) -> String {
         var host = virtualHost
-        if host == nil, config.optionalText("rabbitmq.url", isSecret: true) != nil {
+        if host == nil, config.isSet(DispatcherSettings.brokerURI) {
             host = try DispatcherSettings.broker(config, logger: logger).virtualHost
         }
-        let topology = Topology(prefix: prefix ?? config.text("broker.prefix", default: "push"))
+        let ownPrefix = try config.read(DispatcherSettings.brokerPrefix)
+        let topology = Topology(prefix: prefix ?? ownPrefix)
         return String(decoding: topology.definitions(virtualHost: host ?? "/"), as: UTF8.self)
     }
 

@@ -8,7 +8,7 @@ import OpenSSL
 package import PushModel
 package import RabbitMQ
 
-/// The dispatcher's settings: read and checked once, before any socket opens. ``DispatcherReference/settings`` describes them.
+/// The dispatcher's settings: read and checked once, before any socket opens.
 package struct DispatcherSettings: Sendable {
     package var operationsHost: String
     package var operationsPort: Int
@@ -19,7 +19,7 @@ package struct DispatcherSettings: Sendable {
     package var confirmPatience: Int
     package var credentialsFile: String
     /// The addresses of APNs that are not Apple's.
-    package var endpoints: [EndpointKey: SettingURL]
+    package var endpoints: [EndpointKey: SettingURL] = [:]
     package var apnsAuthorityFile: String?
     package var proxy: APNsProxy?
     package var connections: Int
@@ -43,52 +43,151 @@ package struct DispatcherSettings: Sendable {
 
     /// - Throws: `ConfigurationError`: one sentence that names the environment variable.
     package init(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) {
-        operationsHost = config.text("operations.host", default: "127.0.0.1")
-        operationsPort = try config.integer("operations.port", default: 9090, in: 0...65_535)
+        operationsHost = try config.read(Self.operationsHost)
+        operationsPort = try config.read(Self.operationsPort)
         broker = try Self.broker(config, logger: logger)
-        brokerPrefix = config.text("broker.prefix", default: "push")
-        topologyOwnership = try config.choice("broker.topology", default: .services)
-        confirmPatience = try config.integer(
-            "broker.confirm.patience.milliseconds", default: Int(CoreRules.standardConfirmPatience), in: 200...10_000)
-        credentialsFile = try config.file("apns.credentials.file", logger: logger)
-        endpoints = try Self.endpoints(config)
-        apnsAuthorityFile = try config.optionalFile("apns.ca.file", logger: logger)
+        brokerPrefix = try config.read(Self.brokerPrefix)
+        topologyOwnership = try config.read(Self.topologyOwnership)
+        confirmPatience = try config.read(Self.confirmPatience)
+        credentialsFile = try config.read(Self.credentialsFile, logger: logger)
+        for (key, setting) in Self.endpoints { endpoints[key] = try config.read(setting) }
+        apnsAuthorityFile = try config.read(Self.apnsAuthorityFile, logger: logger)
         proxy = try Self.proxy(config, logger: logger)
-        connections = try config.integer("apns.connections", default: 2, in: 1...64)
-        maximumConnections = try config.integer("apns.connections.maximum", default: max(8, connections), in: connections...64)
-        apnsThreads = try config.integer("apns.threads", default: ProcessInfo.processInfo.activeProcessorCount, in: 1...256)
-        credentialsCheck = try config.seconds("apns.credentials.check.seconds", default: 5, in: 1...3600)
-        lanes = try Self.lanes(config.optionalText("lanes"))
+        connections = try config.read(Self.connections)
+        maximumConnections = try config.read(Self.maximumConnections(from: connections))
+        apnsThreads = try config.read(Self.apnsThreads)
+        credentialsCheck = try config.read(Self.credentialsCheck)
+        lanes = try Self.split(config.read(Self.lanes))
         prefetch = [
-            .now: try config.integer("prefetch.now", default: 1000, in: 1...5000),
-            .soon: try config.integer("prefetch.soon", default: 1000, in: 1...5000),
-            .bulk: try config.integer("prefetch.bulk", default: 1000, in: 1...5000),
+            .now: try config.read(Self.prefetchNow), .soon: try config.read(Self.prefetchSoon), .bulk: try config.read(Self.prefetchBulk),
         ]
-        bulkDeliveries = try config.integer("bulk.deliveries", default: lanes.contains(.now) ? 800 : 20_000, in: 1...200_000)
-        maximumAttempts = try config.integer("maximum.attempts", default: 10, in: 1...1000)
-        instance = config.text("instance", default: Self.defaultInstance)
+        bulkDeliveries = try config.read(Self.bulkDeliveries(lanes.contains(.now) ? 800 : 20_000))
+        maximumAttempts = try config.read(Self.maximumAttempts)
+        instance = try config.read(Self.instance)
         broker.connectionName = "dispatcher \(instance)"
-        shutdownDeadline = try config.seconds("shutdown.deadline.seconds", default: 20, in: 1...600)
+        shutdownDeadline = try config.read(Self.shutdownDeadline)
         logLevel = try Self.logLevel(config)
         traces = try TraceSettings(config, logger: logger)
-        try check(brokerPrefix, "broker.prefix", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
-        try check(instance, "instance", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
+        try check(brokerPrefix, Self.brokerPrefix)
+        try check(instance, Self.instance)
     }
 
-    /// - Parameter text: `now,soon`. Nil: every lane.
-    private static func lanes(_ text: String?) throws(ConfigurationError) -> [Lane] {
-        guard let text else { return Lane.allCases }
+    package static let all =
+        ([
+            [operationsHost, operationsPort], ofTopology,
+            [topologyOwnership, confirmPatience, credentialsFile, credentialsCheck], endpoints.map { $0.setting },
+            [apnsAuthorityFile, proxyURL, proxyCredentialsFile, apnsThreads, connections, maximumConnections(), lanes],
+            [prefetchNow, prefetchSoon, prefetchBulk, bulkDeliveries(), maximumAttempts, instance, shutdownDeadline, level],
+            TraceSettings.all,
+        ] as [[any DocumentedSetting]]).flatMap(\.self)
+
+    /// The settings that the definitions of a topology need, and no more.
+    package static let ofTopology: [any DocumentedSetting] = [brokerURI, brokerPasswordFile, brokerAuthorityFile, brokerPrefix]
+
+    private static let operationsHost = Setting("operations.host", "127.0.0.1", "where `/healthz`, `/readyz` and `/metrics` are served")
+    private static let operationsPort = Setting(
+        "operations.port", 9090, in: 0...65_535, "0 takes any free port. At most 256 connections, each idle for at most 60 s")
+    static let brokerURI = Setting(
+        required: "rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost",
+        "one host or several, each a name or an address; see the guide Three nodes")
+    private static let brokerPasswordFile = FileSetting(
+        "rabbitmq.password.file", isSecret: true, "its first line replaces the URL's password; read again at every connect")
+    private static let brokerAuthorityFile = FileSetting("rabbitmq.ca.file", "PEM authorities; required with `amqps://`")
+    private static let plain = "1 to 64 characters of a-z, A-Z, 0-9, -, _ and ."
+    static let brokerPrefix = Setting("broker.prefix", "push", values: plain, "first word of every exchange and queue")
+    private static let topologyOwnership = Setting(
+        "broker.topology", Topology.Ownership.services,
+        "`services`: the services declare exchanges and queues; `operators`: they only check that `dispatcher topology` was imported")
+    private static let confirmPatience = Setting(
+        "broker.confirm.patience.milliseconds", Int(CoreRules.standardConfirmPatience), in: 200...10_000,
+        "how long the broker may owe a confirmation before nothing is sent for any app until a marker has made the round of the control "
+            + "stream. With the heartbeat (200 ms) and a tick (100 ms) 650 keeps the promise that nothing is sent one second after a "
+            + "logout or a cancel. A larger value stops sending less often beside a slow broker, and lengthens that second by as much")
+    private static let credentialsFile = FileSetting(
+        required: "apns.credentials.file", "which key or certificate serves which apps; see the guide First real iPhone")
+    private static let credentialsCheck = Setting.seconds(
+        "apns.credentials.check.seconds", 5, in: 1...3600, "how often its files are looked at for changes")
+    private static let endpoints = [
+        endpoint(
+            .production, .device,
+            "where pushes go. If a firewall blocks port 443: `https://api.push.apple.com:2197`, Apple's other port; for the sandbox "
+                + "`https://api.sandbox.push.apple.com:2197`"),
+        endpoint(.sandbox, .device, "the same for the sandbox"),
+        endpoint(
+            .production, .broadcast, shown: "APNS_PRODUCTION_URL",
+            "for broadcasts. Apple's pages also name `https://api-broadcast.push.apple.com`, and for the sandbox "
+                + "`https://api-broadcast.sandbox.push.apple.com`"),
+        endpoint(.sandbox, .broadcast, shown: "APNS_SANDBOX_URL", "the same for the sandbox"),
+        endpoint(
+            .production, .channels,
+            "for the management of broadcast channels; Apple's is `https://api-manage-broadcast.push.apple.com:2196`"),
+        endpoint(
+            .sandbox, .channels, "the same for the sandbox; Apple's is `https://api-manage-broadcast.sandbox.push.apple.com:2195`"),
+    ]
+
+    private static func endpoint(
+        _ environment: APNsEnvironment, _ service: APNsService, shown: String = "Apple's", _ meaning: String
+    ) -> (key: EndpointKey, setting: Setting<SettingURL?>) {
+        let name = service == .device ? environment.rawValue : "\(environment.rawValue).\(service.rawValue)"
+        return (EndpointKey(environment, service), Setting(url: "apns.\(name).url", schemes: ["https"], shown: shown, meaning))
+    }
+
+    private static let apnsAuthorityFile = FileSetting(
+        "apns.ca.file", shown: "the system's", "PEM authorities that APNs' certificate must come from")
+    private static let proxyURL = Setting(
+        url: "apns.proxy.url", schemes: ["http"], credentials: proxyCredentialsFile,
+        "an HTTP proxy through which APNs is reached (CONNECT); the proxy resolves APNs' names")
+    private static let proxyCredentialsFile = FileSetting(
+        secret: "apns.proxy.credentials.file", "a file with `user:password` for the proxy; read at start")
+    private static let apnsThreads = Setting(
+        "apns.threads", ProcessInfo.processInfo.activeProcessorCount, shown: "the number of processors", in: 1...256,
+        "threads that serve the connections of all pools; a pool is served by one of them")
+    private static let connections = Setting(
+        "apns.connections", 2, in: 1...64, "connections that each pool keeps while it is in use")
+
+    private static func maximumConnections(from minimum: Int = 1) -> Setting<Int> {
+        Setting(
+            "apns.connections.maximum", max(8, minimum), shown: "8, or APNS_CONNECTIONS if that is more", in: minimum...64,
+            "connections that a pool may open while its streams are used up; no fewer than `APNS_CONNECTIONS`")
+    }
+
+    private static let lanes = Setting(
+        "lanes", Lane.allCases.map(\.rawValue).joined(separator: ","), values: "some of now, soon and bulk, with commas between them",
+        "the lanes that this process serves; see Two deployments of dispatchers in the guide Install in production")
+    private static let prefetchNow = Setting(
+        "prefetch.now", 1000, in: 1...5000,
+        "messages of the lane, each a job, that may be here unsettled: bounds memory. One app alone has at most half of them at work")
+    private static let prefetchSoon = Setting("prefetch.soon", 1000, in: 1...5000, "the same")
+    private static let prefetchBulk = Setting("prefetch.bulk", 1000, in: 1...5000, "the same")
+
+    private static func bulkDeliveries(_ standard: Int = 800) -> Setting<Int> {
+        Setting(
+            "bulk.deliveries", standard, shown: "800; 20000 without now in LANES", in: 1...200_000,
+            "deliveries of `bulk` that may be at work together, half of them of an app that is alone. More of them wait longer for one "
+                + "another and delay the lane `now`; fewer send fewer a second: with answers after 80 ms, 400 of one app are 5,000 a second"
+        )
+    }
+
+    private static let maximumAttempts = Setting(
+        "maximum.attempts", 10, in: 1...1000, "tries that APNs answered, or left unanswered, before a delivery is given up")
+    private static let instance = Setting(
+        "instance", defaultInstance, shown: "host and process id", values: plain,
+        "names this process in outcomes (`source`) and in the broker's list of connections")
+    private static let shutdownDeadline = Setting.seconds(
+        "shutdown.deadline.seconds", 20, in: 1...600, "how long a graceful stop may take")
+    private static let level = Setting("log.level", Logger.Level.info, "lines below it are not logged")
+
+    /// - Parameter text: `now,soon`.
+    private static func split(_ text: String) throws(ConfigurationError) -> [Lane] {
         let names = text.split(separator: ",", omittingEmptySubsequences: false).map { $0.filter { $0 != " " } }
         let lanes = names.compactMap { Lane(rawValue: $0) }
         guard lanes.count == names.count, Set(lanes).count == lanes.count else {
-            throw ConfigurationError("lanes", expected: "some of now, soon and bulk, with commas between them", given: text)
+            throw Self.lanes.error(expected: Self.lanes.values, given: text)
         }
         return lanes
     }
 
-    package static func logLevel(_ config: ConfigReader) throws(ConfigurationError) -> Logger.Level {
-        try config.choice("log.level", default: .info)
-    }
+    package static func logLevel(_ config: ConfigReader) throws(ConfigurationError) -> Logger.Level { try config.read(level) }
 
     /// Host and process: different for each of two dispatchers.
     private static var defaultInstance: String {
@@ -96,32 +195,18 @@ package struct DispatcherSettings: Sendable {
         return "\(host.prefix(40))-\(ProcessInfo.processInfo.processIdentifier)"
     }
 
-    private static func endpoints(_ config: ConfigReader) throws(ConfigurationError) -> [EndpointKey: SettingURL] {
-        var endpoints: [EndpointKey: SettingURL] = [:]
-        for environment in APNsEnvironment.allCases {
-            for service in APNsService.allCases {
-                let key = EndpointKey(environment, service)
-                if config.optionalText(key.setting) != nil { endpoints[key] = try config.url(key.setting, schemes: ["https"]) }
-            }
-        }
-        return endpoints
-    }
-
     private static func proxy(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> APNsProxy? {
-        let credentials = try config.optionalSecretFile("apns.proxy.credentials.file", logger: logger)
-        guard config.optionalText("apns.proxy.url") != nil else {
-            guard credentials == nil else {
-                throw ConfigurationError("apns.proxy.url", expected: "set where APNS_PROXY_CREDENTIALS_FILE is")
-            }
+        let credentials = try config.read(proxyCredentialsFile, logger: logger)
+        guard let url = try config.read(proxyURL) else {
+            guard credentials == nil else { throw proxyURL.error(expected: "set where \(proxyCredentialsFile.variable) is") }
             return nil
         }
-        let url = try config.url("apns.proxy.url", schemes: ["http"], credentials: "apns.proxy.credentials.file")
         let authorization = credentials.map { "Basic " + Data($0.utf8).base64EncodedString() }
         return APNsProxy(host: url.host, port: url.port ?? 80, authorization: authorization)
     }
 
     /// A text that goes into names and URLs must be plain.
-    private func check(_ text: String, _ key: String, _ expected: String) throws(ConfigurationError) {
+    private func check(_ text: String, _ setting: Setting<String>) throws(ConfigurationError) {
         let isPlain = text.utf8.allSatisfy { byte in
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
@@ -129,17 +214,17 @@ package struct DispatcherSettings: Sendable {
             default: false
             }
         }
-        guard isPlain, (1...64).contains(text.utf8.count) else { throw ConfigurationError(key, expected: expected, given: text) }
+        guard isPlain, (1...64).contains(text.utf8.count) else { throw setting.error(expected: setting.values, given: text) }
     }
 
     static func broker(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> RabbitMQConfiguration {
-        let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost", isSecret: true)
-        let passwordFile = try config.optionalFile("rabbitmq.password.file", logger: logger, isSecret: true)
-        let authorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)
+        let uri = try config.read(brokerURI)
+        let passwordFile = try config.read(brokerPasswordFile, logger: logger)
+        let authorityFile = try config.read(brokerAuthorityFile, logger: logger)
         do {
             return try RabbitMQConfiguration(uri: uri, passwordFile: passwordFile, authorityFile: authorityFile)
         } catch {
-            throw ConfigurationError("rabbitmq.url", expected: "an AMQP URI (\(error.message))")
+            throw brokerURI.error(expected: "an AMQP URI (\(error.message))")
         }
     }
 
@@ -163,13 +248,5 @@ package struct EndpointKey: Hashable, Sendable {
     init(_ environment: APNsEnvironment, _ service: APNsService) {
         self.environment = environment
         self.service = service
-    }
-
-    /// The name of the setting with its address.
-    var setting: String {
-        switch service {
-        case .device: "apns.\(environment.rawValue).url"
-        case .broadcast, .channels: "apns.\(environment.rawValue).\(service.rawValue).url"
-        }
     }
 }

@@ -9,7 +9,7 @@ import UnixSignals
 struct DispatcherCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dispatcher", abstract: "Takes jobs from the broker, sends them to APNs, reports what became of them.",
-        discussion: DocumentedSetting.help(DispatcherReference.settings), version: BuildVersion.current.description,
+        discussion: DispatcherReference.settings.help, version: BuildVersion.current.description,
         subcommands: [Run.self, Check.self, Definitions.self, Reference.self], defaultSubcommand: Run.self)
 
     struct Run: AsyncParsableCommand {
@@ -21,7 +21,7 @@ struct DispatcherCommand: AsyncParsableCommand {
             let environment = EnvironmentSettings()
             let metrics = bootstrapObservability(service: "dispatcher", level: try DispatcherSettings.logLevel(environment.config))
             let logger = Logger(label: "dispatcher")
-            let settings = try environment.read(logger: logger) { try DispatcherSettings($0, logger: logger) }
+            let settings = try environment.read(DispatcherReference.settings, logger: logger) { try DispatcherSettings($0, logger: logger) }
             let dispatcher = try Dispatcher(settings, metrics: metrics, logger: logger)
             try await dispatcher.run(gracefulShutdownSignals: [.sigterm, .sigint], reloadSignals: [.sighup])
         }
@@ -37,7 +37,7 @@ struct DispatcherCommand: AsyncParsableCommand {
         func run() throws {
             let logger = Logger(label: "dispatcher")
             print(
-                try EnvironmentSettings().read(logger: logger) { config in
+                try EnvironmentSettings().read(DispatcherSettings.ofTopology, logger: logger) { config in
                     try Dispatcher.definitions(config, prefix: prefix, virtualHost: virtualHost, logger: logger)
                 })
         }
@@ -53,7 +53,7 @@ struct DispatcherCommand: AsyncParsableCommand {
 
         func run() {
             switch page {
-            case .settings: print(DocumentedSetting.markdown(DispatcherReference.settings))
+            case .settings: print(DispatcherReference.settings.markdown)
             case .metrics: print(DocumentedMetric.markdown(DispatcherReference.metrics))
             case .logKeys: print(DocumentedLogKey.markdown(DispatcherReference.logKeys))
             case .answers: print(DispatcherReference.answers)
@@ -66,7 +66,9 @@ struct DispatcherCommand: AsyncParsableCommand {
 
         func run() throws {
             let logger = Logger(label: "dispatcher")
-            let settings = try EnvironmentSettings().read(logger: logger) { try DispatcherSettings($0, logger: logger) }
+            let settings = try EnvironmentSettings().read(DispatcherReference.settings, logger: logger) {
+                try DispatcherSettings($0, logger: logger)
+            }
             print(try Dispatcher.check(settings, logger: logger))
         }
     }

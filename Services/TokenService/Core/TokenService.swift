@@ -48,12 +48,12 @@ package struct TokenService: Sendable {
         background = PostgresPool(ofServices)
         // A process renews the leases of its jobs while it tries to connect: for twice a lease, then the jobs are any process's.
         publisher = try Publisher(
-            configuration: configuration.broker, topology: topology, outageLimit: configuration.relayLease * 2, logger: logger)
+            configuration: configuration.broker, topology: topology, outageLimit: configuration.publishing.relayLease * 2, logger: logger)
         let control = try Publisher(
             name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
         let outbox = Outbox(
-            configuration, pool: pool, background: background, publisher: publisher, control: control, topology: topology,
+            configuration.publishing, pool: pool, background: background, publisher: publisher, control: control, topology: topology,
             metrics: metrics.publishing, holdMetrics: metrics.holds, fanOutMetrics: metrics.fanOuts, traces: traces, logger: logger)
         metrics.observe(pool, named: "requests")
         metrics.observe(background, named: "background")
@@ -61,7 +61,7 @@ package struct TokenService: Sendable {
         metrics.outcomes.observe(brakes)
 
         let events = EventStream(
-            configuration, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics.events,
+            configuration.webhooks, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics.events,
             webhookMetrics: metrics.webhooks, logger: logger)
         let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
         let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
@@ -79,7 +79,7 @@ package struct TokenService: Sendable {
         let keys = KeyStore(pool: pool)
         let knownKeys = KeyStore(pool: background)
         let startup = Startup(
-            pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, marks: outbox.exchange, migrator: try Schema.migrator(),
+            pool: pool, keys: keys, bootstrapKey: configuration.keys.bootstrapKey, marks: outbox.exchange, migrator: try Schema.migrator(),
             logger: logger)
         self.startup = startup
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup)
@@ -172,7 +172,7 @@ package struct TokenService: Sendable {
         metrics.requests.streams.observe { Double(streams.used) }
         let errors = InternalErrors(count: { metrics.requests.internalError() }, logger: logger)
         let admission = AdmissionMiddleware(
-            authenticator: authenticator, deviceKeys: configuration.deviceCredentialKeys, apps: apps,
+            authenticator: authenticator, deviceKeys: configuration.keys.deviceCredentialKeys, apps: apps,
             limits: AdmissionLimits(
                 rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
                 // All callers together have the connections.
@@ -213,7 +213,7 @@ package struct TokenService: Sendable {
             holds: HoldsController(pool: pool, holds: outbox.holds),
             webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
             activity: ActivityController(pool: pool, waits: outbox.waits),
-            deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.deviceCredentialKeys),
+            deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.keys.deviceCredentialKeys),
             deviceReceipts: DeviceReceiptsController(intake: DeviceReceiptIntake(pool: pool), metrics: metrics.deviceReceipts),
             console: console
         ).bind(to: router)
@@ -230,6 +230,8 @@ package struct TokenService: Sendable {
             }, logger: logger)
         return ListeningService(
             application,
-            on: ListeningPort(host: configuration.host, port: configuration.port, hostKey: "http.host", portKey: "http.port"))
+            on: ListeningPort(
+                host: configuration.host, port: configuration.port, hostKey: TokenServiceConfiguration.host.key,
+                portKey: TokenServiceConfiguration.port.key))
     }
 }

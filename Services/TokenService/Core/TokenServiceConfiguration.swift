@@ -3,38 +3,25 @@ package import Configuration
 package import Logging
 package import Observability
 package import Postgres
-package import PushModel
 package import RabbitMQ
 
 /// Every setting of the token service, read and checked once, before anything is opened.
 ///
-/// Each key is an environment variable: `http.port` is `HTTP_PORT`. ``TokenServiceReference/settings`` describes them, which a test compares with this code.
+/// Each key is an environment variable: `http.port` is `HTTP_PORT`. Every room of the service declares its own settings.
 package struct TokenServiceConfiguration: Sendable {
     package var host: String
-    /// 0 lets the system choose.
     package var port: Int
     package var limits: RequestLimits
     /// Where `/healthz`, `/readyz` and `/metrics` are served; nil: on ``port``.
     package var operations: (host: String, port: Int)?
     /// Of the connections for requests.
     package var database: PostgresConfiguration
-    /// Connections beside those of the requests: for the relay, the outcomes, every other service of the process, and the look-up of keys
-    /// and apps.
     package var backgroundPoolSize: Int
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
     package var topologyOwnership: Topology.Ownership
-    /// An administrator's key that exists from the start.
-    package var bootstrapKey: APIKeyText?
-    /// Nil: there are no device credentials.
-    package var deviceCredentialKeys: DeviceCredentialKeys?
-    /// Accepted notifications that may wait for the broker before more are refused.
-    package var backlogLimit: Int
-    package var fenceTimeout: Duration
-    package var relayInterval: Duration
-    package var relayLease: Duration
-    /// Installations that a fan-out reads in one transaction.
-    package var fanOutPage: Int
+    package var keys: KeySettings
+    package var publishing: PublishingSettings
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Settings
     package var channels: ChannelSettings
@@ -44,47 +31,74 @@ package struct TokenServiceConfiguration: Sendable {
     /// - Parameter logger: Warns of secret files that others can read.
     /// - Throws: `ConfigurationError`, which names the environment variable and what it should be.
     package init(_ config: ConfigReader, logger: Logger) throws {
-        host = config.text("http.host", default: "127.0.0.1")
-        port = try config.integer("http.port", default: 8080, in: 0...65_535)
+        host = try config.read(Self.host)
+        port = try config.read(Self.port)
         limits = try RequestLimits(config)
-        let operationsHost = config.text("operations.host", default: "127.0.0.1")
-        operations = try config.optionalInteger("operations.port", in: 0...65_535).map { (host: operationsHost, port: $0) }
+        let operationsHost = try config.read(Self.operationsHost)
+        operations = try config.read(Self.operationsPort).map { (host: operationsHost, port: $0) }
         database = try Self.database(config, logger: logger)
-        backgroundPoolSize = try config.integer("postgres.backgroundPoolSize", default: 4, in: 1...100)
+        backgroundPoolSize = try config.read(Self.backgroundPoolSize)
         broker = try Self.broker(config, logger: logger)
-        brokerPrefix = config.text("broker.prefix", default: "push")
-        topologyOwnership = try config.choice("broker.topology", default: .services)
-        bootstrapKey = try Self.bootstrapKey(config, logger: logger)
-        deviceCredentialKeys = try Self.deviceCredentialKeys(config, logger: logger)
-        backlogLimit = try config.integer("backlog.limit", default: 100_000, in: 1...10_000_000)
-        fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))
-        relayInterval = .milliseconds(try config.integer("relay.intervalMs", default: 1000, in: 10...60_000))
-        relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
-        fanOutPage = try config.integer("fanOut.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
-        shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
-        channels = ChannelSettings(
-            listInterval: try config.seconds("channels.list.intervalSeconds", default: 3600, in: 1...86_400),
-            commandTimeout: .milliseconds(try config.integer("channels.command.timeoutMs", default: 15_000, in: 100...300_000)))
+        brokerPrefix = try config.read(Self.brokerPrefix)
+        topologyOwnership = try config.read(Self.topologyOwnership)
+        keys = try KeySettings(config, logger: logger)
+        publishing = try PublishingSettings(config)
+        shutdownDeadline = try config.read(Self.shutdownDeadline)
+        channels = try ChannelSettings(config)
         webhooks = try WebhookSettings(config, logger: logger)
         traces = try TraceSettings(config, logger: logger)
-        housekeeping = Housekeeper.Settings(
-            interval: try config.seconds("housekeeping.intervalSeconds", default: 3600, in: 1...86_400),
-            historyDays: try config.integer("history.retentionDays", default: 90, in: 1...3650),
-            retiredTokenDays: try config.integer("retiredToken.retentionDays", default: 90, in: 1...3650),
-            receiptDays: try config.integer("receipt.retentionDays", default: 30, in: 1...3650),
-            webhookDays: webhooks.retentionDays)
+        housekeeping = try Housekeeper.Settings(config, webhookDays: webhooks.retentionDays)
     }
+
+    package static let all =
+        ([
+            [host, port, operationsPort, operationsHost], RequestLimits.all, ofDatabase,
+            [backgroundPoolSize, brokerURI, brokerPasswordFile, brokerAuthorityFile, brokerPrefix, topologyOwnership], KeySettings.all,
+            PublishingSettings.all, [shutdownDeadline], Housekeeper.Settings.all, ChannelSettings.all, WebhookSettings.all, [level],
+            TraceSettings.all,
+        ] as [[any DocumentedSetting]]).flatMap(\.self)
+
+    static let host = Setting("http.host", "127.0.0.1", "where to listen")
+    static let port = Setting("http.port", 8080, in: 0...65_535, "the port of the API; 0 lets the system choose")
+    private static let operationsPort = Setting(
+        optional: "operations.port", in: 0...65_535,
+        "serves `/healthz`, `/readyz` and `/metrics` on a port of their own; without it they are on `HTTP_PORT`")
+    private static let operationsHost = Setting("operations.host", "127.0.0.1", "where to listen on `OPERATIONS_PORT`")
+    private static let databaseURI = Setting(
+        required: "postgres.url", "a libpq connection URI, postgresql://user@host:5432/database",
+        "several hosts and TLS options included; only a server that takes writes is used")
+    private static let databasePasswordFile = FileSetting(
+        "postgres.password.file", isSecret: true, "file with the password, read anew for every connection")
+    private static let poolSize = Setting(
+        "postgres.pool.size", 8, in: 1...100, "connections for requests; apps take turns at them")
+    private static let backgroundPoolSize = Setting(
+        "postgres.background.pool.size", 4, in: 1...100,
+        "connections beside those: for the relay, the outcomes, the other services of the process, and the look-up of keys and apps")
+    private static let brokerURI = Setting(
+        required: "rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost",
+        "one host or several, each a name or an address; see the guide Three nodes")
+    private static let brokerPasswordFile = FileSetting(
+        "rabbitmq.password.file", isSecret: true, "file with the password, read anew at every connect")
+    private static let brokerAuthorityFile = FileSetting(
+        "rabbitmq.ca.file", "the broker's certificate authority, PEM; required with `amqps`")
+    private static let brokerPrefix = Setting("broker.prefix", "push", "what every exchange and queue name begins with")
+    private static let topologyOwnership = Setting(
+        "broker.topology", Topology.Ownership.services,
+        "`services`: the services declare exchanges and queues; `operators`: they only check that `dispatcher topology` was imported")
+    private static let shutdownDeadline = Setting.seconds(
+        "shutdown.deadline.seconds", 20, in: 1...600, "how long a graceful stop may take")
+    private static let level = Setting("log.level", Logger.Level.info, "lines below it are not logged")
 
     /// The log level; read before the logger exists.
-    package static func logLevel(_ config: ConfigReader) throws -> Logger.Level {
-        try config.choice("log.level", default: Logger.Level.info)
-    }
+    package static func logLevel(_ config: ConfigReader) throws -> Logger.Level { try config.read(level) }
 
     /// The settings that `migrate` needs, and no more.
+    package static let ofDatabase: [any DocumentedSetting] = [databaseURI, databasePasswordFile, poolSize]
+
     package static func database(_ config: ConfigReader, logger: Logger) throws -> PostgresConfiguration {
-        let uri = try config.text("postgres.url", "a libpq connection URI, postgresql://user@host:5432/database", isSecret: true)
-        let passwordFile = try config.optionalFile("postgres.passwordFile", logger: logger, isSecret: true)
-        let poolSize = try config.integer("postgres.poolSize", default: 8, in: 1...100)
+        let uri = try config.read(databaseURI)
+        let passwordFile = try config.read(databasePasswordFile, logger: logger)
+        let poolSize = try config.read(Self.poolSize)
         do {
             var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
             database.poolSize = poolSize
@@ -96,7 +110,7 @@ package struct TokenServiceConfiguration: Sendable {
             database.planLifetime = .seconds(32)
             return database
         } catch {
-            throw ConfigurationError("postgres.url", expected: "a libpq connection URI (\(error.message))")
+            throw databaseURI.error(expected: "a libpq connection URI (\(error.message))")
         }
     }
 
@@ -115,33 +129,14 @@ package struct TokenServiceConfiguration: Sendable {
     ]
 
     private static func broker(_ config: ConfigReader, logger: Logger) throws -> RabbitMQConfiguration {
-        let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost", isSecret: true)
-        let passwordFile = try config.optionalFile("rabbitmq.passwordFile", logger: logger, isSecret: true)
-        let authorityFile = try config.optionalFile("rabbitmq.caFile", logger: logger)
+        let uri = try config.read(brokerURI)
+        let passwordFile = try config.read(brokerPasswordFile, logger: logger)
+        let authorityFile = try config.read(brokerAuthorityFile, logger: logger)
         do {
             return try RabbitMQConfiguration(
                 uri: uri, passwordFile: passwordFile, authorityFile: authorityFile, connectionName: "token-service")
         } catch {
-            throw ConfigurationError("rabbitmq.url", expected: "an AMQP URI (\(error.message))")
+            throw brokerURI.error(expected: "an AMQP URI (\(error.message))")
         }
-    }
-
-    private static func deviceCredentialKeys(_ config: ConfigReader, logger: Logger) throws -> DeviceCredentialKeys? {
-        guard let text = try config.optionalSecretFile("deviceCredential.keysFile", logger: logger) else { return nil }
-        guard let keys = DeviceCredentialKeys(text) else {
-            throw ConfigurationError(
-                "deviceCredential.keysFile",
-                expected:
-                    "a file with one key in each line, \(2 * DeviceCredentialKeys.minimumBytes) or more hex digits (openssl rand -hex 32)")
-        }
-        return keys
-    }
-
-    private static func bootstrapKey(_ config: ConfigReader, logger: Logger) throws -> APIKeyText? {
-        guard let text = try config.optionalSecretFile("bootstrap.keyFile", logger: logger) else { return nil }
-        guard let key = APIKeyText(text) else {
-            throw ConfigurationError("bootstrap.keyFile", expected: "a file that holds one API key: \(APIKeyText.rule)")
-        }
-        return key
     }
 }

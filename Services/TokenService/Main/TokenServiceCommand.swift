@@ -11,7 +11,7 @@ import UnixSignals
 struct TokenServiceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-service", abstract: "Knows the devices, accepts notifications, applies what became of them.",
-        discussion: DocumentedSetting.help(TokenServiceReference.settings), version: BuildVersion.current.description,
+        discussion: TokenServiceReference.settings.help, version: BuildVersion.current.description,
         subcommands: [Serve.self, Migrate.self, OpenAPI.self, Reference.self], defaultSubcommand: Serve.self)
 
     struct Serve: AsyncParsableCommand {
@@ -23,7 +23,9 @@ struct TokenServiceCommand: AsyncParsableCommand {
             let metrics = bootstrapObservability(
                 service: "token-service", level: try TokenServiceConfiguration.logLevel(environment.config))
             let logger = Logger(label: "token-service")
-            let settings = try environment.read(logger: logger) { try TokenServiceConfiguration($0, logger: logger) }
+            let settings = try environment.read(TokenServiceReference.settings, logger: logger) {
+                try TokenServiceConfiguration($0, logger: logger)
+            }
             let service = try TokenService(settings, metrics: metrics, logger: logger)
             try await service.run(gracefulShutdownSignals: [.sigterm, .sigint])
         }
@@ -34,7 +36,9 @@ struct TokenServiceCommand: AsyncParsableCommand {
 
         func run() async throws {
             let logger = Logger(label: "token-service")
-            let settings = try EnvironmentSettings().read(logger: logger) { try TokenServiceConfiguration.database($0, logger: logger) }
+            let settings = try EnvironmentSettings().read(TokenServiceConfiguration.ofDatabase, logger: logger) {
+                try TokenServiceConfiguration.database($0, logger: logger)
+            }
             let pool = PostgresPool(settings)
             let applied = try await Schema.migrator().migrate(pool)
             await pool.close()
@@ -53,7 +57,7 @@ struct TokenServiceCommand: AsyncParsableCommand {
 
         func run() {
             switch page {
-            case .settings: print(DocumentedSetting.markdown(TokenServiceReference.settings))
+            case .settings: print(TokenServiceReference.settings.markdown)
             case .metrics: print(DocumentedMetric.markdown(TokenServiceReference.metrics))
             case .logKeys: print(DocumentedLogKey.markdown(TokenServiceReference.logKeys))
             case .errors: print(TokenServiceReference.errors)

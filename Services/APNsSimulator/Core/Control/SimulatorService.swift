@@ -50,7 +50,8 @@ package struct SimulatorService: Service {
         // Requests that wait for an inbox are answered, or the control API would delay the shutdown.
         try await withGracefulShutdownHandler {
             let place = ListeningPort(
-                host: configuration.host, port: configuration.controlPort ?? 0, hostKey: "host", portKey: "control.port")
+                host: configuration.host, port: configuration.controlPort ?? 0, hostKey: SimulatorSetting.host.key,
+                portKey: SimulatorSetting.controlPort.key)
             do {
                 try await place.explaining { try await application.run() }
             } catch let error as ListeningError {

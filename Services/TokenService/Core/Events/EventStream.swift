@@ -14,14 +14,14 @@ package struct EventStream: Sendable {
     package let services: [any Service]
 
     init(
-        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology, marks: OutboxMarks,
+        _ webhooks: WebhookSettings, pool: PostgresPool, publisher: Publisher, topology: Topology, marks: OutboxMarks,
         metrics: EventMetrics, webhookMetrics: WebhookMetrics, logger: Logger
     ) {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
         subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
         let dispatcher = WebhookDispatcher(
-            pool: pool, settings: configuration.webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: webhookMetrics,
+            pool: pool, settings: webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: webhookMetrics,
             logger: logger)
         addresses = dispatcher.addresses
         let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]

@@ -1,4 +1,6 @@
+package import Configuration
 package import Logging
+package import Observability
 package import Postgres
 import PushModel
 import ServiceLifecycle
@@ -263,4 +265,28 @@ extension Housekeeper {
         guard kind == .unreadEvents else { return logger.info("Retention is over", metadata: metadata) }
         logger.error("State changes of notifications are lost: no reader took them before their retention was over", metadata: metadata)
     }
+}
+
+extension Housekeeper.Settings {
+    package init(_ config: ConfigReader, webhookDays: Int) throws {
+        self.init(
+            interval: try config.read(Self.interval), historyDays: try config.read(Self.historyDays),
+            retiredTokenDays: try config.read(Self.retiredTokenDays), receiptDays: try config.read(Self.receiptDays),
+            webhookDays: webhookDays)
+    }
+
+    package static let all: [any DocumentedSetting] = [interval, historyDays, retiredTokenDays, receiptDays]
+
+    private static let interval = Setting.seconds(
+        "housekeeping.interval.seconds", 3600, in: 1...86_400,
+        "from one round of stale installations and retention to the next, over the whole fleet, unless stale installations are left")
+    private static let historyDays = Setting(
+        "history.retention.days", 90, in: 1...3650,
+        "how long the history of installations, the audit trail and ended holds are kept at least; all but holds go in periods of an "
+            + "eighth of it")
+    private static let retiredTokenDays = Setting(
+        "retired.token.retention.days", 90, in: 1...3650, "how long retired and quarantined tokens are kept")
+    private static let receiptDays = Setting(
+        "receipt.retention.days", 30, in: 1...3650,
+        "how long notifications that are over are kept at least with their receipts; they go in periods of an eighth of it")
 }

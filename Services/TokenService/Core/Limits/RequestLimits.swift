@@ -1,15 +1,12 @@
 package import Configuration
-import Observability
+package import Observability
 
 /// The load that callers may put on this process at once. Read with the other settings.
 package struct RequestLimits: Equatable, Sendable {
-    /// Of one key, unless the key has a limit of its own; 0 for none.
     package var requestsPerSecondPerKey: Int
     /// Requests in progress, the operations routes aside.
     package var concurrentRequests: Int
-    /// Of one key, whether they are in progress or their body is still to come.
     package var concurrentRequestsPerKey: Int
-    /// Of all keys and devices of one app together, counted alike.
     package var concurrentRequestsPerApp: Int
     /// Not part of ``concurrentRequests``: answers that are written while they are worked on.
     package var concurrentStreams: Int
@@ -18,26 +15,66 @@ package struct RequestLimits: Equatable, Sendable {
     /// Bodies of more than 64 KiB, uploads aside, that are in memory at once.
     package var bodyBytes: Int
     package var connections: Int
-    /// A body of up to 64 KiB must arrive within this; of a longer one, each 64 KiB.
     package var bodyTimeout: Duration
-    /// For the head of a request, and between two requests.
     package var idleTimeout: Duration
 
     package init(_ config: ConfigReader) throws {
-        requestsPerSecondPerKey = try config.integer("http.requestsPerSecondPerKey", default: 20_000, in: 0...1_000_000)
-        concurrentRequests = try config.integer("http.maxConcurrentRequests", default: 500, in: 1...100_000)
-        // Four apps at their limit leave places for the others, and so does one key of an app.
-        concurrentRequestsPerKey = try config.integer(
-            "http.maxConcurrentRequestsPerKey", default: max(1, concurrentRequests / 10), in: 1...100_000)
-        concurrentRequestsPerApp = try config.integer(
-            "http.maxConcurrentRequestsPerApp", default: max(1, concurrentRequests / 5), in: 1...100_000)
-        concurrentStreams = try config.integer("http.maxConcurrentStreams", default: 16, in: 1...10_000)
-        concurrentUploads = try config.integer("http.maxConcurrentUploads", default: 4, in: 1...1000)
-        bodyBytes = try config.integer("http.maxBodyMib", default: 32, in: 8...65_536) << 20
-        connections = try config.integer("http.maxConnections", default: 1000, in: 1...100_000)
-        bodyTimeout = try config.seconds("http.bodyTimeoutSeconds", default: 30, in: 1...3600)
-        idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
+        requestsPerSecondPerKey = try config.read(Self.requestsPerSecondPerKey)
+        concurrentRequests = try config.read(Self.concurrentRequests)
+        concurrentRequestsPerKey = try config.read(Self.concurrentRequestsPerKey(of: concurrentRequests))
+        concurrentRequestsPerApp = try config.read(Self.concurrentRequestsPerApp(of: concurrentRequests))
+        concurrentStreams = try config.read(Self.concurrentStreams)
+        concurrentUploads = try config.read(Self.concurrentUploads)
+        bodyBytes = try config.read(Self.bodyMebibytes) << 20
+        connections = try config.read(Self.connections)
+        bodyTimeout = try config.read(Self.bodyTimeout)
+        idleTimeout = try config.read(Self.idleTimeout)
     }
+
+    package static let all: [any DocumentedSetting] = [
+        connections, concurrentRequests, concurrentRequestsPerKey(), concurrentRequestsPerApp(), concurrentStreams, concurrentUploads,
+        bodyMebibytes, requestsPerSecondPerKey, bodyTimeout, idleTimeout,
+    ]
+
+    private static let connections = Setting(
+        "http.max.connections", 1000, in: 1...100_000, "open connections; keep the hard limit of open files (`ulimit -Hn`) 100 above it")
+    private static let standardRequests = 500
+    private static let concurrentRequests = Setting(
+        "http.max.concurrent.requests", standardRequests, in: 1...100_000,
+        "worked on at once before 503; a request counts once its body is there, and until the client has taken an answer of more than 64 KiB"
+    )
+
+    /// Four apps at their limit leave places for the others, and so does one key of an app.
+    private static func concurrentRequestsPerKey(of all: Int = standardRequests) -> Setting<Int> {
+        Setting(
+            "http.max.concurrent.requests.per.key", max(1, all / 10), in: 1...100_000,
+            "of one key, those included whose body is still to come, before 429 for that key alone; by itself a tenth of "
+                + "`HTTP_MAX_CONCURRENT_REQUESTS`; a device has three")
+    }
+
+    private static func concurrentRequestsPerApp(of all: Int = standardRequests) -> Setting<Int> {
+        Setting(
+            "http.max.concurrent.requests.per.app", max(1, all / 5), in: 1...100_000,
+            "of all keys and devices of one app, counted alike, before 429 for that app alone; by itself a fifth of "
+                + "`HTTP_MAX_CONCURRENT_REQUESTS`")
+    }
+
+    private static let concurrentStreams = Setting(
+        "http.max.concurrent.streams", 16, in: 1...10_000,
+        "imports and exports under way before 503, half of them by one app; each holds up to two chunks (1 MiB each) or a page in memory")
+    private static let concurrentUploads = Setting(
+        "http.max.concurrent.uploads", 4, in: 1...1000,
+        "long lists under way before 503, half of them by one app; each of the longest names takes about 140 MiB of memory")
+    private static let bodyMebibytes = Setting(
+        "http.max.body.mib", 32, in: 8...65_536,
+        "MiB of bodies above 64 KiB, uploads aside, in memory at once before 503, half of them by one app; they take several times that "
+            + "while they are parsed")
+    private static let requestsPerSecondPerKey = Setting(
+        "http.requests.per.second.per.key", 20_000, in: 0...1_000_000,
+        "in each process, 0 for no limit; high, so that it stops only what has run away: give keys a lower one of their own")
+    private static let bodyTimeout = Setting.seconds("http.body.timeout.seconds", 30, in: 1...3600, "for a body or 64 KiB of it")
+    private static let idleTimeout = Setting.seconds(
+        "http.idle.timeout.seconds", 60, in: 1...3600, "for a request's head and between requests; longer than a load balancer's own")
 
     /// The share of one key, and of one app, of the streams, of the uploads, and of the bytes of bodies, of which the largest batch fits.
     static func share(of amount: Int) -> Int { max(1, amount / 2) }

@@ -22,7 +22,7 @@ package struct Outbox: Sendable {
     ///   - pool: For the requests that cancel, hold and lift.
     ///   - background: For the relay and the settlements.
     init(
-        _ configuration: TokenServiceConfiguration, pool: PostgresPool, background: PostgresPool, publisher: Publisher, control: Publisher,
+        _ settings: PublishingSettings, pool: PostgresPool, background: PostgresPool, publisher: Publisher, control: Publisher,
         topology: Topology, metrics: PublishingMetrics, holdMetrics: HoldMetrics, fanOutMetrics: FanOutMetrics, traces: Traces,
         logger: Logger
     ) {
@@ -31,21 +31,21 @@ package struct Outbox: Sendable {
         let marks = OutboxMarks()
         self.marks = marks
         exchange = MarkExchange(marks)
-        backlog = PublishBacklog(limit: configuration.backlogLimit)
+        backlog = PublishBacklog(limit: settings.backlogLimit)
         settlements = PublishSettlements(
-            pool: background, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
+            pool: background, lease: settings.relayLease, backlog: backlog, metrics: metrics, logger: logger,
             onSettled: { wakeUp.signal() })
         let window = RelayWindow(logger: logger, onGrowth: { wakeUp.signal() })
         waits = LaneWaits(pool: background, logger: logger)
         metrics.observe(backlog, window, waits)
         jobs = JobPublisher(
-            publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window,
+            publisher: publisher, topology: topology, lease: settings.relayLease, settlements: settlements, window: window,
             waits: waits,
             traces: traces)
-        let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: configuration.fenceTimeout)
+        let control = ControlPublisher(stream: control, copies: publisher, topology: topology, patience: settings.fenceTimeout)
         // A second copy of a fence has no effect, so another process may soon publish those of one that died.
         fences = FencePublisher(
-            control: control, marks: marks.fences, lease: configuration.fenceTimeout + .seconds(4),
+            control: control, marks: marks.fences, lease: settings.fenceTimeout + .seconds(4),
             onConfirmed: { [settlements] in settlements.published(fences: $0) })
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp, marks: marks)
         let fanOuts = FanOutWatch(metrics: fanOutMetrics)
@@ -58,8 +58,8 @@ package struct Outbox: Sendable {
             holds: HoldService(
                 pool: background, control: control, relay: wakeUp, metrics: holdMetrics, logger: logger, cache: holds.cache),
             settlements: settlements, window: window, backlog: backlog, exchange: exchange, wakeUp: wakeUp,
-            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
-            fanOutPage: configuration.fanOutPage,
+            timing: Relay.Timing(interval: settings.relayInterval, lease: settings.relayLease),
+            fanOutPage: settings.fanOutPage,
             watch: fanOuts, metrics: metrics, logger: logger)
     }
 }

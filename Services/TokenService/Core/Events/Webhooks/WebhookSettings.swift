@@ -1,6 +1,6 @@
 package import Configuration
 package import Logging
-import Observability
+package import Observability
 
 /// How webhooks are served.
 package struct WebhookSettings: Sendable {
@@ -8,35 +8,50 @@ package struct WebhookSettings: Sendable {
     package var schedule: [Duration]
     /// For one attempt as a whole: name, connection, TLS, request, answer.
     package var timeout: Duration
-    /// A webhook without a success for that many days is disabled.
     package var disableAfterDays: Int
-    /// A webhook with more waiting messages is disabled.
     package var backlogLimit: Int
     package var retentionDays: Int
-    /// For development: http, and addresses of this machine.
     package var isInsecure: Bool
-    /// A file of more authorities to trust, PEM.
     package var authorityFile: String?
 
     package init(_ config: ConfigReader, logger: Logger) throws {
         schedule = try Self.schedule(config)
-        timeout = try config.seconds("webhook.timeoutSeconds", default: 15, in: 1...60)
-        disableAfterDays = try config.integer("webhook.disableAfterDays", default: 5, in: 1...30)
-        backlogLimit = try config.integer("webhook.backlogLimit", default: 100_000, in: 1...10_000_000)
-        retentionDays = try config.integer("webhook.retentionDays", default: 7, in: 1...90)
-        isInsecure = try config.flag("webhook.insecure", default: false)
-        authorityFile = try config.optionalFile("webhook.caFile", logger: logger)
+        timeout = try config.read(Self.timeout)
+        disableAfterDays = try config.read(Self.disableAfterDays)
+        backlogLimit = try config.read(Self.backlogLimit)
+        retentionDays = try config.read(Self.retentionDays)
+        isInsecure = try config.read(Self.isInsecure)
+        authorityFile = try config.read(Self.authorityFile, logger: logger)
     }
 
     private static func schedule(_ config: ConfigReader) throws -> [Duration] {
-        let parts = config.text("webhook.retrySeconds", default: "5,300,1800,7200,18000,36000,36000")
-            .split(separator: ",", omittingEmptySubsequences: false).map { Int($0) }
+        let parts = try config.read(retrySeconds).split(separator: ",", omittingEmptySubsequences: false).map { Int($0) }
         let seconds = parts.compactMap(\.self).filter { (0...86_400).contains($0) }
-        guard seconds.count == parts.count, seconds.count <= 20 else {
-            throw ConfigurationError("webhook.retrySeconds", expected: "1 to 20 numbers of seconds from 0 to 86400, separated by commas")
-        }
+        guard seconds.count == parts.count, seconds.count <= 20 else { throw retrySeconds.error(expected: retrySeconds.values) }
         return seconds.map { .seconds($0) }
     }
+
+    package static let all: [any DocumentedSetting] = [
+        retrySeconds, timeout, disableAfterDays, backlogLimit, retentionDays, authorityFile, isInsecure,
+    ]
+
+    private static let retrySeconds = Setting(
+        "webhook.retry.seconds", "5,300,1800,7200,18000,36000,36000",
+        values: "1 to 20 numbers of seconds from 0 to 86400, separated by commas",
+        "how long after each failed attempt the next one is made (up to a fifth more); after the last one a message is given up")
+    private static let timeout = Setting.seconds("webhook.timeout.seconds", 15, in: 1...60, "for one attempt as a whole")
+    private static let disableAfterDays = Setting(
+        "webhook.disable.after.days", 5, in: 1...30, "a webhook that nothing succeeded with for so long is disabled")
+    private static let backlogLimit = Setting(
+        "webhook.backlog.limit", 100_000, in: 1...10_000_000, "a webhook for which more messages wait is disabled")
+    private static let retentionDays = Setting(
+        "webhook.retention.days", 7, in: 1...90,
+        "how long messages are kept, sent or not; unread state changes of notifications a day longer")
+    private static let isInsecure = Setting(
+        "webhook.insecure", false,
+        "for development: webhooks may be plain http and lead to this machine; no setting permits other private addresses, which are "
+            + "refused when a webhook is made or changed (`address_not_allowed`) and before each connection")
+    private static let authorityFile = FileSetting("webhook.ca.file", "PEM file of authorities to trust besides the system's")
 
     package var rules: AddressRules { AddressRules(allowsLoopback: isInsecure) }
     /// How long a process has a message for itself: longer than any attempt.
