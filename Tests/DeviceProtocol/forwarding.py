@@ -17,6 +17,9 @@ APP, ID = "/v1/apps/shop", "6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b11"
 HERE = f"{APP}/installations/{ID}"
 ADA = {"user": "ada", "installation": ID.upper(), "over": False}
 OVER, NOBODY = {**ADA, "over": True}, {**ADA, "user": None}
+NOBODY_OVER = {**NOBODY, "over": True}
+# Sessions that began with such an id.
+OUTSIDE, ASTRAY, LONG, EMPTY = ({**ADA, "installation": id} for id in ("../users/grace", "../tokens", ID + "/../../users/grace", ""))
 STATE, REPORT = '{"user": "ada", "tokens": []}', '{"token": "00", "expected_user": "ada"}'
 # Session, method, target, body, status. 200 and 409 are the platform's own; with any other status it must get no request.
 CASES = [
@@ -50,7 +53,16 @@ CASES = [
     (ADA, "PUT", HERE, "[]", 400), (ADA, "PUT", HERE, "{", 400), (ADA, "PUT", HERE, '{"user": "ada", "tokens": [' + " " * 65536 + "]}", 400),
     (OVER, "PUT", HERE, STATE, 401), (OVER, "PATCH", HERE, STATE, 401), (OVER, "PUT", HERE + "/activities/ride", REPORT, 401),
     (OVER, "POST", HERE + "/receipts", '{"receipts": []}', 401), (OVER, "POST", HERE + "/logout", '{"expected_user": "ada"}', 200),
-    (OVER, "DELETE", HERE, "", 200), (OVER, "DELETE", HERE + "/activities/ride", "", 200),
+    (OVER, "DELETE", HERE + "?expected_user=%61da", "", 200), (OVER, "DELETE", HERE + "/activities/ride", "", 401),
+    (OVER, "POST", HERE + "/logout", "", 401), (OVER, "POST", HERE + "/logout", "{}", 401), (OVER, "DELETE", HERE, "", 401),
+    (OVER, "POST", HERE + "/logout", '{"expected_user": "grace"}', 401), (OVER, "POST", HERE + "/logout", '{"expected_user": null}', 401),
+    (OVER, "DELETE", HERE + "?expected_user=grace", "", 401), (OVER, "DELETE", HERE, '{"expected_user": "ada"}', 401),
+    (NOBODY_OVER, "POST", HERE + "/logout", '{"expected_user": null}', 200), (NOBODY_OVER, "POST", HERE + "/logout", "", 401),
+    (NOBODY_OVER, "DELETE", HERE, "", 401), (NOBODY_OVER, "DELETE", HERE + "?expected_user=null", "", 401),
+    (OUTSIDE, "POST", APP + "/installations/../users/grace/logout", "", 403),
+    (ASTRAY, "POST", APP + "/installations/../tokens/logout", "{}", 403),
+    (LONG, "POST", f"{HERE}/../../users/grace/logout", "", 403), (EMPTY, "POST", APP + "/installations//logout", "", 403),
+    (OUTSIDE, "DELETE", APP + "/installations/../users/grace", "", 403),
 ]
 # Whichever of the two users a program reads: it sends that one alone.
 TWICE = '{"user": "eve", "user": "ada", "tokens": []}'

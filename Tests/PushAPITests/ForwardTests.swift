@@ -50,6 +50,19 @@ struct ForwardTests {
     }
 
     @Test(
+        "An installation id that is no UUID leads nowhere",
+        arguments: ["../users/grace", "../tokens", "\(installation)/../../users/grace", "", "x"])
+    func otherInstallations(id: String) async throws {
+        let session = PushAPI.DeviceSession(user: "ada", installation: id)
+        let escaped = id.split(separator: "/", omittingEmptySubsequences: false).joined(separator: "%2F")
+        for place in [id, escaped] {
+            let path = "/v1/apps/shop/installations/" + place
+            try await expectRefusal(403, "forbidden", "POST", path + "/logout", "", session)
+            try await expectRefusal(403, "forbidden", "PUT", path, #"{"user":"ada","tokens":[]}"#, session)
+        }
+    }
+
+    @Test(
         "An id whose parts a server on the way could take for steps in the path is refused as what it is, and asks for no sign-in",
         arguments: [
             ("PUT", "..", "{}"), ("PUT", "..%2Ftags", #"{"tags":["staff"]}"#), ("PUT", "%2e%2E%2ftags", "{}"),
@@ -93,20 +106,29 @@ struct ForwardTests {
         }
     }
 
-    @Test("A session that is over signs out and ends activities, and does nothing else") func overSession() async throws {
+    @Test("A session that is over signs out and deregisters its own user, and does nothing else") func overSession() async throws {
         var over = Self.ada
         over.isOver = true
         for (method, path, body) in [
             ("PUT", Self.root, #"{"user":"ada","tokens":[]}"#), ("PATCH", Self.root, #"{"user":"ada"}"#),
             ("PUT", Self.root + "/activities/ride", #"{"token":"00","expected_user":"ada"}"#),
-            ("POST", Self.root + "/receipts", #"{"receipts":[]}"#),
+            ("POST", Self.root + "/receipts", #"{"receipts":[]}"#), ("DELETE", Self.root + "/activities/ride", ""),
+            // Another user may be signed in there now.
+            ("POST", Self.root + "/logout", ""), ("POST", Self.root + "/logout", "{}"), ("DELETE", Self.root, ""),
+            ("POST", Self.root + "/logout", #"{"expected_user":"grace"}"#), ("POST", Self.root + "/logout", #"{"expected_user":null}"#),
+            ("DELETE", Self.root + "?expected_user=grace", ""), ("DELETE", Self.root, #"{"expected_user":"ada"}"#),
         ] {
             try await expectRefusal(401, "unauthenticated", method, path, body, over)
         }
+        let nobody = PushAPI.DeviceSession(user: nil, installation: Self.installation, isOver: true)
+        try await expectRefusal(401, "unauthenticated", "DELETE", Self.root, "", nobody)
         try await ScriptedServer.run([.answer(200, "{}"), .answer(200, "{}"), .answer(200, "{}")]) { [over] server, url in
-            for (method, path) in [("POST", "/logout"), ("DELETE", ""), ("DELETE", "/activities/ride")] {
-                let request = PushAPI.DeviceRequest(method: method, path: Self.root + path, body: [])
-                let answer = try await PushAPI.test(url).app("shop").forward(request, in: over)
+            for (method, path, body, session) in [
+                ("POST", "/logout", #"{"expected_user":"ada"}"#, over), ("DELETE", "?expected_user=%61da", "", over),
+                ("POST", "/logout", #"{"expected_user":null}"#, nobody),
+            ] {
+                let request = PushAPI.DeviceRequest(method: method, path: Self.root + path, body: Array(body.utf8))
+                let answer = try await PushAPI.test(url).app("shop").forward(request, in: session)
                 #expect(answer.status == 200)
             }
             #expect(server.requests.count == 3)

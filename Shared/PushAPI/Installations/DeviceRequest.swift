@@ -21,9 +21,10 @@ extension PushAPI {
     public struct DeviceSession: Sendable {
         /// Who is signed in, or was when the session ended; nil for none.
         public var user: String?
-        /// The installation that the session belongs to, a UUID. The id is a claim of the app: keep the first one that a session names.
+        /// The installation that the session belongs to. The id is a claim of the app: keep the first one that a session names. If it is no
+        /// UUID, every request is refused.
         public var installation: String
-        /// Then it may only sign out, deregister, and end Live Activities.
+        /// Then it may only sign out and deregister, with its own user as `expected_user`.
         public var isOver: Bool
 
         public init(user: String?, installation: String, isOver: Bool = false) {
@@ -40,6 +41,8 @@ extension PushAPI.DeviceSession {
         guard let user else { return stated.isNull }
         return stated.stringValue?.utf8.elementsEqual(user.utf8) == true
     }
+
+    fileprivate func isOf(_ stated: String) -> Bool { user?.utf8.elementsEqual(stated.utf8) == true }
 }
 
 extension PushAPI.App {
@@ -48,6 +51,7 @@ extension PushAPI.App {
     /// * It is one of the seven requests of the client library, for this app and the session's installation.
     /// * A registration or change names the session's user, and the session is not over. It replaces no token of another installation.
     /// * A Live Activity is reported for the session's user, by `expected_user`.
+    /// * A session that is over signs out or deregisters its own user, by `expected_user`, and makes no other request.
     ///
     /// The rules, and what else your backend keeps: `docs/guides/forwarding.md`.
     ///
@@ -75,8 +79,10 @@ extension PushAPI.App {
             case .state: !session.isOver && body?["user"].map { session.isOf($0) } == true
             // Without the field the platform would take the activity for that of whoever is signed in on the installation now.
             case .reportActivity: !session.isOver && body?["expected_user"].map { session.isOf($0) } == true
-            case .receipts: !session.isOver
-            case .end: true
+            case .receipts, .endActivity: !session.isOver
+            // Without the field the platform would sign out whoever is signed in on the installation now.
+            case .signOut: !session.isOver || body?["expected_user"].map { session.isOf($0) } == true
+            case .deregister(let user): !session.isOver || user.map { session.isOf($0) } == true
             case .invalid: false
             }
         // The client library never states it. With your key the service would retire the token at any installation of the app.
@@ -90,37 +96,44 @@ extension PushAPI.App {
         return answer.status == 401 || answer.status == 403 ? try answer.accepted() : answer
     }
 
-    private enum Operation {
+    private enum Operation: Equatable {
         /// A registration or a change.
         case state
-        case reportActivity, receipts
-        /// A sign-out, a deregistration, or the end of a Live Activity.
-        case end
+        case reportActivity, endActivity, receipts, signOut
+        /// With `expected_user` of the query.
+        case deregister(of: String?)
         /// The id of an activity could lead out of the activities.
         case invalid
     }
 
     /// - Returns: nil for all but the client library's requests for this installation.
     private func operation(of request: PushAPI.DeviceRequest, installation: String) -> Operation? {
+        // The app chose the id. One with slashes or dots would lead to another route.
+        guard let installation = UUID(uuidString: installation)?.uuidString.lowercased() else { return nil }
         let parts = request.path.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let root = path("installations", installation.lowercased())
+        let root = path("installations", installation)
         guard let place = parts.first, place.hasPrefix(root) else { return nil }
         let rest = place.dropFirst(root.count)
-        guard parts.count == 1 || request.method == "DELETE" && rest.isEmpty && Self.isExpectedUser(parts[1]) else { return nil }
+        if parts.count == 2 {
+            guard request.method == "DELETE", rest.isEmpty, let user = Self.expectedUser(parts[1]) else { return nil }
+            return .deregister(of: user)
+        }
         switch (request.method, rest) {
         case ("PUT", ""), ("PATCH", ""): return .state
-        case ("DELETE", ""), ("POST", "/logout"): return .end
+        case ("DELETE", ""): return .deregister(of: nil)
+        case ("POST", "/logout"): return .signOut
         case ("POST", "/receipts"): return .receipts
         case ("PUT", _): return Self.activity(rest).map { Self.staysInPlace($0) ? .reportActivity : .invalid }
-        case ("DELETE", _): return Self.activity(rest).map { Self.staysInPlace($0) ? .end : .invalid }
+        case ("DELETE", _): return Self.activity(rest).map { Self.staysInPlace($0) ? .endActivity : .invalid }
         default: return nil
         }
     }
 
     /// One parameter, and nothing after it.
-    private static func isExpectedUser(_ query: Substring) -> Bool {
+    private static func expectedUser(_ query: Substring) -> String? {
         let prefix = "expected_user="
-        return query.hasPrefix(prefix) && query.dropFirst(prefix.count).utf8.allSatisfy(isOfID)
+        guard query.hasPrefix(prefix), case let escaped = query.dropFirst(prefix.count), escaped.utf8.allSatisfy(isOfID) else { return nil }
+        return String(escaped).removingPercentEncoding
     }
 
     /// The id of the activity that the path names. It may have slashes, which are escaped.
