@@ -93,6 +93,21 @@ struct ForwardTests {
         try await expectRefusal(400, "malformed_json", "PATCH", Self.root, #"{"user":"ada","app_tags":\#(deep)}"#, Self.ada)
     }
 
+    @Test("An error names neither the installation nor a user: it goes into a log", arguments: [true, false])
+    func errorWords(isAnswered: Bool) async throws {
+        let reply: ScriptedServer.Reply = isAnswered ? .problem(403, "forbidden") : .hangUp
+        try await ScriptedServer.run([reply]) { server, url in
+            let request = PushAPI.DeviceRequest(method: "DELETE", path: Self.root + "?expected_user=ada", body: [])
+            let error = await #expect(throws: PushAPIError.self) { try await PushAPI.test(url).app("shop").forward(request, in: Self.ada) }
+            let words = try #require(error).description
+            #expect(
+                words.hasPrefix(
+                    isAnswered ? "DELETE an installation was refused: 403 forbidden" : "DELETE an installation at \(url): no answer"))
+            #expect(!String(reflecting: error).contains("ada") && !String(reflecting: error).contains(Self.installation))
+            #expect(server.requests.map(\.target) == [request.path])
+        }
+    }
+
     @Test("The service's refusal of the key is the backend's own trouble: the app does not get it", arguments: [401, 403])
     func refusedKey(status: Int) async throws {
         try await ScriptedServer.run([.problem(status, "unauthenticated")]) { _, url in

@@ -20,6 +20,8 @@ extension PushAPI {
         public var json: [UInt8]?
         /// Whether the call may reach the service twice. By itself every method but POST, and a POST that has an idempotency key.
         public var isRepeatable: Bool
+        /// Stands in errors for a path that names what must stay out of logs. Nil: the path itself.
+        var shownPath: String?
 
         public init(
             _ method: Method, _ path: String, query: [(String, String?)] = [], json: [UInt8]? = nil,
@@ -34,7 +36,7 @@ extension PushAPI {
         }
 
         /// Method and path.
-        public var description: String { "\(method.rawValue) \(path)" }
+        public var description: String { "\(method.rawValue) \(shownPath ?? path)" }
 
         /// The path with the query.
         var target: String {

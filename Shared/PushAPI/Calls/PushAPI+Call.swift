@@ -42,7 +42,8 @@ extension PushAPI {
     /// - Throws: `CancellationError`
     func lost(_ call: Call, _ what: String, _ error: any Error) throws -> PushAPIError {
         try Task.checkCancellation()
-        return .lostConnection("\(call.method.rawValue) \(baseURL)\(call.path): \(what) (\(error))")
+        let words = call.shownPath.map { "\(call.method.rawValue) \($0) at \(baseURL)" } ?? "\(call.method.rawValue) \(baseURL)\(call.path)"
+        return .lostConnection("\(words): \(what) (\(error))")
     }
 
     /// A request with the key and, if it has a body, the body's type.

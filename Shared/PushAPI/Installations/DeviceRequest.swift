@@ -58,7 +58,8 @@ extension PushAPI.App {
     /// It makes one attempt, because the client library repeats by itself.
     /// - Returns: the answer to hand to the app, of whatever status. 401: the app has to ask for a sign-in.
     /// - Throws: ``PushAPIError/lostConnection(_:)``; ``PushAPIError/refused(_:)`` if the service answers 401 or 403, which is about your key
-    ///   and never about the session. Log it, and answer the app with 503 then. `CancellationError` if the task is cancelled.
+    ///   and never about the session. Log it, and answer the app with 503 then. The error names neither the installation nor a user.
+    ///   `CancellationError` if the task is cancelled.
     public func forward(_ request: PushAPI.DeviceRequest, in session: PushAPI.DeviceSession) async throws -> PushAPI.Answer {
         guard let operation = operation(of: request, installation: session.installation) else {
             return .refusal(403, "forbidden", "this session may not make this request", request)
@@ -91,7 +92,9 @@ extension PushAPI.App {
         }
         guard isAllowed else { return .refusal(401, "unauthenticated", "this user is not signed in in this session", request) }
         guard let method = PushAPI.Method(rawValue: request.method) else { return .refusal(403, "forbidden", "unknown method", request) }
-        let answer = try await api.once(PushAPI.Call(method, request.path, json: request.body.isEmpty ? nil : request.body))
+        var call = PushAPI.Call(method, request.path, json: request.body.isEmpty ? nil : request.body)
+        call.shownPath = "an installation"
+        let answer = try await api.once(call)
         // The app would take it for the end of its session.
         return answer.status == 401 || answer.status == 403 ? try answer.accepted() : answer
     }
@@ -166,6 +169,6 @@ extension PushAPI.Answer {
             problem.field("detail", detail)
         }
         return PushAPI.Answer(
-            status: status, headers: ["content-type": "application/problem+json"], body: body, call: "\(request.method) \(request.path)")
+            status: status, headers: ["content-type": "application/problem+json"], body: body, call: "\(request.method) an installation")
     }
 }
