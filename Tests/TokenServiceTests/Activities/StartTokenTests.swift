@@ -124,12 +124,61 @@ struct StartTokenTests {
             let late = try await probe()
             #expect(late.removed == 1 && late.isDone)
             #expect(try await Self.state(shop) == "active")
+            try await Self.addTablet(shop)
             let isProbed = try await Self.start("probe", 0, running, shop)
             #expect(isProbed)
             #expect(try await Self.state(shop) == "doubtful")
+            let shown = try await Self.stateAfterTablet("probe", shop)
+            #expect(shown == "active", "the phone may have got this one")
             let again = try await probe()
             #expect(again.removed == 0)
         }
+    }
+
+    @Test("The start that makes a phone's token doubtful may be shown there: its activity goes on when the tablet is done with it")
+    func doubtWhileShown() async throws {
+        try await Self.withSilentPhone { running, shop in
+            for (number, hours) in [8, 6, 4].enumerated() { #expect(try await Self.start("ride-\(number)", Int64(hours), running, shop)) }
+            try await Self.addTablet(shop)
+            #expect(try await Self.start("ride", 0, running, shop))
+            #expect(try await Self.state(shop) == "doubtful")
+            #expect(try await Self.stateAfterTablet("ride", shop) == "active")
+            try await running.jobs { signal in
+                #expect(try await shop.put(ActivityLineTests.path + "/ride", #"{"token":"\#(token(9))"}"#).status == 200)
+                try await ActivityLineTests.send(ActivityLineTests.change("ride", 7), by: shop)
+                let first = try PushJob(decoding: try await signal.next().body)
+                #expect(first.deliveries.map(\.token.hex) == [token(9)])
+                #expect(try JSONValue.parse(first.payload)["aps"]?.text("event") == "update")
+            }
+        }
+    }
+
+    @Test("A start does not go to a token that is doubtful already: its activity is over when the tablet is done with it, or signs out")
+    func doubtBeforeStart() async throws {
+        try await Self.withSilentPhone { running, shop in
+            try await Self.doubt(running, shop)
+            try await running.execute("UPDATE tokens SET silent_since = silent_since - interval '9 hours' WHERE state = 'doubtful'")
+            try await Self.addTablet(shop)
+            for id in ["first", "second"] { #expect(try await Self.start(id, 0, running, shop)) }
+            #expect(try await Self.stateAfterTablet("first", shop) == "ended")
+            #expect(try await shop.post(Self.tablet + "/logout", "{}").status == 200)
+            #expect(try await shop.get("/v1/apps/shop/activities/second?user=ada").json.text("state") == "ended")
+        }
+    }
+
+    private static let tablet = "/v1/apps/shop/installations/\(installation(2))"
+
+    private static func addTablet(_ shop: APITestClient) async throws {
+        let tokens = #"[{"token":"\#(token(7))","purpose":"activity_start:Ride"}]"#
+        #expect(try await shop.put(tablet, #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
+    }
+
+    /// The tablet shows the activity, and its person dismisses it.
+    private static func stateAfterTablet(_ id: String, _ shop: APITestClient) async throws -> String? {
+        let path = tablet + "/activities/" + id
+        #expect(try await shop.put(path, #"{"token":"\#(token(8))","attributes_type":"Ride"}"#).status == 200)
+        #expect(try await shop.delete(path).status == 204)
+        return try await shop.get("/v1/apps/shop/activities/\(id)?user=ada").json.text("state")
     }
 
     @Test("A new start token takes a doubtful one's place, and goes on with what is known of the device") func newToken() async throws {

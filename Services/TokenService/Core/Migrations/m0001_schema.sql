@@ -626,13 +626,16 @@ RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c
 
 -- Whether a device of its owner may show the activity: it has an update token, or it may have got the start and not reported yet. The
 -- installation `told` has just said that it does not show it. That word may be late, and about an earlier activity of the same id: it counts
--- neither before the start is due, nor if the device has reported an earlier one and not this one. Of a user with more than 100 installations
--- none is looked at, and the answer is yes: such an activity is over when its sender or the system ends it.
+-- neither before the start is due, nor if the device has reported an earlier one and not this one. A doubtful start token may have
+-- got it if a start that counts was sent in the eight hours before started_at, or since: the first report moves that. Of a user with more than
+-- 100 installations none is looked at, and the answer is yes: such an activity is over when its sender or the system ends it.
 CREATE FUNCTION may_be_shown(a activities, told uuid DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN EXISTS (SELECT FROM installations i WHERE i.app_id = a.app_id AND i.owner = a.owner OFFSET 100) OR EXISTS (
-    SELECT FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.ordinal = i.ordinal
-    WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation AND i.owner IS NULL) AND t.state = 'active'
+    SELECT FROM installations i
+    CROSS JOIN LATERAL (SELECT * FROM tokens WHERE app_id = i.app_id AND installation = i.id ORDER BY id) AS t
+    WHERE i.app_id = a.app_id AND (i.owner = a.owner OR i.id = a.installation AND i.owner IS NULL)
+        AND (t.state = 'active' OR t.state = 'doubtful' AND t.silent_since >= a.started_at - interval '8 hours') IS TRUE
         AND (t.purpose = 'activity:' || a.id
             OR a.is_started_for_user AND t.purpose = 'activity_start:' || a.attributes_type AND NOT EXISTS (
                 SELECT FROM tokens u
