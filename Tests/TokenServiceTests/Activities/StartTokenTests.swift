@@ -73,9 +73,19 @@ struct StartTokenTests {
 
             let left = try await ActivityLineTests.send(ActivityLineTests.start("ride-5"), by: shop)
             #expect(try await ActivityLineTests.state(left, shop) == "no_targets")
-            let why = try await shop.get("/v1/apps/shop/notifications/\(left)/why?user=ada").json
-            let step = try #require(why["steps"]?.arrayValue?.first { $0.text("what") == "token_doubtful" })
-            #expect(step["detail"]?.text("hint") == hint(2) && why.text("conclusion") == "not_sent")
+            /// Asked during the doubt, and after it.
+            func explain() async throws {
+                let why = try await shop.get("/v1/apps/shop/notifications/\(left)/why?user=ada").json
+                let step = try #require(why["steps"]?.arrayValue?.first { $0.text("what") == "token_doubtful" }, "\(why)")
+                #expect(step["detail"]?.text("hint") == hint(2) && why.text("conclusion") == "not_sent")
+            }
+            try await explain()
+            let due = RFC3339.text(milliseconds: UnixClock.now() + 600_000)
+            let later = try await ActivityLineTests.send(
+                ActivityLineTests.start("later").replacing(#"{"to":"#, with: #"{"not_before":"\#(due)","to":"#), by: shop)
+            let waiting = try await shop.get("/v1/apps/shop/notifications/\(later)/why?user=ada").json
+            #expect(waiting["steps"]?.arrayValue?.contains { $0.text("what") == "not_reached_yet" } == true, "\(waiting)")
+            #expect(waiting.text("conclusion") != "not_sent")
             let validated = try await shop.post("/v1/apps/shop/notifications/validate", ActivityLineTests.start("ride-6")).json
             #expect(validated["audience"]?["reasons"]?[0]?.text("reason") == "token_doubtful", "\(validated)")
             #expect(try await running.sendAndTake(#"{"user":"ada"}"#, with: shop).deliveries.map(\.token.hex) == [token(1)])
@@ -89,6 +99,7 @@ struct StartTokenTests {
             let named = #"{"user":"ada","tokens":[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"}]}"#
             #expect(try await shop.put(Self.phone, named).status == 200)
             #expect(try await Self.state(shop) == "active")
+            try await explain()
             try await Self.age(running)
             try await Self.doubt(running, shop, name: "again")
         }

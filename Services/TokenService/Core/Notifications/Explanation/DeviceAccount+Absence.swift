@@ -3,7 +3,7 @@ import PushModel
 /// Why an installation got no delivery.
 extension DeviceAccount {
     /// The first rule that left the device out, in the order in which they apply.
-    var absence: (Step, Fate) { unnamed ?? absentOwner ?? tokenless ?? withoutActivity ?? unfinished ?? unknown }
+    var absence: (Step, Fate) { unnamed ?? absentOwner ?? tokenless ?? withoutActivity ?? unfinished ?? doubtful ?? unknown }
 
     private var unnamed: (Step, Fate)? {
         switch notification.target {
@@ -72,11 +72,7 @@ extension DeviceAccount {
         guard !installation.tokens.isEmpty else {
             return (step(nil, .noToken, "The device has no \(purpose) token, and this push type needs one."), .unreachable)
         }
-        let end = notification.expandedAt ?? now
-        let alive = installation.tokens.filter { token in
-            (token.retired?.at ?? .max) >= notification.acceptedAt && !came(token, after: end)
-        }
-        guard alive.isEmpty else { return doubtful(alive) }
+        guard alive.isEmpty else { return nil }
         let last = installation.tokens.filter { $0.retired != nil }.max { ($0.retired?.at ?? 0) < ($1.retired?.at ?? 0) }
         guard let last, let retired = last.retired, retired.at < notification.acceptedAt else {
             return (
@@ -101,13 +97,27 @@ extension DeviceAccount {
         )
     }
 
-    private func doubtful(_ alive: [ReachabilityState.Token]) -> (Step, Fate)? {
-        guard let last = alive.last, alive.allSatisfy(\.isDoubtful) else { return nil }
+    /// The tokens that a delivery could have been for when it was resolved.
+    private var alive: [ReachabilityState.Token] {
+        let end = notification.expandedAt ?? now
+        return installation.tokens.filter { token in
+            (token.retired?.at ?? .max) >= notification.acceptedAt && !came(token, after: end)
+        }
+    }
+
+    /// What ended a doubt leaves no line. So an earlier doubt is the reason why a token that was alive got no delivery.
+    private var doubtful: (Step, Fate)? {
+        let alive = alive
+        let lines = alive.map { token in installation.doubts.first { isLine($0, of: token) } }
+        guard let last = alive.last, zip(alive, lines).allSatisfy({ $0.isDoubtful || $1 != nil }) else { return nil }
+        let why = "APNs accepted several starts, and the device reported no activity."
+        guard !last.isDoubtful, let line = lines.last ?? nil else {
+            let words = "Its token \(last.hint) is doubtful: \(why) Its next registration of a start token ends that."
+            return (step(nil, .tokenDoubtful, words) { $0.hint = last.hint }, .unreachable)
+        }
         return (
-            step(
-                nil, .tokenDoubtful,
-                "Its token \(last.hint) is doubtful: APNs accepted several starts, and the device reported no activity. Its next registration of a start token ends that."
-            ) { $0.hint = last.hint }, .unreachable
+            step(line.at, .tokenDoubtful, "Its token \(last.hint) became doubtful: \(why) It is not doubtful now.") { $0.hint = last.hint },
+            .unreachable
         )
     }
 
@@ -144,6 +154,10 @@ extension DeviceAccount {
         case .tags, .all:
             guard installation.isAhead else { return nil }
         case .user, .users, .installation, .installations, .tokens, .channel: break
+        }
+        if let last = alive.last, alive.allSatisfy(\.isDoubtful) {
+            let words = "Its deliveries are still to be made. Its token \(last.hint) is doubtful: this device gets none if that lasts."
+            return (step(nil, .notReachedYet, words) { $0.hint = last.hint }, .waiting)
         }
         return (
             step(nil, .notReachedYet, "Its deliveries are still to be made, and this device would get one as things are now."), .waiting

@@ -76,6 +76,8 @@ package struct ExplanationFacts: Sendable {
         package var fences: [Fence] = []
         /// Since the notification was accepted, oldest first.
         package var history: [HistoryEntry] = []
+        /// Of a start: the newest lines that say that a start token became doubtful, of the two days before its deliveries were made.
+        package var doubts: [HistoryEntry] = []
     }
 
     /// One stay of the user at an installation.

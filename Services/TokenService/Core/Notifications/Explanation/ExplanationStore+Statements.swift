@@ -100,6 +100,19 @@ extension ExplanationStore {
         """
     }
 
+    /// A doubt lasts for a day after its line, and until the next sweep.
+    func doubts(of installations: [PushID], for purpose: Purpose, until moment: Int64) -> PostgresQuery {
+        """
+        SELECT h.* FROM unnest(\(installations)::uuid[]) AS wanted (id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM installation_history
+            WHERE app_id = \(app.id) AND installation = wanted.id AND event = 'token_doubtful' AND purpose = \(purpose)
+                AND at > \(milliseconds: moment) - interval '2 days' AND at <= \(milliseconds: moment)
+            ORDER BY id DESC LIMIT 10
+        ) AS h
+        """
+    }
+
     /// Of these members, those that have no receipt.
     func members(_ members: [MemberSearch.Found], of notification: PushID) -> PostgresQuery {
         """

@@ -47,10 +47,11 @@ package struct ExplanationStore {
 
     private func load(_ ids: [PushID], into facts: inout ExplanationFacts) throws {
         let notification = facts.notification
+        let resolvedAt = notification.expandedAt ?? notification.cancelledAt ?? notification.expiresAt
         let answers = try session.pipeline([
             states(of: ids, for: notification.id), tokens(of: ids, for: notification.purpose),
             receipts(of: ids, for: notification.id), fences(of: ids, since: notification.acceptedAt),
-            history(of: ids, since: notification.acceptedAt),
+            history(of: ids, since: notification.acceptedAt), doubts(of: ids, for: notification.purpose, until: resolvedAt),
         ])
         var byID = Dictionary(uniqueKeysWithValues: facts.installations.map { ($0.id, $0) })
         for row in answers[0] {
@@ -77,6 +78,10 @@ package struct ExplanationStore {
         for row in answers[4] {
             let entry = try HistoryEntry(row)
             byID[entry.installation]?.history.append(entry)
+        }
+        for row in answers[5] {
+            let entry = try HistoryEntry(row)
+            byID[entry.installation]?.doubts.append(entry)
         }
         try loadMembers(of: notification, holders: holders, into: &byID, facts: &facts)
         facts.installations = ids.compactMap { byID[$0] }
