@@ -24,6 +24,25 @@ struct UserExportTests {
         }
     }
 
+    @Test("The export has what is stored of a start token and of APNs' words about a token") func tokens() async throws {
+        try await ActivityLineTests.withPhone { running, shop in
+            let report = #"{"token":"\#(token(3))","attributes_type":"Ride"}"#
+            #expect(try await shop.put(ActivityLineTests.path + "/ride", report).status == 200)
+            try await running.execute("UPDATE tokens SET silent_starts = 2 WHERE purpose = 'activity_start:Ride'")
+            try await running.execute(
+                "UPDATE tokens SET ended_by_apns_at = now(), ended_by_apns_times = 3, proven_at = now() WHERE purpose = 'alert'")
+            let export = try await running.client.post("/v1/apps/shop/users/ada/export").json
+            let tokens = export["installations"]?[0]?["tokens"]?.arrayValue ?? []
+            func exported(_ purpose: String) throws -> JSONValue {
+                try #require(tokens.first { $0.text("purpose") == purpose }, "\(export)")
+            }
+            let start = try exported("activity_start:Ride")
+            #expect(start.text("silent_since") != nil && start.number("silent_starts") == 2 && start["ended_by_apns_times"] == nil)
+            let alert = try exported("alert")
+            #expect(alert.number("ended_by_apns_times") == 3 && alert.text("ended_by_apns_at") != nil && alert["silent_since"] == nil)
+        }
+    }
+
     /// A user who signs in and out at one device for years, and no other user is ever there.
     @Test("The last page of a user's many times at one installation reads no more than the first") func manyTimes() async throws {
         try await RunningService.run { running in

@@ -250,7 +250,7 @@ CREATE VIEW installation_sizes AS
 SELECT i.app_id, i.id, 450 + octet_length(array_to_json(i.tags)::text) + t.bytes
     + octet_length(to_json(concat(i.owner, i.locale, i.time_zone, i.app_version, i.os_version, i.device_model))::text) AS bytes
 FROM installations i CROSS JOIN LATERAL (
-    SELECT coalesce(sum(260 + 2 * octet_length(t.token) + octet_length(to_json(t.purpose)::text)), 0) AS bytes FROM tokens t
+    SELECT coalesce(sum(400 + 2 * octet_length(t.token) + octet_length(to_json(t.purpose)::text)), 0) AS bytes FROM tokens t
     WHERE t.app_id = i.app_id AND t.installation = i.id
 ) AS t;
 

@@ -30,6 +30,15 @@ extension UserExportStore {
             .required("token", .deviceToken) { $0.token },
             .all(InstallationRecord.Token.fields) { InstallationRecord.Token($0) },
             .optional("proven_at", .time, "Since when APNs is known to take it.") { $0.provenAt },
+            .optional("quarantined_at", .time) { $0.quarantinedAt },
+            .optional("ended_by_apns_times", .count, "How often APNs has said that it is over.") {
+                $0.endsByAPNs.times > 0 ? $0.endsByAPNs.times : nil
+            },
+            .optional(
+                "silent_since", .time,
+                "When its device last reported an activity of the type, or the last start was sent that counts as silent."
+            ) { $0.starts.since },
+            .optional("silent_starts", .count, "Starts without a report since.") { $0.starts.silent > 0 ? $0.starts.silent : nil },
         ])
 
     static let historyEntry = ResponseSchema<HistoryEntry>.object(
