@@ -108,6 +108,12 @@ struct AppTests {
             try await running.insertChannel(in: environment)
             #expect(try await running.client.call("PATCH", Self.path, patch).code == "environment_in_use")
             try await running.execute("DELETE FROM channels")
+            let start = #"{"token":"\#(token(2))","environment":"\#(environment)","purpose":"activity_start:Ride"}"#
+            let path = "/v1/apps/shop/installations/\(installation(2))"
+            #expect(try await shop.put(path, #"{"user":"ada","tokens":[\#(start)]}"#).status == 201)
+            try await running.execute("UPDATE tokens SET state = 'doubtful' WHERE purpose LIKE 'activity_start:%'")
+            #expect(try await running.client.call("PATCH", Self.path, patch).code == "environment_in_use")
+            #expect(try await shop.delete(path).status == 204)
             let changed = try await running.client.call("PATCH", Self.path, patch)
             #expect(changed.status == 200)
             let refusedToken = try await shop.register(installation(1), user: "ada", token: token(1), environment: environment)

@@ -100,8 +100,8 @@ package final class AppStore: Sendable {
         }
     }
 
-    /// By an active token, or a channel at Apple. The sandbox has an index of its own: few apps use it. Nearly every app's first active token
-    /// is one of production.
+    /// By an active or doubtful token, or a channel at Apple. The sandbox has an index of its own: few apps use it. Nearly every app's first
+    /// active token is one of production.
     private static func isInUse(_ environment: APNsEnvironment, _ app: App, _ session: PostgresSession) throws -> Bool {
         let tokens: PostgresQuery =
             switch environment {
@@ -110,12 +110,16 @@ package final class AppStore: Sendable {
             case .sandbox:
                 "SELECT EXISTS (SELECT FROM tokens WHERE app_id = \(app.id) AND state = 'active' AND environment = 'sandbox') AS found"
             }
+        let doubtful: PostgresQuery = """
+            SELECT EXISTS (
+                SELECT FROM tokens WHERE app_id = \(app.id) AND state = 'doubtful' AND environment = \(environment)) AS found
+            """
         let channels: PostgresQuery = """
             SELECT EXISTS (
                 SELECT FROM channels
                 WHERE app_id = \(app.id) AND environment = \(environment) AND state IN ('creating', 'open', 'deleting')) AS found
             """
-        return try session.pipeline([tokens, channels]).contains { try $0.only()["found"] }
+        return try session.pipeline([tokens, doubtful, channels]).contains { try $0.only()["found"] }
     }
 }
 

@@ -192,6 +192,8 @@ CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT N
 CREATE INDEX tokens_doubtful ON tokens (id) WHERE state = 'doubtful';
 -- Whether an app uses its sandbox.
 CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
+-- Whether an app has doubtful tokens in an environment: they are active again a day later.
+CREATE INDEX tokens_doubtful_by_app ON tokens (app_id, environment) WHERE state = 'doubtful';
 
 -- The fences that the control stream must have: written with the change that needs them, published before the answer or by the relay.
 CREATE TABLE fences (
