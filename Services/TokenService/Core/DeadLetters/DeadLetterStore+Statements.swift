@@ -59,8 +59,10 @@ extension DeadLetterStore {
             LEFT JOIN installations i ON i.app_id = n.app_id AND i.id = e.installation AND i.deregistered_at IS NULL
             LEFT JOIN tokens old ON old.id = m.token
             LEFT JOIN LATERAL (
-                SELECT * FROM tokens t WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = old.purpose
-                    AND t.environment = old.environment AND t.state = 'active' LIMIT 1
+                -- An active one before a doubtful one.
+                SELECT * FROM tokens t WHERE t.app_id = n.app_id AND t.installation = i.id
+                    AND (t.purpose = old.purpose AND t.environment = old.environment AND t.state <> 'retired') IS TRUE
+                ORDER BY t.state LIMIT 1
             ) AS live ON true
             LEFT JOIN LATERAL (
                 SELECT * FROM known k
