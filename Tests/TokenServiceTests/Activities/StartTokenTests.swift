@@ -331,6 +331,10 @@ struct StartTokenTests {
                 let mixed = try await shop.put(path + "/old", #"{"token":"\#(token(4))"}"#)
                 #expect(mixed.status == 410 && mixed.code == "activity_over")
                 #expect(try await shop.record(installation(1)).tokenStates == before)
+                // The same in a registration, which is not refused. An end would go to the new one's token first.
+                let own = #"{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"}"#
+                let both = ["new", "old"].map { #"{"token":"\#(token(4))","purpose":"activity:\#($0)"}"# }.joined(separator: ",")
+                #expect(try await shop.put(Self.phone, #"{"user":"ada","tokens":[\#(own),\#(both)]}"#).status == 200)
                 // iOS had given the old one another token: the end goes there.
                 #expect(try await shop.put(path + "/old", #"{"token":"\#(token(5))"}"#).status == 200)
                 let again = try PushJob(decoding: try await signal.next().body)

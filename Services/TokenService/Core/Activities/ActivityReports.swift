@@ -63,12 +63,7 @@ struct ActivityReports {
                     app: request.app.id, owner: .init(user: row.owner, installation: report.installation), id: report.id)],
             activity.isOver(at: batch.now)
         else { return }
-        let isOfAnother = batch.indices(of: request.installation).contains { index in
-            let token = batch.tokens[index]
-            guard token.isActive, token.token == named.token, case .activity(let id) = token.purpose else { return false }
-            return !id.hasSameBytes(as: report.id)
-        }
-        if isOfAnother { throw ActivityOver() }
+        if batch.hasOtherActivity(than: report.id, with: named.token, at: request.installation) { throw ActivityOver() }
     }
 
     /// To run when the registry has decided, before its writes. It locks the names of the activities that are to be made, and the activities
@@ -121,19 +116,21 @@ struct ActivityReports {
 
     /// To run after the registry's own writes: an update that waited for the token goes, and the newest one goes again if the token came
     /// after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier tokens got the end already.
+    /// A token that a registration lists for another activity, too, gets none: it would end that one.
     mutating func writes(_ reports: [Taken], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
         var copies: [(original: PushID, copy: PushID)] = []
         for taken in reports {
             let (key, report, purpose) = (taken.key, taken.report, Purpose.activity(id: taken.key.id))
-            guard report.token != nil else {
+            guard let token = report.token?.token else {
                 if activities[key] != nil { later.append(Self.endWithoutDevice(key, told: taken.installation.id)) }
                 continue
             }
             let isTokenNew = batch.hasAddedToken(of: purpose, to: taken.installation)
+            let mayEnd = isTokenNew && !batch.hasOtherActivity(than: key.id, with: token, at: taken.installation)
             if let former = ofFormerUsers[key] {
-                if isTokenNew { places.append(ActivityEnd.Place(installation: taken.installation, user: former, purpose: purpose)) }
+                if mayEnd { places.append(ActivityEnd.Place(installation: taken.installation, user: former, purpose: purpose)) }
                 continue
             }
             guard var activity = activities[key] ?? taken.newActivity(at: batch.now) else { continue }
@@ -146,7 +143,7 @@ struct ActivityReports {
                 if !isFirst, isTokenNew, let original = activity.renew(as: copy, ofThese: sendable, now: batch.now) {
                     copies.append((original, copy))
                 }
-            } else if isTokenNew {
+            } else if mayEnd {
                 places.append(ActivityEnd.Place(installation: taken.installation, user: key.owner.user, purpose: purpose))
             }
             activities[key] = activity
@@ -191,6 +188,16 @@ struct ActivityOver: ProblemError {
 }
 
 extension RegistryBatch {
+    /// Whether the token is also the update token of another activity there.
+    fileprivate func hasOtherActivity(than id: String, with token: DeviceToken, at installation: InstallationKey) -> Bool {
+        indices(of: installation).contains { index in
+            guard tokens[index].isActive, tokens[index].token == token, case .activity(let other) = tokens[index].purpose else {
+                return false
+            }
+            return !other.hasSameBytes(as: id)
+        }
+    }
+
     fileprivate func hasAddedToken(of purpose: Purpose, to installation: InstallationKey) -> Bool {
         history.contains { entry in
             (entry.event == .registered || entry.event == .tokenAdded || entry.event == .tokenMovedHere)
