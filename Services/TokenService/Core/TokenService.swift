@@ -63,7 +63,7 @@ package struct TokenService: Sendable {
         let events = EventStream(
             configuration.webhooks, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics.events,
             webhookMetrics: metrics.webhooks, logger: logger)
-        let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WakeUp())
+        let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WorkSignal())
         let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
         let received = BatchQueue<ReceivedMessage>()
         let consumer = try Consumer(

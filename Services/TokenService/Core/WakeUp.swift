@@ -1,5 +1,5 @@
 /// Wakes a loop: signals that come while it works count as one.
-package final class WakeUp: Sendable {
+package final class WorkSignal: Sendable {
     private let continuation: AsyncStream<Void>.Continuation
     /// For one reader.
     let signals: AsyncStream<Void>

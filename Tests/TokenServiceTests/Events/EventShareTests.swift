@@ -61,7 +61,7 @@ struct EventShareTests {
                     id: .random(), source: "/push/dispatcher/a", time: 0, app: app, outcome: .accepted, isFinal: true,
                     deliveries: [OutcomeEvent.Delivery(id: .random(), notification: .random(), installation: .random(), attempt: 1)])
             }
-            let webhooks = WebhookSubscriptions(pool: running.pool, wakeUp: WakeUp())
+            let webhooks = WebhookSubscriptions(pool: running.pool, wakeUp: WorkSignal())
             // Twice: nothing comes twice.
             for _ in 1...2 { #expect(try await webhooks.queue(events)) }
             #expect(try await running.count("SELECT count(*) FROM webhook_messages") == 150 * 20)

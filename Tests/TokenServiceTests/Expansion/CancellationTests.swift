@@ -282,7 +282,7 @@ struct CancellationTests {
     static func hastening(_ running: RunningService) -> Cancellation {
         let publisher = running.service.publisher
         let control = ControlPublisher(stream: publisher, copies: publisher, topology: running.topology, patience: .seconds(60))
-        return Cancellation(pool: running.pool, control: control, relay: WakeUp(), marks: OutboxMarks())
+        return Cancellation(pool: running.pool, control: control, relay: WorkSignal(), marks: OutboxMarks())
     }
 
     /// Cancelled notifications of two jobs each, which are due in an hour.

@@ -67,9 +67,9 @@ struct APICall: Sendable {
     ///   - isBudgeted: Whether a large body needs room among those of the other requests.
     /// - Throws: ``APIError`` 429 if the caller has its share of large bodies in memory, 503 if there is no room for this body, or for the
     ///   request when the body is there.
-    func body(maximumBytes: Int = RequestBody.maximumBytes, isBudgeted: Bool = true) async throws -> RequestBody {
+    func body(maximumBytes: Int = CallBody.maximumBytes, isBudgeted: Bool = true) async throws -> CallBody {
         try await limits.shedding.whileReading {
-            try await RequestBody(of: request, maximumBytes: maximumBytes) { size in
+            try await CallBody(of: request, maximumBytes: maximumBytes) { size in
                 try isBudgeted ? limits.bodies.enter(caller, taking: size) : nil
             }
         }

@@ -7,7 +7,7 @@ import StrictJSON
 struct ActivitiesController: Sendable {
     let registration: InstallationRegistration
     let pool: PostgresPool
-    let relay: WakeUp
+    let relay: WorkSignal
 
     func bind(to router: some RouteBinder) {
         router.on(.reportActivity, report)

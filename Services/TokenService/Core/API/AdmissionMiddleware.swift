@@ -36,7 +36,7 @@ final class Admission: Sendable {
     /// Ends when the answer is over: a small one when it is made, a large one when the client has taken all of it but what the connection
     /// buffers. Clients that take no answers would otherwise fill the memory with them. A stream has a place of its own.
     func held(by answer: ResponseBody) -> ResponseBody {
-        guard let size = answer.contentLength, size > RequestBody.maximumBytes else {
+        guard let size = answer.contentLength, size > CallBody.maximumBytes else {
             end()
             return answer
         }

@@ -48,7 +48,7 @@ struct BulkController: Sendable {
         return try await offItsLoop { try await registerMany(body, of: call, app: app) }
     }
 
-    private func registerMany(_ body: RequestBody, of call: APICall, app: App) async throws -> Response {
+    private func registerMany(_ body: CallBody, of call: APICall, app: App) async throws -> Response {
         let items = try body.object { BulkRegistration.Items(&$0, app: app) }
         call.charge(items.items.count - 1)
         let outcomes = await registration.register(items, app: app)
@@ -61,7 +61,7 @@ struct BulkController: Sendable {
         if let type = call.request.headers[.contentType], !type.lowercased().hasPrefix(Self.lineDelimited) {
             throw APIError(.unsupportedMediaType, "the body must be \(Self.lineDelimited)")
         }
-        try RequestBody.expectPlain(call.request)
+        try CallBody.expectPlain(call.request)
         let body = call.request.body
         return try stream(call) { [importing] writer in
             var answers = importing.begin(body, app: app, firstLine: firstLine, onChunk: call.charge)

@@ -18,7 +18,7 @@ extension NotificationsController {
         return try await offItsLoop { try await sendBatch(body, of: call, app: app) }
     }
 
-    private func sendBatch(_ body: RequestBody, of call: APICall, app: App) async throws -> Response {
+    private func sendBatch(_ body: CallBody, of call: APICall, app: App) async throws -> Response {
         let now = UnixTime.milliseconds()
         let batch = try body.object(maximumDepth: NotificationBatch.maximumDepth) {
             NotificationBatch(&$0, source: body.bytes, caller: call.caller, now: now)

@@ -50,7 +50,7 @@ struct NotificationsController: Sendable {
 
     /// Parse, validate, accept, answer 202.
     private func send(
-        _ body: RequestBody, of call: APICall, app: App, to addressing: NotificationRequest.Addressing
+        _ body: CallBody, of call: APICall, app: App, to addressing: NotificationRequest.Addressing
     ) async throws -> Response {
         let now = UnixTime.milliseconds()
         let idempotency = try Self.idempotency(call, body: body)
@@ -122,7 +122,7 @@ struct NotificationsController: Sendable {
     }
 
     private static func request(
-        of call: APICall, _ body: RequestBody, now: Int64, _ addressing: NotificationRequest.Addressing = .stated
+        of call: APICall, _ body: CallBody, now: Int64, _ addressing: NotificationRequest.Addressing = .stated
     ) throws -> NotificationRequest {
         let isUpload = if case .upload = addressing { true } else { false }
         let request = try body.object(maximumValues: isUpload ? NotificationRequest.maximumUploadValues : nil) {
@@ -155,7 +155,7 @@ struct NotificationsController: Sendable {
         return JSONAnswer.response(.accepted, NotificationReceipt.response, receipt, headers: headers)
     }
 
-    private static func idempotency(_ call: APICall, body: RequestBody) throws -> IdempotencyKey? {
+    private static func idempotency(_ call: APICall, body: CallBody) throws -> IdempotencyKey? {
         guard let key = HTTPField.Name.idempotencyKey.flatMap(call.request.headers.text) else { return nil }
         return try IdempotencyKey(key, at: "Idempotency-Key", of: call.caller, body: body.bytes)
     }

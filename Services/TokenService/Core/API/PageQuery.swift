@@ -34,13 +34,13 @@ enum PageQuery {
     }
 
     /// - Parameter read: Throws ``PageCursor/Fault``, which becomes a 400.
-    static func position<Position>(_ call: APICall, _ read: (String) throws(PageCursor.Fault) -> Position) throws -> Position? {
+    static func position<Position>(_ call: APICall, _ read: (String) throws -> Position) throws -> Position? {
         guard let text = try call.query("cursor") else { return nil }
         do {
             return try read(text)
-        } catch .unreadable {
+        } catch PageCursor.Fault.unreadable {
             throw APIError.invalid("cursor", .invalidCursor, "must be the next_cursor of an earlier page, unchanged")
-        } catch .ofAnotherList {
+        } catch PageCursor.Fault.ofAnotherList {
             throw APIError.invalid("cursor", .cursorOfAnotherList, "this cursor was given by another list, or with other filters")
         }
     }

@@ -4,7 +4,7 @@ import NIOCore
 import StrictJSON
 
 /// A request's body: bounded, JSON, and kept as it came, because payloads are passed on verbatim.
-struct RequestBody: Sendable {
+struct CallBody: Sendable {
     static let maximumBytes = 65_536
     /// A body has at most one value in so many bytes of its route's limit: each takes 40 bytes of memory, also a single digit.
     static let bytesOfValue = 16

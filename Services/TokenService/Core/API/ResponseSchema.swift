@@ -102,7 +102,7 @@ extension ResponseSchema where Value == Int64 {
 }
 
 extension ResponseSchema where Value == PushID {
-    static var uuid: ResponseSchema { ResponseSchema(schema: .uuid) { id, writer in writer.plainString { id.append(to: &$0) } } }
+    static var uuid: ResponseSchema<PushID> { ResponseSchema(schema: .uuid) { id, writer in writer.plainString { id.append(to: &$0) } } }
 }
 
 extension ResponseSchema where Value == AppSlug {

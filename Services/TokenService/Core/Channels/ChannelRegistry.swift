@@ -11,7 +11,7 @@ package struct ChannelRegistry: Sendable {
     let pool: PostgresPool
     let settings: ChannelSettings
     /// Wakes the worker.
-    let wakeUp: WakeUp
+    let wakeUp: WorkSignal
 
     /// Idempotent.
     /// - Throws: `PostgresError`.

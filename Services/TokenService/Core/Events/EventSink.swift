@@ -12,7 +12,7 @@ package enum EventSink: Sendable {
     /// The exchange of outcomes, for apps that want it.
     case broker(Publisher, Topology)
     /// The queues of the webhooks that want them.
-    case webhooks(WakeUp)
+    case webhooks(WorkSignal)
 
     /// Messages that wait for confirms at once: jobs share the publisher, and jobs of the lane `now` must not wait behind many events.
     private static let slice = 64

@@ -9,7 +9,7 @@ package struct EventStream: Sendable {
     package let subscriptions: WebhookSubscriptions
     let addresses: WebhookAddresses
     /// Wakes the dispatcher of webhooks.
-    package let wakeUp: WakeUp
+    package let wakeUp: WorkSignal
     /// In the order in which they start.
     package let services: [any Service]
 
@@ -17,7 +17,7 @@ package struct EventStream: Sendable {
         _ webhooks: WebhookSettings, pool: PostgresPool, publisher: Publisher, topology: Topology, marks: OutboxMarks,
         metrics: EventMetrics, webhookMetrics: WebhookMetrics, logger: Logger
     ) {
-        let wakeUp = WakeUp()
+        let wakeUp = WorkSignal()
         self.wakeUp = wakeUp
         subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
         let dispatcher = WebhookDispatcher(

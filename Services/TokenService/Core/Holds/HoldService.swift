@@ -11,13 +11,13 @@ package struct HoldService: Sendable {
     package let cache: HoldCache
     private let pool: PostgresPool
     private let control: ControlPublisher
-    private let relay: WakeUp
+    private let relay: WorkSignal
     private let metrics: HoldMetrics
     private let logger: Logger
 
     /// - Parameter cache: The one of the process.
     package init(
-        pool: PostgresPool, control: ControlPublisher, relay: WakeUp, metrics: HoldMetrics, logger: Logger,
+        pool: PostgresPool, control: ControlPublisher, relay: WorkSignal, metrics: HoldMetrics, logger: Logger,
         cache: HoldCache = HoldCache()
     ) {
         self.pool = pool

@@ -82,7 +82,7 @@ struct ConnectionState {
     /// Whether the connection may answer the request whose head came last with a refusal: every earlier one is answered, the rest of its
     /// body is short enough to be thrown away, and requests may follow.
     var mayRefuse: Bool {
-        requestsBegun == answersEnded + 1 && bodyLeft <= RequestBody.maximumBytes && hesitant == nil && lastRequest == .max && !isEnding
+        requestsBegun == answersEnded + 1 && bodyLeft <= CallBody.maximumBytes && hesitant == nil && lastRequest == .max && !isEnding
     }
 
     // MARK: Requests

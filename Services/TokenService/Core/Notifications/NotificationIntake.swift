@@ -19,14 +19,14 @@ package struct NotificationIntake: Sendable {
     private let pool: PostgresPool
     private let publisher: JobPublisher
     private let backlog: PublishBacklog
-    private let relay: WakeUp
+    private let relay: WorkSignal
     private let holds: HoldCache
     private let traces: Traces
     private let metrics: NotificationMetrics
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Insertion>
 
     package init(
-        pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache, traces: Traces,
+        pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WorkSignal, holds: HoldCache, traces: Traces,
         metrics: NotificationMetrics
     ) {
         self.pool = pool

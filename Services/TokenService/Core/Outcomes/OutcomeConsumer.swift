@@ -25,7 +25,7 @@ package final class OutcomeConsumer: Service {
     let channels: ChannelRegistry
     let metrics: OutcomeMetrics
     private let traces: Traces
-    private let relay: WakeUp
+    private let relay: WorkSignal
     let logger: Logger
     /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
     /// tried again beside the others.
@@ -39,7 +39,7 @@ package final class OutcomeConsumer: Service {
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
         brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelRegistry, metrics: OutcomeMetrics, traces: Traces,
-        relay: WakeUp,
+        relay: WorkSignal,
         logger: Logger
     ) {
         self.received = received

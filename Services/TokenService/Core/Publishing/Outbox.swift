@@ -16,7 +16,7 @@ package struct Outbox: Sendable {
     let marks: OutboxMarks
     let exchange: MarkExchange
     /// Wakes the relay.
-    package let wakeUp: WakeUp
+    package let wakeUp: WorkSignal
 
     /// - Parameters:
     ///   - pool: For the requests that cancel, hold and lift.
@@ -26,7 +26,7 @@ package struct Outbox: Sendable {
         topology: Topology, metrics: PublishingMetrics, holdMetrics: HoldMetrics, fanOutMetrics: FanOutMetrics, traces: Traces,
         logger: Logger
     ) {
-        let wakeUp = WakeUp()
+        let wakeUp = WorkSignal()
         self.wakeUp = wakeUp
         let marks = OutboxMarks()
         self.marks = marks

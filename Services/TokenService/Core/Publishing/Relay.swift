@@ -23,7 +23,7 @@ package final class Relay: Service {
     private let settlements: PublishSettlements
     private let window: RelayWindow
     private let backlog: PublishBacklog
-    private let wakeUp: WakeUp
+    private let wakeUp: WorkSignal
     private let timing: Timing
     private let metrics: PublishingMetrics
     private let logger: Logger
@@ -83,7 +83,7 @@ package final class Relay: Service {
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
         holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, exchange: MarkExchange,
-        wakeUp: WakeUp, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: PublishingMetrics, logger: Logger
+        wakeUp: WorkSignal, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: PublishingMetrics, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher

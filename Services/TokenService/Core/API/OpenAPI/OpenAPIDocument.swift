@@ -8,7 +8,7 @@ package enum OpenAPIDocument {
         .notifications, .notificationReading.adding(.readActivity),
         .installations.adding(.reportReceipts, .reportActivity, .endActivity),
         .users, .activities, .channels, .tokens, .bulk, .apps, .keys, .holds, .webhooks, .quarantine, .deadLetters, .privacy, .audit,
-        .operations,
+        .process,
     ]
 
     package static let operations: [Operation] = resources.flatMap(\.operations)

@@ -12,7 +12,7 @@ extension APIRoute {
 }
 
 extension Resource {
-    static let operations = Resource(
+    static let process = Resource(
         "Operations", "For the machines that run the service; they need no key and show no data.",
         [health, readiness, metrics, home, page, console, consoleFile, description])
 

@@ -21,7 +21,7 @@ package final class WebhookDispatcher: Service {
     private let pool: PostgresPool
     private let settings: WebhookSettings
     private let waiting: LowWater<PushID>
-    private let wakeUp: WakeUp
+    private let wakeUp: WorkSignal
     /// For requests that make webhooks, too.
     let addresses: WebhookAddresses
     private let clients: WebhookClients
@@ -32,7 +32,7 @@ package final class WebhookDispatcher: Service {
     private let lagSeconds = Mutex(0.0)
 
     package init(
-        pool: PostgresPool, settings: WebhookSettings, waiting: LowWater<PushID>, wakeUp: WakeUp, metrics: WebhookMetrics,
+        pool: PostgresPool, settings: WebhookSettings, waiting: LowWater<PushID>, wakeUp: WorkSignal, metrics: WebhookMetrics,
         logger: Logger
     ) {
         self.pool = pool

@@ -10,10 +10,10 @@ package final class WebhookSubscriptions: Sendable {
     private static let deliveriesPerMessage = 100
 
     private let pool: PostgresPool
-    private let wakeUp: WakeUp
+    private let wakeUp: WorkSignal
     private let known = Mutex<(asked: ContinuousClock.Instant, subscriptions: [AppSlug: [Webhook.Subscription]])?>(nil)
 
-    package init(pool: PostgresPool, wakeUp: WakeUp) {
+    package init(pool: PostgresPool, wakeUp: WorkSignal) {
         self.pool = pool
         self.wakeUp = wakeUp
     }

@@ -11,10 +11,10 @@ package struct Cancellation: Sendable {
 
     private let pool: PostgresPool
     private let control: ControlPublisher
-    private let relay: WakeUp
+    private let relay: WorkSignal
     private let marks: OutboxMarks
 
-    package init(pool: PostgresPool, control: ControlPublisher, relay: WakeUp, marks: OutboxMarks) {
+    package init(pool: PostgresPool, control: ControlPublisher, relay: WorkSignal, marks: OutboxMarks) {
         self.marks = marks
         self.pool = pool
         self.control = control

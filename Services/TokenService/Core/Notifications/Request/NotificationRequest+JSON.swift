@@ -7,7 +7,7 @@ extension NotificationRequest {
     /// An upload's body: 100,000 names of 256 bytes fit.
     package static let maximumUploadBytes = 32 << 20
     /// The values of an upload's list, and any other body beside it.
-    package static let maximumUploadValues = Target.maximumUploaded + maximumBodyBytes / RequestBody.bytesOfValue
+    package static let maximumUploadValues = Target.maximumUploaded + maximumBodyBytes / CallBody.bytesOfValue
 
     /// Reads the body of `POST /v1/apps/{app}/notifications` or of a broadcast; every fault goes to `body.problems`.
     /// - Parameters:
