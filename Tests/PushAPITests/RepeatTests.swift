@@ -106,13 +106,13 @@ struct RepeatTests {
 
     @Test("A call whose own success would be in the way of its repeat is not repeated after a lost connection, but after 429")
     func conditional() async throws {
-        let registration = PushAPI.Registration(user: "ada", tokens: [])
+        let registration = PushAPI.Registration(user: "ada", tokens: [], keeps: ["location"])
         try await ScriptedServer.run([.problem(429, "rate_limited", retryAfter: 1), .hangUp]) { server, url in
             await #expect(throws: PushAPIError.self) {
                 try await PushAPI.test(url).app("shop").register("i", registration, expected: .nobody)
             }
             #expect(server.requests.count == 2)
-            #expect(server.requests[0].body == #"{"user":"ada","tokens":[],"expected_user":null}"#)
+            #expect(server.requests[0].body == #"{"user":"ada","tokens":[],"keeps":["location"],"expected_user":null}"#)
         }
         try await ScriptedServer.run([.problem(503, "database_unavailable", retryable: true)]) { server, url in
             await #expect(throws: PushAPIError.self) {

@@ -75,6 +75,23 @@ struct RegistrationRulesTests {
         }
     }
 
+    @Test("The tokens of a purpose that a full state keeps stay, until it names another one") func keptToken() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let path = "/v1/apps/shop/installations/\(installation(1))"
+            let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"location"}]}"#
+            #expect(try await shop.put(path, body).status == 201)
+            let keeps = #"{"user":"ada","tokens":[{"token":"\#(token(3))"}],"keeps":["location","voip"]}"#
+            for method in ["PUT", "PATCH"] {
+                let kept = try await shop.call(method, path, keeps).json
+                #expect(Set(kept.tokenStates) == ["\(hint(3)) active", "\(hint(2)) active", "\(hint(1)) retired replaced"])
+            }
+            let listed = #"{"user":"ada","tokens":[{"token":"\#(token(4))","purpose":"location"}],"keeps":["location","alert"]}"#
+            let active = try await shop.put(path, listed).json.tokenStates.filter { $0.hasSuffix("active") }
+            #expect(Set(active) == ["\(hint(3)) active", "\(hint(4)) active"])
+        }
+    }
+
     @Test("A registration retires the token that it names as replaced, wherever that token is") func namedReplacement() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -18,19 +18,22 @@ extension PushAPI {
     }
 
     /// What an installation is: its whole state. A field that is left out is cleared; a token that is not named is retired,
-    /// but for those of Live Activities.
+    /// but for those of Live Activities and of the purposes that it keeps.
     public struct Registration: Sendable, Hashable {
         /// The user who is signed in; nil for none.
         public var user: String?
         /// All tokens of the installation, at most one for each environment and purpose.
         public var tokens: [Token]
+        /// Purposes, such as `location`, whose tokens stay although ``tokens`` names none: the device could not read them in this launch.
+        public var keeps: [String]
         public var profile: Profile
         /// A token that the app knows to be over.
         public var replaces: String?
 
-        public init(user: String?, tokens: [Token], profile: Profile = Profile(), replaces: String? = nil) {
+        public init(user: String?, tokens: [Token], keeps: [String] = [], profile: Profile = Profile(), replaces: String? = nil) {
             self.user = user
             self.tokens = tokens
+            self.keeps = keeps
             self.profile = profile
             self.replaces = replaces
         }
@@ -39,6 +42,7 @@ extension PushAPI {
             JSONWriter.object { body in
                 body.nullable("user", user)
                 body.array("tokens") { array in for token in tokens { token.write(&array) } }
+                if !keeps.isEmpty { body.field("keeps", keeps) }
                 body.field("locale", profile.locale)
                 body.field("time_zone", profile.timeZone)
                 body.field("app_version", profile.appVersion)
@@ -80,6 +84,8 @@ extension PushAPI {
         public var user: Field?
         /// All tokens: those that are not named are retired, but for those of Live Activities.
         public var tokens: [Token]?
+        /// As in a ``Registration``.
+        public var keeps: [String] = []
         public var locale: Field?
         public var timeZone: Field?
         public var appVersion: Field?
@@ -95,6 +101,7 @@ extension PushAPI {
             JSONWriter.object { body in
                 body.field("user", user)
                 if let tokens { body.array("tokens") { array in for token in tokens { token.write(&array) } } }
+                if !keeps.isEmpty { body.field("keeps", keeps) }
                 body.field("locale", locale)
                 body.field("time_zone", timeZone)
                 body.field("app_version", appVersion)

@@ -18,6 +18,7 @@ extension InstallationPatch {
         if body.has("tokens") {
             tokens = body.registeredTokens(app: app)
         }
+        keeps = body.keptPurposes()
         replaces = body.optionalToken("replaces")
         body.finish()
         guard body.problems.isEmpty else { return nil }
@@ -36,6 +37,7 @@ extension InstallationPatch {
         [
             .optional("user", .user.orNull, "The signed-in user; null for none."),
             .optional("tokens", RegisteredToken.list, "All its tokens, as in a registration."),
+            .omissible("keeps", RegisteredToken.keptPurposes),
             .omissible(
                 "replaces", .deviceToken,
                 "A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or of none."

@@ -16,13 +16,14 @@ extension Registration {
     ) {
         let user = body.nullableUser("user")
         let tokens = body.registeredTokens(app: app, maximum: maximumTokens)
+        let keeps = body.keptPurposes()
         let profile = InstallationProfile(&body)
         let replaces = body.optionalToken("replaces")
         let expected = body.expectedOwner()
         body.finish()
         guard body.problems.isEmpty, let user else { return nil }
         self.init(
-            installation: installation, user: user.name, tokens: tokens, profile: profile, replaces: replaces,
+            installation: installation, user: user.name, tokens: tokens, keeps: keeps, profile: profile, replaces: replaces,
             expectedOwner: expected)
     }
 }
@@ -83,6 +84,16 @@ extension JSONObjectReader {
             problem("tokens", step: "/\(index)", "duplicate", "another token of this list has the same environment and purpose")
         }
         return tokens
+    }
+
+    /// Tokens of Live Activities stay in any case.
+    mutating func keptPurposes() -> Set<Purpose> {
+        let words = optionalStrings("keeps", maximumCount: Purpose.plain.count, maximumBytes: 2 * Purpose.maximumNameBytes) ?? []
+        let kept = words.map { word in Purpose.plain.first { $0.rawValue == word } }
+        for index in kept.indices where kept[index] == nil {
+            problem("keeps", step: "/\(index)", "unsupported_value", "one of \(Purpose.plain.map(\.rawValue).joined(separator: ", "))")
+        }
+        return Set(kept.compactMap { $0 })
     }
 
     /// `alert` where it is left out.
@@ -160,6 +171,7 @@ extension Registration {
             .required(
                 "tokens", tokens,
                 "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay."),
+            .omissible("keeps", RegisteredToken.keptPurposes),
             .omissible(
                 "replaces", .deviceToken,
                 "A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or of none."
@@ -175,6 +187,10 @@ extension RegisteredToken {
     /// An export has all active tokens of an installation, also those that several registrations brought, and is imported as it is.
     static let maximumExported = InstallationBounds().activeTokens
     static let exportedList = JSONSchema.array(request, maximum: maximumExported).unique
+
+    static let keptPurposes = JSONSchema.array(.words(Purpose.plain.map(\.rawValue)), maximum: Purpose.plain.count).described(
+        "Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is none."
+    )
 
     private static let request = JSONSchema.request(
         "NewToken",

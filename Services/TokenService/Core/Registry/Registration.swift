@@ -6,6 +6,8 @@ package struct Registration: Sendable {
     /// The signed-in user; nil for none.
     package var user: String?
     package var tokens: [RegisteredToken]
+    /// Their tokens stay, though the list names none: the device does not know them in this launch.
+    package var keeps: Set<Purpose> = []
     package var profile: InstallationProfile
     /// The backend's; nil leaves them. Only an item of a list states them, because no app's client library makes one.
     package var tags: [String]?
@@ -31,6 +33,8 @@ package struct InstallationPatch: Sendable {
     package var appTags: [String]?
     /// The list of a registration; nil to leave the tokens alone.
     package var tokens: [RegisteredToken]?
+    /// As in a registration.
+    package var keeps: Set<Purpose> = []
     package var replaces: DeviceToken?
     package var expectedOwner: ExpectedOwner
     package var precondition: Precondition

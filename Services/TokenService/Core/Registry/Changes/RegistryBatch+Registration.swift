@@ -14,6 +14,8 @@ extension RegistryBatch {
         var tokens: [RegisteredToken]?
         /// The activity whose token the list has; nil: the list has all tokens but those of activities that it does not name.
         var activity: String?
+        /// Purposes whose tokens the list leaves alone if it names none.
+        var keeps: Set<Purpose> = []
         var replaces: DeviceToken?
         /// The request has a device's own credential, so the token that it replaces may not be another user's: who names one proves nothing.
         /// An installation that loses its token to a new user gets it from the list, which needs the token that the device has.
@@ -36,7 +38,8 @@ extension RegistryBatch {
             let target = Target(
                 user: registration.user, profile: registration.profile, tags: registration.tags,
                 isImported: registration.isListed && (!isRegistered || row?.isImported == true), tokens: registration.tokens,
-                replaces: registration.replaces, replacesOwnOnly: registration.expectedOwner.isOfDevice, stamps: true)
+                keeps: registration.keeps, replaces: registration.replaces, replacesOwnOnly: registration.expectedOwner.isOfDevice,
+                stamps: true)
             return (target, key)
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
@@ -375,10 +378,10 @@ extension RegistryBatch {
 
 extension RegistryBatch.Target {
     /// Whether a token of this purpose is over if the list does not name it. A start token is over by a later one of the same purpose, and an
-    /// update token also with its activity: iOS gives them later than the others, or not in this launch.
+    /// update token also with its activity: iOS gives them later than the others, or not in this launch. So is a token that the device keeps.
     func covers(_ purpose: Purpose) -> Bool {
         if let activity { return purpose == .activity(id: activity) }
-        return !purpose.isOfActivity || tokens?.contains { $0.purpose == purpose } == true
+        return !purpose.isOfActivity && !keeps.contains(purpose) || tokens?.contains { $0.purpose == purpose } == true
     }
 
     init(_ patch: InstallationPatch, of row: InstallationState) {
@@ -391,7 +394,7 @@ extension RegistryBatch.Target {
         profile.permission = patch.permission.applied(to: profile.permission)
         profile.appTags = patch.appTags ?? profile.appTags
         self.init(
-            user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, replaces: patch.replaces,
+            user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, keeps: patch.keeps, replaces: patch.replaces,
             replacesOwnOnly: patch.expectedOwner.isOfDevice, stamps: false)
     }
 }
