@@ -24,8 +24,8 @@ import Testing
         var isAlive = true
         var begun: Set<ActivityName> = []
         var running: Set<ActivityName> = []
-        /// Who was signed in when the app saw the activity first.
-        var seen: [ActivityName: String?] = [:]
+        /// For whom the server has taken a report whose answer came.
+        var reported: [ActivityName: String?] = [:]
 
         var steps: [Step] {
             var steps = names.filter { !begun.contains($0) }.prefix(1).map { Step.begins($0) } + running.map { .ends($0) }
@@ -59,7 +59,12 @@ import Testing
             case .signIn(let user): handle(.signIn(user))
             case .signOut: handle(.signOut)
             case .deregister: handle(.deregister)
-            case .done: handle(.answered(machine.number, reach()))
+            case .done:
+                let (upload, answer) = (machine.phase.upload, reach())
+                if case .reportActivity(let name, _, _) = upload, case .response(200, _, _) = answer {
+                    reported[name] = .some(server.rows[installation]?.owner)
+                }
+                handle(.answered(machine.number, answer))
             case .doneUnheard:
                 _ = reach()
                 handle(.answered(machine.number, .lost))
@@ -76,7 +81,6 @@ import Testing
         }
 
         private mutating func see(_ name: ActivityName) {
-            if seen[name] == nil { seen[name] = .some(machine.record.desired.user) }
             handle(.activity(name, token(of: name)))
         }
 
@@ -113,7 +117,9 @@ import Testing
                 return machine.record.desired.presence == .deregistered && server.rows[installation]?.activities.isEmpty != false
             }
             var wanted: [String: String] = [:]
-            for name in names where running.contains(name) && seen[name] == .some(user) { wanted[name.id] = token(of: name).hex }
+            for name in names where running.contains(name) && reported[name, default: user] == user {
+                wanted[name.id] = token(of: name).hex
+            }
             // The server ended those of a user who was away, and a report brings none back.
             wanted = wanted.filter { !row.retired.contains($0.value) }
             return row.owner == user && row.activities == wanted

@@ -60,6 +60,13 @@ import Testing
         }
     }
 
+    @Test func aRegistrationNamesThePurposesThatItKeeps() throws {
+        var registration = registration("ada", .anyone)
+        registration.keeps = [.location, .controls]
+        #expect(text(try request(.register(registration))).contains(#""keeps":["controls","location"],"#))
+        #expect(!text(try request(.change(registration))).contains("keeps"))
+    }
+
     @Test func aChangeNamesNoTokens() throws {
         let request = try request(.change(registration(nil, .anyone)))
         #expect(request.method == "PATCH")

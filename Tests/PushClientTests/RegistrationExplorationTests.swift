@@ -23,7 +23,8 @@ import Testing
             var phase: RegistrationMachine.Phase
             var hasToken: Bool
             var hasFailed: Bool
-            var stated: [PushToken]?
+            var isAbsent: Bool
+            var stated: Upload.TokenList?
             var isRefused: Bool
             var isOvertaken: Bool
             var before: ServerBelief?
@@ -50,7 +51,7 @@ import Testing
             if row?.isRegistered == false { row = nil }
             return Key(
                 record: machine.record, credential: machine.credential, phase: machine.phase, hasToken: !machine.tokens.isEmpty,
-                hasFailed: !machine.failed.isEmpty, stated: machine.stated, isRefused: machine.isRefused,
+                hasFailed: !machine.failed.isEmpty, isAbsent: !machine.absent.isEmpty, stated: machine.stated, isRefused: machine.isRefused,
                 isOvertaken: machine.phase != .resting && machine.isOvertaken,
                 before: isSending ? machine.beliefBefore : nil, hasRenewed: machine.hasRenewed, row: row, age: age,
                 isExpired: held.map { server.expired.contains($0) } ?? false)

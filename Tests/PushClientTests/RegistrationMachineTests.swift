@@ -210,6 +210,52 @@ import Testing
         #expect(machine.record.activities == KnownActivities())
     }
 
+    /// The backend has signed ada out, and a start for her comes late; or it comes in the moment of her own sign-out, without network.
+    @Test(arguments: [false, true])
+    func anActivityThatTheServerNeverGotIsReportedForTheNextUserOrNone(isRefused: Bool) throws {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        if isRefused {
+            _ = answer(&machine, 409, "owner_mismatch")
+        } else {
+            _ = machine.handle(.answered(machine.number, .lost), random: 0)
+        }
+        var sent = uploads(machine.handle(.signOut, random: 0)).first ?? machine.phase.upload
+        while sent != nil { sent = uploads(answer(&machine, 200)).first }
+        machine = try relaunched(machine)
+        #expect(uploads(machine.handle(.activity("ride", Self.first), random: 0)) == [.reportActivity("ride", Self.first, .exactly(nil))])
+        _ = answer(&machine, 200)
+        // The server has it now, and it is nobody's.
+        _ = machine.handle(.signIn("grace"), random: 0)
+        #expect(uploads(answer(&machine, 200)) == [])
+    }
+
+    /// A kill may come before the answer.
+    @Test func forWhomAReportLeavesIsStoredBeforeIt() throws {
+        var machine = registered()
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = answer(&machine, 401)
+        _ = machine.handle(.signIn("grace"), random: 0)
+        let actions = answer(&machine, 200)
+        #expect(uploads(actions) == [.reportActivity("ride", Self.first, .exactly("grace"))])
+        #expect(actions.firstIndex(of: .save).map { $0 < actions.count - 2 } == true)
+        _ = machine.handle(.activityEnded("ride"), random: 0)
+        #expect(machine.record.activities.ended(of: "grace") == "ride")
+    }
+
+    @Test func anInstallationThatIsMadeAnewHearsOfItsActivitiesAgain() {
+        var machine = machine()
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        let timers = answer(&machine, 201).compactMap { if case .wake(_, let number) = $0, number < 0 { number } else { nil } }
+        _ = machine.handle(.activity("ride", Self.first), random: 0)
+        #expect(uploads(answer(&machine, 200)) == [])
+        for timer in timers { _ = machine.handle(.timeIsUp(timer), random: 0) }
+        #expect(uploads(machine.handle(.opened, random: 0)).map(\.operation) == [.register])
+        // The server had forgotten the installation meanwhile.
+        #expect(uploads(answer(&machine, 201)) == [.reportActivity("ride", Self.first, .exactly("ada"))])
+    }
+
     @Test func anEndOfTheSameUserSurvivesASignOutThatNeverReachedTheServer() {
         var machine = registered()
         _ = machine.handle(.activity("ride", Self.first), random: 0)
@@ -260,10 +306,11 @@ import Testing
         #expect(uploads(machine.handle(.token(newer), random: 0)).map(\.operation) == [.register])
     }
 
-    @Test func anotherUserReportsNoActivityOfTheFormerOne() {
+    @Test func anotherUserReportsNoActivityThatTheServerHasForTheFormerOne() {
         var machine = registered()
-        _ = machine.handle(.profile(PushProfile(appTags: ["t"])), random: 0)
         _ = machine.handle(.activity("ride", Self.first), random: 0)
+        _ = answer(&machine, 200)
+        _ = machine.handle(.profile(PushProfile(appTags: ["t"])), random: 0)
         _ = machine.handle(.signOut, random: 0)
         var seen: [PushOperation] = []
         var sent = uploads(answer(&machine, 200))
@@ -353,6 +400,33 @@ import Testing
         var machine = machine(purposes: [.alert, .voip])
         _ = machine.handle(.token(Self.alert), random: 0)
         #expect(uploads(machine.handle(.tokenFailed(.voip), random: 0)).count == 1)
+    }
+
+    /// The system could not say: a launch without network, for example. The token of an earlier launch still works.
+    @Test func aFailureBeforeAnyTokenRetiresNothingAtTheServer() {
+        let location = PushToken(Data([3]), purpose: .location, environment: .production)
+        var machine = machine(purposes: [.alert, .location])
+        var server = ModelServer(needsCredential: false)
+        func settle() {
+            for _ in 0..<10 {
+                guard let upload = machine.phase.upload else { return }
+                let call = ModelServer.Call(installation: machine.record.installation, upload: upload, credential: nil)
+                _ = machine.handle(.answered(machine.number, server.handle(call)), random: 0)
+            }
+        }
+        for token in [Self.alert, location] { _ = machine.handle(.token(token), random: 0) }
+        settle()
+        machine = RegistrationMachine(record: machine.record, credential: nil, rules: machine.rules)
+        _ = machine.handle(.tokenFailed(.location), random: 0)
+        let newer = PushToken(Data([4]), purpose: .alert, environment: .production)
+        #expect(uploads(machine.handle(.token(newer), random: 0)).map(\.operation) == [.register])
+        settle()
+        #expect(server.rows[machine.record.installation]?.tokens == [newer, location] && machine.isUploaded)
+        // "None now" retires it, also after the failure; a failure after that brings nothing back.
+        #expect(uploads(machine.handle(.noToken(.location), random: 0)).map(\.operation) == [.register])
+        settle()
+        #expect(server.rows[machine.record.installation]?.tokens == [newer] && machine.isUploaded)
+        #expect(uploads(machine.handle(.tokenFailed(.location), random: 0)) == [])
     }
 
     @Test func aFailureLeavesTheTokenOfThisLaunchAndNoTokenRetiresIt() {

@@ -18,8 +18,11 @@ struct KnownActivities: Codable, Hashable, Sendable {
         let name: ActivityName
         /// The full name of the attributes type. A list of running activities speaks for its own type alone.
         let type: String?
-        /// Who was signed in when the app first saw it. It is reported for this user alone.
-        let user: String?
+        /// Who was signed in when the app first saw it, or when a report of it last left.
+        var user: String?
+        /// The server has it for this user, and ends it when the user leaves. Until then it counts for whoever is signed in: its user may have
+        /// left before the first report, and the server learns of it from the next user's (`ActivityReports`), and ends it.
+        var isReported = false
         /// It is over on this device, and the server does not know it yet.
         var isOver = false
     }
@@ -76,9 +79,19 @@ struct KnownActivities: Codable, Hashable, Sendable {
     /// The first end of this user's that the server does not know.
     func ended(of user: String?) -> ActivityName? { entries.first { $0.isOver && $0.user == user }?.name }
 
-    /// This user's, oldest first; of one id the newest.
+    /// A report for this user leaves.
+    mutating func begin(_ name: ActivityName, for user: String?) { change(name) { $0.user = user } }
+
+    /// The server has taken the report.
+    mutating func settle(_ name: ActivityName) { change(name) { $0.isReported = true } }
+
+    private mutating func change(_ name: ActivityName, _ change: (inout Entry) -> Void) {
+        for index in entries.indices where entries[index].name == name { change(&entries[index]) }
+    }
+
+    /// This user's and those that the server does not have yet, oldest first; of one id the newest.
     func running(of user: String?) -> [ActivityName] {
-        let mine = entries.filter { !$0.isOver && $0.user == user }
+        let mine = entries.filter { !$0.isOver && ($0.user == user || !$0.isReported) }
         return mine.filter { entry in mine.last { $0.name.id == entry.name.id } == entry }.map(\.name)
     }
 

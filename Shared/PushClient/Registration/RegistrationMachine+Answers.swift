@@ -3,7 +3,7 @@ extension RegistrationMachine {
     mutating func settle(_ upload: Upload, _ answer: Answer, random: Double) -> [Action] {
         guard case .response(let status, let code, let retryAfter) = answer else { return wait(nil, random: random) }
         switch status {
-        case 200..<300: return finish(upload)
+        case 200..<300: return finish(upload, status: status)
         case 401, 403: return unauthorised(upload, status: status, code: code, random: random)
         case 404 where upload.operation == .change || upload.operation == .reportActivity:
             // The server has forgotten the installation: the next token registers it anew, or those that are there.
@@ -24,7 +24,7 @@ extension RegistrationMachine {
         }
     }
 
-    private mutating func finish(_ upload: Upload) -> [Action] {
+    private mutating func finish(_ upload: Upload, status: Int) -> [Action] {
         record.server.finish(upload, before: beliefBefore)
         delay.reset()
         hasRenewed = false
@@ -32,7 +32,9 @@ extension RegistrationMachine {
         switch upload {
         case .register(let registration):
             // If a token came meanwhile, the comparison with the newer list finds the difference.
-            stated = registration.tokens
+            stated = registration.list
+            // The server had forgotten the installation, and its activities.
+            if status == 201 { activities.forgetReports() }
             actions.append(.notice(.registered(user: registration.claim.user)))
             actions.append(restartFreshness())
         case .change: break
@@ -41,7 +43,7 @@ extension RegistrationMachine {
             actions += forgetCredential()
             actions.append(.notice(upload.operation == .signOut ? .signedOut : .deregistered))
             if upload.operation == .deregister {
-                stated = []
+                stated = Upload.TokenList()
                 activities.forgetReports()
             }
         case .receipts(let receipts):
@@ -49,6 +51,7 @@ extension RegistrationMachine {
             if record.receipts.pending.isEmpty { receiptsAreDue = false }
         case .reportActivity(let name, let token, _):
             activities.settle(token, of: name)
+            record.activities.settle(name)
             unknownActivities.remove(name.instance)
         case .endActivity(let name): record.activities.removeEnd(of: name)
         }

@@ -9,11 +9,15 @@ extension RegistrationMachine {
             return [.fetchCredential(user: user, number: number), .wake(after: rules.patience, number: number)]
         }
         phase = .sending(upload)
-        if case .reportActivity(let name, _, _) = upload { activities.begin(name) }
+        let known = record.activities
+        if case .reportActivity(let name, _, _) = upload {
+            activities.begin(name)
+            record.activities.begin(name, for: record.desired.user)
+        }
         beliefBefore = record.server
         record.server.begin(upload)
         // First the doubt goes to the store, then the request leaves: a kill between the two must not leave a false certainty.
-        let save: [Action] = record.server == beliefBefore ? [] : [.save]
+        let save: [Action] = record.server == beliefBefore && record.activities == known ? [] : [.save]
         return save + [
             .send(upload, credential: credential?.credential, number: number), .wake(after: rules.patience, number: number),
         ]
@@ -56,9 +60,9 @@ extension RegistrationMachine {
         }
         let claim = record.desired.claim
         if tokensAreComplete {
-            let listed = listedTokens
-            guard stated != listed || server.confirmed != claim else { return nil }
-            return .register(Upload.Registration(claim: claim, tokens: listed, expected: expected))
+            let list = tokenList
+            guard stated != list || server.confirmed != claim else { return nil }
+            return .register(Upload.Registration(claim: claim, tokens: list.tokens, keeps: list.keeps, expected: expected))
         }
         if server.existence == .registered {
             return server.confirmed == claim ? nil : .change(Upload.Registration(claim: claim, tokens: [], expected: expected))
@@ -67,15 +71,17 @@ extension RegistrationMachine {
         return server.mayHaveOwner(otherThan: user) && canEnd ? .signOut(expectedAtEnd) : nil
     }
 
-    /// A registration names every token, and the server retires the others but start tokens. So it waits for each purpose that the app uses
-    /// but those, and it does not go with start tokens alone if the app uses others.
+    /// A registration waits for each purpose that the app uses but start tokens: for its token, the answer that there is none, or a failure.
+    /// It does not go with start tokens alone if the app uses others.
     var tokensAreComplete: Bool {
         let awaited = rules.purposes.filter { !$0.isStart }
-        guard awaited.allSatisfy({ tokens[$0] != nil || failed.contains($0) }) else { return false }
+        guard awaited.allSatisfy({ tokens[$0] != nil || failed.contains($0) || absent.contains($0) }) else { return false }
         return awaited.isEmpty ? !tokens.isEmpty : tokens.keys.contains { !$0.isStart }
     }
 
-    private var listedTokens: [PushToken] { tokens.values.sorted { $0.purpose.rawValue < $1.purpose.rawValue } }
+    private var tokenList: Upload.TokenList {
+        Upload.TokenList(tokens: tokens.values.sorted { $0.purpose.rawValue < $1.purpose.rawValue }, keeps: failed)
+    }
 
     /// Whether a request that ends a user's time can be authorised: a credential signs out its own user only.
     private var canEnd: Bool { !rules.needsCredential || credential?.user != nil || onlyFormerOwner != nil }

@@ -17,9 +17,9 @@ struct RegistrationMachine: Sendable {
 
     enum Event: Sendable {
         case token(PushToken)
-        /// The system gave no token. One that it gave in this launch still counts.
+        /// The system gave no token. One that it gave in this launch still counts, and the server keeps one of an earlier launch.
         case tokenFailed(PushTokenPurpose)
-        /// There is no token for this purpose now.
+        /// There is no token for this purpose now: the server retires the one that it has.
         case noToken(PushTokenPurpose)
         case signIn(String)
         case signOut
@@ -78,12 +78,15 @@ struct RegistrationMachine: Sendable {
 
     // What holds for this launch only.
     var tokens: [PushTokenPurpose: PushToken] = [:]
+    /// The system could not say. The server may have a token of an earlier launch, which still works.
     var failed: Set<PushTokenPurpose> = []
+    /// The system has said that there is no token.
+    var absent: Set<PushTokenPurpose> = []
     var activities = ActivityBook()
     /// Activities whose report was answered 404 in this launch.
     var unknownActivities: Set<String> = []
     /// What this launch has registered, or nothing if it has deregistered; nil before. So each launch states it, also when nothing changed.
-    var stated: [PushToken]?
+    var stated: Upload.TokenList?
     /// A refusal that the same state would meet again. A new state, an opened app or a new launch ends it.
     var isRefused = false
     /// The present request was made from an older state.
@@ -121,16 +124,21 @@ struct RegistrationMachine: Sendable {
             guard tokens[token.purpose] != token else { return advance() }
             tokens[token.purpose] = token
             failed.remove(token.purpose)
+            absent.remove(token.purpose)
             guard record.desired.presence != .deregistered else { return [] }
             stated = nil
             isRefused = false
             isOvertaken = true
             return advance()
-        case .tokenFailed(let purpose) where tokens[purpose] != nil && !purpose.isStart: return advance()
+        case .tokenFailed(let purpose) where !purpose.isStart:
+            // After "none now" the server has none that it could keep.
+            if tokens[purpose] == nil, !absent.contains(purpose) { failed.insert(purpose) }
+            return advance()
         // Of a start token the failure says that Live Activities are switched off.
         case .tokenFailed(let purpose), .noToken(let purpose):
             tokens[purpose] = nil
-            failed.insert(purpose)
+            failed.remove(purpose)
+            absent.insert(purpose)
             return advance()
         case .signIn(let user):
             // The same user may sign in again because the session was over.

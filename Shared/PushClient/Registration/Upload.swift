@@ -13,7 +13,17 @@ enum Upload: Hashable, Sendable {
     struct Registration: Hashable, Sendable {
         var claim: Claim
         var tokens: [PushToken]
+        /// The server keeps the tokens of these purposes, though the list names none.
+        var keeps: Set<PushTokenPurpose> = []
         var expected: ExpectedUser
+
+        var list: TokenList { TokenList(tokens: tokens, keeps: keeps) }
+    }
+
+    /// What a registration says of tokens. The server retires those that it neither lists nor keeps, but start tokens.
+    struct TokenList: Hashable, Sendable {
+        var tokens: [PushToken] = []
+        var keeps: Set<PushTokenPurpose> = []
     }
 
     var operation: PushOperation {

@@ -56,7 +56,7 @@ extension PushRequest {
 
 private struct RegistrationBody: Encodable {
     enum Key: String, CodingKey {
-        case user, tokens, locale, permission
+        case user, tokens, keeps, locale, permission
         case appTags = "app_tags"
         case timeZone = "time_zone"
         case appVersion = "app_version"
@@ -95,6 +95,8 @@ private struct RegistrationBody: Encodable {
         guard isWhole else { return }
         let tokens = registration.tokens.map { Token(token: $0.hex, environment: $0.environment, purpose: $0.purpose) }
         try body.encode(tokens, forKey: .tokens)
+        let keeps = registration.keeps.map(\.rawValue).sorted()
+        if !keeps.isEmpty { try body.encode(keeps, forKey: .keeps) }
     }
 }
 

@@ -80,12 +80,13 @@ extension ModelServer.Call {
         var token: String?
         var environment: PushEnvironment?
         var tokens: [Token]?
+        var keeps: [PushTokenPurpose]?
         var appTags: [String]?
         var locale: String?
         var permission: PushPermission?
 
         private enum CodingKeys: String, CodingKey {
-            case user, token, environment, tokens, locale, permission
+            case user, token, environment, tokens, keeps, locale, permission
             case appTags = "app_tags"
         }
     }
@@ -104,7 +105,7 @@ extension ModelServer.Call {
             tokens: (body.tokens ?? []).map { token in
                 PushToken(Data(hex: token.token), purpose: token.purpose, environment: token.environment)
             },
-            expected: expected)
+            keeps: Set(body.keeps ?? []), expected: expected)
         let activity = ActivityName(stringLiteral: request.path.split(separator: "/").last.map(String.init) ?? "")
         let update = ActivityToken(Data(hex: body.token ?? ""), environment: body.environment ?? .production)
         let upload: Upload =

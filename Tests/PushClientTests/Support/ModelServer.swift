@@ -66,8 +66,10 @@ struct ModelServer: Hashable {
             row.profile = registration.claim.profile
             if call.upload.operation == .register {
                 let listed = Set(registration.tokens)
-                // A start token that the list does not name stays, until a newer one of its type comes.
-                let kept = row.tokens.filter { old in old.purpose.isStart && !listed.contains { $0.purpose == old.purpose } }
+                // A start token that the list does not name stays, until a newer one of its type comes; another one, if the device keeps it.
+                let kept = row.tokens.filter { old in
+                    (old.purpose.isStart || registration.keeps.contains(old.purpose)) && !listed.contains { $0.purpose == old.purpose }
+                }
                 row.tokens = listed.union(kept)
                 take(row.tokens, for: call.installation, owner: row.owner)
             }
