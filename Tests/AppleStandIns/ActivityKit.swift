@@ -51,6 +51,24 @@ public final class ActivityAuthorizationInfo {
     public final var frequentPushesEnabled: Bool { fatalError() }
 }
 
+@available(iOS 16.2, *)
+@available(macOS, unavailable)
+@available(macCatalyst, unavailable)
+@available(tvOS, unavailable)
+@available(visionOS, unavailable)
+@available(watchOS, unavailable)
+public struct ActivityContent<State: Decodable & Encodable & Hashable> {}
+
+@available(iOS 16.1, *)
+@available(macOS, unavailable)
+@available(macCatalyst, unavailable)
+@available(tvOS, unavailable)
+@available(visionOS, unavailable)
+@available(watchOS, unavailable)
+public struct ActivityUIDismissalPolicy: Sendable {
+    public static let immediate = ActivityUIDismissalPolicy()
+}
+
 /// Not `Sendable`, as in the SDK.
 @available(iOS 16.1, *)
 @available(macOS, unavailable)
@@ -102,6 +120,9 @@ public class Activity<Attributes: ActivityAttributes>: Identifiable {
     public var activityStateUpdates: ActivityStateUpdates { fatalError() }
     public var pushToken: Data? { fatalError() }
     public var pushTokenUpdates: PushTokenUpdates { fatalError() }
+
+    @available(iOS 16.2, *)
+    public func end(_ content: ActivityContent<Attributes.ContentState>?, dismissalPolicy: ActivityUIDismissalPolicy) async { fatalError() }
 
     init() { fatalError() }
 }

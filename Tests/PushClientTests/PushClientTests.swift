@@ -107,6 +107,49 @@ import Testing
         #expect(Self.orders.count == 120)
     }
 
+    /// A backend that forwards takes no request without a session. The app has the former one or not.
+    private final class Sessions: PushTransport {
+        let server: FakeServer
+        let tokens = Guarded((present: String?("ada's"), former: String?.none))
+
+        init(_ server: FakeServer) { self.server = server }
+
+        func send(_ request: PushRequest) async throws -> PushResponse {
+            let (present, former) = tokens.withLock { $0 }
+            let session =
+                switch request.operation {
+                case .signOut, .deregister: former ?? present
+                case .register, .change, .reportActivity, .endActivity, .receipts: present
+                }
+            guard session != nil || server.with({ $0.isOffline }) else { return PushResponse(status: 401) }
+            return try await server.send(request)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func aSignOutWithoutNetworkNeedsTheSessionThatItsUserHad(isKept: Bool) async {
+        let app = App()
+        let sessions = Sessions(app.server)
+        func launch() -> PushClient {
+            let configuration = PushConfiguration(app: "shop", environment: .sandbox, server: .backend(sessions), store: app.store)
+            let client = PushClient(configuration, inbox: PushInbox(), clock: app.clock, random: { 0.5 })
+            client.onNotice { notice in if notice == .signedOut { sessions.tokens.withLock { $0.former = nil } } }
+            return client
+        }
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        _ = await app.clientOfAda()
+        app.server.with { $0.isOffline = true }
+        var client = launch()
+        sessions.tokens.withLock { $0 = (nil, isKept ? $0.present : nil) }
+        client.signOut()
+        await client.settled()
+        app.server.with { $0.isOffline = false }
+        client = launch()
+        await client.settled()
+        #expect(app.server.row(client)?.owner == (isKept ? nil : "ada"))
+        #expect(sessions.tokens.withLock { $0.former } == nil)
+    }
+
     @Test func aSignOutWithoutNetworkSurvivesAKill() async throws {
         let app = App()
         app.inbox.put(.token(Self.token, purpose: .alert))

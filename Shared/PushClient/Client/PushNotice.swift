@@ -2,7 +2,7 @@
 public enum PushNotice: Sendable, Hashable {
     /// The server has the newest registration. Nil: with no user.
     case registered(user: String?)
-    /// The server has signed out the former user.
+    /// The server has signed out the former user. Until this, an app whose backend forwards keeps that user's session.
     case signedOut
     /// The server has forgotten the installation.
     case deregistered

@@ -54,6 +54,12 @@ import os
         Session.user = nil
         client.signOut()
         Shop.store(nil, named: "k1")
+        Task { await endRides() }
+    }
+
+    /// They show the former user's rides. The platform ends only those that it knows.
+    private static func endRides() async {
+        for ride in Activity<Ride>.activities { await ride.end(nil, dismissalPolicy: .immediate) }
     }
 
     // MARK: Categories

@@ -4,7 +4,7 @@ import Foundation
 enum Session {
     // A literal that is an address.
     static let pushServer = URL(string: "https://push.example.com")!
-    private static let backend = URL(string: "https://shop.example.com")!
+    static let backend = URL(string: "https://shop.example.com")!
 
     static var user: String? {
         get { UserDefaults.standard.string(forKey: "user") }
