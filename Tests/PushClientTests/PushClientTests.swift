@@ -252,6 +252,75 @@ import Testing
         #expect(app.server.row(client)?.owner == "ada" && client.status?.isUploaded == true)
     }
 
+    @Test func aChangeOfTheProfileMayCallTheClient() async {
+        let app = App()
+        let client = await app.clientOfAda()
+        client.updateProfile { profile in
+            profile.appTags = [client.status?.user ?? ""]
+            client.signOut()
+        }
+        await client.settled()
+        #expect(client.status?.profile.appTags == ["ada"] && client.status?.user == nil)
+        #expect(app.server.row(client)?.profile.appTags == ["ada"])
+    }
+
+    @Test func aChangeThatWasOvertakenRunsAgainOnTheNewerProfile() async {
+        let client = await App().clientOfAda()
+        let runs = Guarded(0)
+        client.updateProfile { profile in
+            runs.withLock { $0 += 1 }
+            client.updateProfile { $0.locale = "de_DE" }
+            profile.appTags = ["football"]
+        }
+        #expect(client.status?.profile == PushProfile(appTags: ["football"], locale: "de_DE"))
+        #expect(runs.withLock { $0 } == 2)
+    }
+
+    @Test func changesFromBeforeTheFirstUnlockRunInOrderAndMayCallTheClient() async throws {
+        let keychain = MemoryStore()
+        let app = App(store: SplitPushStore(secrets: keychain, rest: MemoryStore()))
+        let first = await app.clientOfAda()
+        first.updateProfile { $0.appTags = ["stored"] }
+        await first.settled()
+        let requests = app.server.requests.count
+
+        keychain.isLocked = true
+        let inbox = PushInbox()
+        inbox.put(.token(Self.token, purpose: .alert))
+        let client = PushClient(first.configuration, inbox: inbox, clock: app.clock)
+        let users = Guarded([String?]())
+        client.updateProfile { profile in
+            profile.appTags.append("\(client.status == nil)")
+            client.signIn(as: "grace")
+            client.updateProfile { $0.appTags.append("inner") }
+        }
+        client.updateProfile { $0.appTags.append("second") }
+        client.onNotice { notice in if case .registered(let user) = notice { users.withLock { $0.append(user) } } }
+        #expect(client.status == nil)
+        keychain.isLocked = false
+        client.retryNow()
+        await client.settled()
+        #expect(app.server.row(client)?.profile.appTags == ["stored", "true", "second", "inner"])
+        #expect(users.withLock { $0 } == ["grace"])
+        #expect(app.server.requests.dropFirst(requests).map(\.operation) == [.change, .register])
+    }
+
+    /// What a test gives in place of the system's random numbers is the app's code, too.
+    @Test func theSourceOfRandomNumbersMayCallTheClient() async {
+        let app = App()
+        let known = Guarded<PushClient?>(nil)
+        let client = PushClient(
+            PushConfiguration(app: "shop", environment: .sandbox, server: .backend(app.server), store: app.store), inbox: app.inbox,
+            clock: app.clock
+        ) {
+            known.withLock { $0 }?.status == nil ? 0.5 : 0.25
+        }
+        known.withLock { $0 = client }
+        client.signIn(as: "ada")
+        #expect(client.status?.user == "ada")
+        known.withLock { $0 = nil }
+    }
+
     @Test func typesOfTheSameShortNameAreToldApart() async {
         let app = App()
         let client = await app.clientOfAda()

@@ -6,10 +6,14 @@ import Foundation
 /// when it returns, and the client uploads it as soon as it can. One client is enough for a process.
 public final class PushClient: Sendable {
     private struct State {
-        /// Nil until the store could be read.
+        /// Nil until the store could be read, and the early changes of the profile have run.
         var machine: RegistrationMachine?
         /// Calls from before that.
         var early: [@Sendable (inout RegistrationMachine) -> [RegistrationMachine.Action]] = []
+        /// Changes of the profile from before that. They are the app's code, so they run outside the lock.
+        var earlyChanges: [@Sendable (inout PushProfile) -> Void] = []
+        /// A thread has read the store, and runs them.
+        var isOpening = false
         /// What could not be written yet.
         var unsaved: Set<PushStoreItem> = []
         var timer: (number: Int, task: Task<Void, Never>)?
@@ -81,12 +85,17 @@ public final class PushClient: Sendable {
     public func deregister() { handle(.deregister) }
 
     /// Changes what the app says about its installation, in one step.
+    ///
+    /// - Parameter change: It may call the client. If the profile has changed while it ran, it runs again with the newer one. If the store
+    ///   cannot be read yet, it runs later, on any thread.
     public func updateProfile(_ change: @escaping @Sendable (inout PushProfile) -> Void) {
-        self.change { [random] machine in
-            var profile = machine.record.desired.profile
-            change(&profile)
-            return machine.handle(.profile(profile), random: random())
+        while let before = profile(orKeep: change) {
+            var after = before
+            change(&after)
+            if replace(before, by: after) { return }
         }
+        // The store could not be read before. Perhaps it can now.
+        self.change { _ in [] }
     }
 
     /// The network came back, or the person opened the app: the client does not wait any longer. A server's `Retry-After` still counts.
@@ -101,7 +110,8 @@ public final class PushClient: Sendable {
     ///
     /// - Returns: False while the store cannot be read or written: then they are in memory only.
     func add(_ receipts: [PushReceipt]) -> Bool {
-        change { [random] machine in receipts.flatMap { machine.handle(.receipt($0), random: random()) } }
+        let random = random()
+        change { machine in receipts.flatMap { machine.handle(.receipt($0), random: random) } }
         return state.withLock { $0.machine != nil && $0.unsaved.isEmpty }
     }
 
@@ -190,13 +200,39 @@ public final class PushClient: Sendable {
     // MARK: The machine
 
     private func handle(_ event: RegistrationMachine.Event) {
-        change { [random] in $0.handle(event, random: random()) }
+        let random = random()
+        change { $0.handle(event, random: random) }
+    }
+
+    /// Returns nil, and keeps the change, as long as there is no machine.
+    private func profile(orKeep change: @escaping @Sendable (inout PushProfile) -> Void) -> PushProfile? {
+        state.withLock { state in
+            if state.machine == nil { state.earlyChanges.append(change) }
+            return state.machine?.record.desired.profile
+        }
+    }
+
+    /// Returns false, and replaces nothing, if the profile is no longer `before`.
+    private func replace(_ before: PushProfile, by after: PushProfile) -> Bool {
+        let isReplaced = Guarded(false)
+        let random = random()
+        change { machine in
+            guard machine.record.desired.profile == before else { return [] }
+            isReplaced.withLock { $0 = true }
+            return machine.handle(.profile(after), random: random)
+        }
+        return isReplaced.withLock { $0 }
     }
 
     private func change(_ body: @escaping @Sendable (inout RegistrationMachine) -> [RegistrationMachine.Action]) {
+        state.withLock { $0.early.append(body) }
+        do {
+            try open()
+        } catch {
+            return notices.put(.storeFailed(message: "\(error)"))
+        }
         let (actions, waiters, isUrgent) = state.withLock { state in
-            state.early.append(body)
-            let actions = open(&state)
+            let actions = run(&state)
             for case .wake(let delay, let number) in actions where number >= 0 { state.delay = delay }
             let isUrgent = state.urgent != nil || state.nowUrgent != nil
             state.urgent = state.nowUrgent
@@ -211,24 +247,49 @@ public final class PushClient: Sendable {
         Task { @MainActor in self.hold.update(time, for: self.state.withLock { $0.urgent }) }
     }
 
+    /// Makes the machine once the store can be read. One thread does it, and meanwhile the calls of others wait.
+    private func open() throws {
+        let stored = try state.withLock { state -> RegistrationMachine? in
+            guard state.machine == nil, !state.isOpening else { return nil }
+            let stored = try RegistrationMachine(configuration)
+            state.isOpening = true
+            return stored
+        }
+        guard let stored else { return }
+        var profile = stored.record.desired.profile
+        while case let changes = earlyChanges(orBegin: stored, with: profile), !changes.isEmpty {
+            for change in changes { change(&profile) }
+        }
+    }
+
+    /// Takes the early changes that have not run yet. If there are none, the machine begins with this profile.
+    private func earlyChanges(
+        orBegin stored: RegistrationMachine, with profile: PushProfile
+    ) -> [@Sendable (inout PushProfile) -> Void] {
+        let random = random()
+        return state.withLock { state in
+            let changes = state.earlyChanges
+            state.earlyChanges = []
+            guard changes.isEmpty else { return changes }
+            state.machine = stored
+            state.isOpening = false
+            state.early.insert({ $0.handle(.profile(profile), random: random) + $0.start() }, at: 0)
+            return []
+        }
+    }
+
     /// Runs the calls that wait, and stores what they changed before anyone acts on it. What cannot be written is written with the next
     /// change; until then no request leaves, and the time that it has runs on.
-    private func open(_ state: inout State) -> [RegistrationMachine.Action] {
+    private func run(_ state: inout State) -> [RegistrationMachine.Action] {
+        guard var machine = state.machine else { return [] }
         var actions: [RegistrationMachine.Action] = []
+        for body in state.early { actions += body(&machine) }
+        state.early = []
+        state.machine = machine
+        state.unsaved.formUnion(RegistrationMachine.items(of: actions))
         do {
-            if state.machine == nil {
-                var opened = try RegistrationMachine(configuration)
-                actions = opened.start()
-                state.machine = opened
-            }
-            if var machine = state.machine {
-                for body in state.early { actions += body(&machine) }
-                state.early = []
-                state.machine = machine
-                state.unsaved.formUnion(RegistrationMachine.items(of: actions))
-                try machine.save(state.unsaved, to: configuration.store)
-                state.unsaved = []
-            }
+            try machine.save(state.unsaved, to: configuration.store)
+            state.unsaved = []
         } catch {
             actions.removeAll { if case .send = $0 { true } else { false } }
             actions.append(.notice(.storeFailed(message: "\(error)")))

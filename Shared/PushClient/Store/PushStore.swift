@@ -10,7 +10,7 @@ public enum PushStoreItem: String, Sendable, CaseIterable {
     case record
 }
 
-/// Durable storage for the client. It calls from any thread, one call at a time.
+/// Durable storage for the client. It calls from any thread, one call at a time. A store must not call the client.
 public protocol PushStore: Sendable {
     /// Returns nil only if the item certainly does not exist. Throws if the item cannot be read now: the client must not take a locked
     /// keychain for a new device.
