@@ -25,6 +25,22 @@ import Testing
         #expect(taken.all == [1, 2, 3, 4])
     }
 
+    /// What only the earlier consumer holds goes with it, and may use the mailbox once more.
+    @Test func aConsumerIsLetGoOutsideTheLock() {
+        final class Owner: Sendable {
+            let mailbox: Mailbox<Int>
+            init(_ mailbox: Mailbox<Int>) { self.mailbox = mailbox }
+            deinit { mailbox.put(1) }
+        }
+        let mailbox = Mailbox<Int>(capacity: 3)
+        let taken = Taken()
+        mailbox.attach { [owner = Owner(mailbox)] _ in owner.mailbox.dropped == 0 }
+        mailbox.attach {
+            taken.add($0); return true
+        }
+        #expect(taken.all == [1])
+    }
+
     @Test func dropsTheOldestThatMayBeDropped() {
         let mailbox = Mailbox<Int>(capacity: 3) { $0 >= 10 }
         let taken = Taken()

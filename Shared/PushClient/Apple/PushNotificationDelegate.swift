@@ -19,7 +19,11 @@
 
         /// Decides how notifications appear while the app is in front, instead of ``ForegroundPresentation/decide(_:visibleThread:)``.
         public func decidePresentation(_ decide: @escaping @Sendable (APS) -> ForegroundPresentation) {
-            presentation.withLock { $0 = decide }
+            // The earlier one, and what it alone holds, goes outside the lock.
+            _ = presentation.withLock { presentation -> @Sendable (APS) -> ForegroundPresentation in
+                defer { presentation = decide }
+                return presentation
+            }
         }
 
         /// `UNUserNotificationCenterDelegate`'s callback in the foreground: puts the notification into the inbox and decides how it looks.

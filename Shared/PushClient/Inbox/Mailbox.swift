@@ -49,9 +49,12 @@ final class Mailbox<Element: Sendable>: Sendable {
 
     /// Replaces the consumer. What is kept goes to the new one before this returns, unless another thread delivers at this moment.
     func attach(_ consumer: @escaping Consumer) {
-        state.withLock { state in
+        // The earlier one, and what it alone holds, goes outside the lock.
+        _ = state.withLock { state -> Consumer? in
+            let earlier = state.consumer?.take
             state.attached += 1
             state.consumer = (state.attached, consumer)
+            return earlier
         }
         deliver()
     }

@@ -30,7 +30,13 @@ public final class PushInbox: Sendable {
     /// How the client keeps the process running while it sends; nil where the system suspends no app. ``PushAppDelegate`` sets it.
     public var backgroundTime: (any BackgroundTime)? {
         get { process.withLock { $0.backgroundTime } }
-        set { process.withLock { $0.backgroundTime = newValue } }
+        set {
+            // The earlier one goes outside the lock.
+            _ = process.withLock { process -> (any BackgroundTime)? in
+                defer { process.backgroundTime = newValue }
+                return process.backgroundTime
+            }
+        }
     }
 
     /// Keeps the event, or hands it to the client on this thread if there is one.

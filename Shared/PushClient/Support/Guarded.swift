@@ -6,7 +6,8 @@
 
 /// A value behind a lock. The oldest supported versions have no `Synchronization.Mutex`, so Apple's platforms use `OSAllocatedUnfairLock`.
 ///
-/// A body must be short, and must not call the app's code: the app may call the library back.
+/// A body must be short. It must not call the app's code, nor let go of the last reference to an object of the app's: the app may call the
+/// library back, from a `deinit` too. Only a ``PushStore`` is called under a lock, and it must not call back.
 final class Guarded<Value>: Sendable {
     #if canImport(os)
         private let lock: OSAllocatedUnfairLock<Value>
