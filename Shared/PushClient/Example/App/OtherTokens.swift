@@ -10,13 +10,19 @@ import WidgetKit
     @preconcurrency import PushKit
 #endif
 
-/// The shop has no such tokens, and does not call this. An app that has them calls it in `Push.start()`, and names them in its configuration:
-/// `purposes: [.alert, .widgets, .controls, .location, .voip]`.
-@MainActor func startTokens(calls: Calls, locations: CLLocationManager) {
-    WidgetTokens.start()
-    ControlTokens.start(kind: "com.example.shop.door")
-    locations.startMonitoringLocationPushes(completion: LocationTokens.forward)
-    calls.start()
+/// The shop has no such tokens, and does not call this. An app that has them calls `startTokens` in `Push.start()`, and names them in its
+/// configuration: `purposes: [.alert, .widgets, .controls, .location, .voip]`.
+extension Push {
+    // Keep both as long as the process runs. PushKit holds its delegate weakly, and a registry that is gone gives no token.
+    static let calls = Calls()
+    static let locations = CLLocationManager()
+
+    static func startTokens() {
+        WidgetTokens.start()
+        ControlTokens.start(kind: "com.example.shop.door")
+        locations.startMonitoringLocationPushes(completion: LocationTokens.forward)
+        calls.start()
+    }
 }
 
 final class Calls: NSObject, PKPushRegistryDelegate {
