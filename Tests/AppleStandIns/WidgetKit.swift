@@ -10,6 +10,8 @@ public class WidgetCenter {
     public static var shared: WidgetCenter { fatalError() }
     @available(iOS 26.0, macOS 26.0, watchOS 26.0, visionOS 26.0, *)
     public final var currentPushInfo: WidgetPushInfo? { get async { fatalError() } }
+    @available(iOS 18.0, macOS 15.0, watchOS 11.0, visionOS 26.0, *)
+    public final func currentConfigurations() async throws -> [WidgetInfo] { fatalError() }
 }
 
 @available(iOS 26.0, macOS 26.0, watchOS 26.0, visionOS 26.0, *)

@@ -1,4 +1,5 @@
 import Foundation
+import TestDevice
 import Testing
 
 @testable import PushClient
@@ -67,6 +68,43 @@ import Testing
         await launch.put(.token(Self.widgets, purpose: .widgets))
         await launch.put(.goodMoment)
         #expect(launch.app.server.requests.count == requests)
+    }
+
+    // MARK: Tokens that an adaptor reads
+
+    private static let reading = PushEvent.token(widgets, purpose: .widgets)
+
+    /// What an adaptor puts into the inbox, if the system answers so after each of these seconds of running.
+    private func answer(_ readings: [TokenReading], after pauses: [Duration]) async -> (events: [PushEvent], looks: Int) {
+        let (clock, inbox, looks) = (TestClock(), PushInbox(), Guarded(0))
+        async let done: Void = TokenReading.forward(.widgets, to: inbox, clock: clock) {
+            readings[
+                looks.withLock { looks in
+                    defer { looks += 1 }
+                    return looks
+                }]
+        }
+        for pause in pauses {
+            await clock.sleepers(1)
+            #expect(taken(from: inbox) == [])
+            clock.advance(by: pause)
+        }
+        await done
+        return (taken(from: inbox), looks.withLock { $0 })
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aTokenThatWidgetKitStillMakesIsNotAbsent() async {
+        let seconds = Array(repeating: Duration.seconds(1), count: 10)
+        #expect(await answer([.token(Self.widgets)], after: []) == ([Self.reading], 1))
+        #expect(await answer([.pending, .token(Self.widgets)], after: Array(seconds.prefix(5))) == ([Self.reading], 2))
+        #expect(await answer([.pending, .pending, .token(Self.widgets)], after: seconds) == ([Self.reading], 3))
+        #expect(await answer([.pending, .pending, .pending], after: seconds) == ([.noToken(purpose: .widgets)], 3))
+        #expect(await answer([.absent], after: []) == ([.noToken(purpose: .widgets)], 1))
+    }
+
+    @Test(.timeLimit(.minutes(1))) func theTimeOfASuspendedProcessMakesNoTokenAbsent() async {
+        let seconds = Array(repeating: Duration.seconds(1), count: 4)
+        #expect(await answer([.pending, .token(Self.widgets)], after: [.seconds(3_600)] + seconds) == ([Self.reading], 2))
     }
 
     @Test func aFullInboxKeepsTheAnswersAboutTokens() {

@@ -13,8 +13,9 @@
         /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
         ///
         /// The system calls the push handler in the extension; the app reads the same tokens from `ControlCenter.currentControls()` (Apple,
-        /// "Updating controls locally and remotely"). Without a control of this kind that has a push handler, and on a system without such
-        /// tokens, this puts ``PushEvent/noToken(purpose:)``; if the system cannot say, ``PushEvent/tokenFailed(purpose:message:)``.
+        /// "Updating controls locally and remotely"). Without a control of this kind, and on a system without such tokens, this puts
+        /// ``PushEvent/noToken(purpose:)``; if the system cannot say, ``PushEvent/tokenFailed(purpose:message:)``. If the control is placed
+        /// and has no token, this asks again for ten seconds: Apple's pages do not say whether a new control has it at once.
         /// - Parameter kind: As the control's configuration names it.
         @MainActor public static func start(kind: String) {
             #if compiler(>=6.2) && (os(macOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
@@ -30,12 +31,11 @@
             // Apple's pages do not say that `ControlCenter` is `Sendable`: no actor may lend it to WidgetKit's own executor.
             @available(iOS 18.0, macOS 26.0, watchOS 26.0, *)
             @concurrent private static func forward(_ kind: String) async {
-                do {
-                    let controls = try await ControlCenter.shared.currentControls().filter { $0.kind == kind && $0.pushInfo != nil }
-                    let token = controls.min { $0.id < $1.id }?.pushInfo?.token
-                    PushInbox.shared.put(token.map { .token($0, purpose: .controls) } ?? .noToken(purpose: .controls))
-                } catch {
-                    PushInbox.shared.put(.tokenFailed(purpose: .controls, message: "\(error)"))
+                await TokenReading.forward(.controls) {
+                    let controls = try await ControlCenter.shared.currentControls().filter { $0.kind == kind }
+                    guard !controls.isEmpty else { return .absent }
+                    let token = controls.filter { $0.pushInfo != nil }.min { $0.id < $1.id }?.pushInfo?.token
+                    return token.map { .token($0) } ?? .pending
                 }
             }
         #endif

@@ -11,8 +11,9 @@
     public enum WidgetTokens {
         /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
         ///
-        /// If no widget with a push handler is placed, WidgetKit has no token. Then this puts ``PushEvent/noToken(purpose:)``, and also on
-        /// a system without such tokens. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer everywhere.
+        /// WidgetKit has no token if no widget with a push handler is placed, or if it has not made the token yet. While a widget is placed,
+        /// this asks again for ten seconds. Then it puts ``PushEvent/noToken(purpose:)``, and at once if none is placed or the system has no
+        /// such tokens. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer everywhere.
         @MainActor public static func start() {
             #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
                 if #available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *) {
@@ -27,8 +28,11 @@
             // Apple's pages do not say that `WidgetCenter` is `Sendable`: no actor may lend it to WidgetKit's own executor.
             @available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *)
             @concurrent private static func forward() async {
-                let token = await WidgetCenter.shared.currentPushInfo?.token
-                PushInbox.shared.put(token.map { .token($0, purpose: .widgets) } ?? .noToken(purpose: .widgets))
+                await TokenReading.forward(.widgets) {
+                    if let token = await WidgetCenter.shared.currentPushInfo?.token { return .token(token) }
+                    let isNonePlaced = try? await WidgetCenter.shared.currentConfigurations().isEmpty
+                    return isNonePlaced == true ? .absent : .pending
+                }
             }
         #endif
     }
