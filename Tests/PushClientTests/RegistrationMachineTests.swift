@@ -462,6 +462,49 @@ import Testing
         #expect(uploads(machine.handle(.tokenFailed(.alert), random: 0)) == [])
     }
 
+    // MARK: A purpose that the system never answers
+
+    /// The timers beside the phases that these actions begin.
+    private func timers(_ actions: [RegistrationMachine.Action]) -> [Int] {
+        actions.compactMap { if case .wake(.seconds(30), let number) = $0, number < 0 { number } else { nil } }
+    }
+
+    private static let timer = RegistrationMachine.tokenTimer
+
+    @Test func aPurposeWithoutAnswerHoldsTheRegistrationUpForHalfAMinute() {
+        var machine = machine(purposes: [.alert, .voip, .location])
+        _ = machine.handle(.signIn("ada"), random: 0)
+        // The time begins with the answer for alerts, and once.
+        #expect(timers(machine.handle(.token(Self.voip), random: 0)) == [])
+        let begun = machine.handle(.token(Self.alert), random: 0)
+        #expect(timers(begun) == [Self.timer] && uploads(begun) == [])
+        #expect(timers(machine.handle(.token(PushToken(Data([4]), purpose: .alert, environment: .production)), random: 0)) == [])
+        guard case .register(let registration)? = uploads(machine.handle(.timeIsUp(Self.timer), random: 0)).first else {
+            Issue.record("the device does not register")
+            return
+        }
+        #expect(registration.tokens.map(\.purpose) == [.alert, .voip] && registration.keeps == [.location])
+        #expect(uploads(answer(&machine, 200)) == [] && machine.isUploaded)
+        let late = PushToken(Data([5]), purpose: .location, environment: .production)
+        #expect(uploads(machine.handle(.token(late), random: 0)).map(\.operation) == [.register])
+    }
+
+    @Test func theTimeBeginsWithATokenToRegisterAndOnlyIfAPurposeIsUnanswered() {
+        var machine = machine(purposes: [.alert, .voip, .location])
+        #expect(timers(machine.handle(.tokenFailed(.alert), random: 0)) == [])
+        #expect(timers(machine.handle(.token(Self.voip), random: 0)) == [Self.timer])
+        var last = self.machine(purposes: [.alert, .voip, .location])
+        _ = last.handle(.token(Self.voip), random: 0)
+        #expect(timers(last.handle(.tokenFailed(.alert), random: 0)) == [Self.timer])
+        var silent = self.machine(purposes: [.voip, .location])
+        #expect(timers(silent.handle(.token(Self.voip), random: 0)) == [Self.timer])
+        var start = self.machine(purposes: [.alert, .activityStart(type: "Ride")])
+        #expect(timers(start.handle(.token(Self.alert), random: 0)) == [])
+        var absent = self.machine(purposes: [.alert, .voip])
+        _ = absent.handle(.noToken(.voip), random: 0)
+        #expect(timers(absent.handle(.token(Self.alert), random: 0)) == [])
+    }
+
     @Test func anOpenedAppRegistersAgainOnceADay() {
         var machine = machine()
         _ = machine.handle(.signIn("ada"), random: 0)

@@ -14,10 +14,10 @@ import Testing
         let inbox = PushInbox()
         let client: PushClient
 
-        init(_ app: PushClientTests.App) {
+        init(_ app: PushClientTests.App, purposes: Set<PushTokenPurpose> = [.alert, .widgets]) {
             self.app = app
             let configuration = PushConfiguration(
-                app: "shop", environment: .sandbox, server: .backend(app.server), store: app.store, purposes: [.alert, .widgets])
+                app: "shop", environment: .sandbox, server: .backend(app.server), store: app.store, purposes: purposes)
             client = PushClient(configuration, inbox: inbox, clock: app.clock, random: { 0.5 })
             inbox.put(.token(PushClientTests.token, purpose: .alert))
         }
@@ -46,6 +46,27 @@ import Testing
         await second.put(.token(Self.widgets, purpose: .widgets))
         #expect(second.purposes == [.alert, .widgets])
         #expect(second.client.status?.isUploaded == true)
+    }
+
+    /// An iPad app on Apple Vision Pro: `startMonitoringLocationPushes` does nothing there.
+    @Test(.timeLimit(.minutes(1))) func aPurposeWithoutAnswerDelaysTheRegistration() async {
+        let app = PushClientTests.App()
+        let earlier = Launch(app, purposes: [.alert, .location])
+        await earlier.put(.token(Self.widgets, purpose: .location))
+        #expect(earlier.purposes == [.alert, .location])
+        let launch = Launch(app, purposes: [.alert, .location])
+        let registered = AsyncStream<Void>.makeStream()
+        launch.client.onNotice { notice in if case .registered = notice { registered.continuation.yield() } }
+        #expect(app.server.requests.count == 1)
+        // The earlier launch has this time, a request and its day.
+        await app.clock.sleepers(4)
+        app.clock.advance(by: .seconds(60))
+        for await _ in registered.stream.prefix(1) {}
+        await launch.client.settled()
+        #expect(launch.purposes == [.alert, .location] && launch.client.status?.isUploaded == true)
+        await launch.put(.token(Data([0xC3]), purpose: .location))
+        #expect(app.server.requests.count == 3)
+        #expect(app.server.row(launch.client)?.tokens.first { $0.purpose == .location }?.hex == "c3")
     }
 
     @Test func theLastWidgetGoesAndComesBackWithoutANotice() async {

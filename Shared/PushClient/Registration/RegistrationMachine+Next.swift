@@ -1,6 +1,8 @@
 /// What to do next.
 extension RegistrationMachine {
-    mutating func advance() -> [Action] {
+    mutating func advance() -> [Action] { limitPatience() + sendNext() }
+
+    private mutating func sendNext() -> [Action] {
         guard phase == .resting, let upload = nextUpload() else { return [] }
         number += 1
         isOvertaken = false
@@ -74,13 +76,29 @@ extension RegistrationMachine {
     /// A registration waits for each purpose that the app uses but start tokens: for its token, the answer that there is none, or a failure.
     /// It does not go with start tokens alone if the app uses others.
     var tokensAreComplete: Bool {
-        let awaited = rules.purposes.filter { !$0.isStart }
-        guard awaited.allSatisfy({ tokens[$0] != nil || failed.contains($0) || absent.contains($0) }) else { return false }
-        return awaited.isEmpty ? !tokens.isEmpty : tokens.keys.contains { !$0.isStart }
+        guard unansweredPurposes.isEmpty else { return false }
+        return rules.purposes.allSatisfy(\.isStart) ? !tokens.isEmpty : tokens.keys.contains { !$0.isStart }
     }
 
     private var tokenList: Upload.TokenList {
         Upload.TokenList(tokens: tokens.values.sorted { $0.purpose.rawValue < $1.purpose.rawValue }, keeps: failed)
+    }
+
+    /// The number of the timer of ``Rules/tokenPatience``. The other timers beside the phases count down from -1, and do not get there.
+    static let tokenTimer = Int.min
+
+    /// Begins the time in which the other purposes may get an answer, once there is one for alerts and a token to register.
+    private mutating func limitPatience() -> [Action] {
+        guard !isPatienceLimited, tokens.keys.contains(where: { !$0.isStart }) else { return [] }
+        let unanswered = unansweredPurposes
+        guard !unanswered.isEmpty, !unanswered.contains(.alert) else { return [] }
+        isPatienceLimited = true
+        return [.wake(after: rules.tokenPatience, number: Self.tokenTimer)]
+    }
+
+    /// For these the system has given this launch neither a token nor a failure, and has not said that there is none.
+    var unansweredPurposes: Set<PushTokenPurpose> {
+        rules.purposes.filter { !$0.isStart && tokens[$0] == nil && !failed.contains($0) && !absent.contains($0) }
     }
 
     /// Whether a request that ends a user's time can be authorised: a credential signs out its own user only.

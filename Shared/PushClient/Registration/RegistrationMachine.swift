@@ -3,7 +3,7 @@
 /// One request is in flight at most. Each request is made from the newest state, so a state that was overtaken is never uploaded.
 struct RegistrationMachine: Sendable {
     struct Rules: Hashable, Sendable {
-        /// The registration waits until each of these but start tokens has its token of this launch, or a failure.
+        /// The registration waits until each of these but start tokens has an answer in this launch, or ``tokenPatience`` is over.
         var purposes: Set<PushTokenPurpose> = [.alert]
         /// False: the app's own backend authorises each request.
         var needsCredential = false
@@ -11,6 +11,9 @@ struct RegistrationMachine: Sendable {
         var patience = Duration.seconds(60)
         /// How long the first receipt waits for others.
         var receiptDelay = Duration.seconds(30)
+        /// How long a registration with the alert token waits for the other purposes. The system may never answer for one: an iPad app on
+        /// Apple Vision Pro gets neither a token of location pushes nor a failure (Apple, "startMonitoringLocationPushes(completion:)").
+        var tokenPatience = Duration.seconds(30)
         /// An opened app states an older registration again, for the server may have come to doubt a token since.
         var freshness = Duration.seconds(24 * 60 * 60)
     }
@@ -97,6 +100,8 @@ struct RegistrationMachine: Sendable {
     var freshnessTimer: Int?
     /// The last registration is older than ``Rules/freshness``.
     var isStale = false
+    /// The time of ``Rules/tokenPatience`` has begun in this launch.
+    var isPatienceLimited = false
     var delay = RetryDelay()
     /// Belief from before the request in flight.
     var beliefBefore: ServerBelief
@@ -234,6 +239,11 @@ struct RegistrationMachine: Sendable {
         if number == freshnessTimer {
             isStale = true
             return []
+        }
+        if number == Self.tokenTimer {
+            // As after a failure: a token that comes later registers again.
+            failed.formUnion(unansweredPurposes)
+            return advance()
         }
         guard number == self.number else { return [] }
         switch phase {
