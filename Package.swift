@@ -54,6 +54,15 @@ func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [
 func service(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = [], resources: [Resource] = []) -> Target {
     .target(name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources, swiftSettings: fenced)
 }
+/// A floor of the token service.
+func floor(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
+    .target(name: "TokenService\(name)", dependencies: dependencies, path: "Services/TokenService/\(name)", resources: resources, swiftSettings: fenced)
+}
+/// A floor and all below it.
+func above(_ floor: String) -> [Target.Dependency] {
+    let floors = ["Kit", "Apps", "Registry", "Sending", "Events", "Outcomes", "Upkeep", "API"]
+    return floors.prefix { $0 != floor }.map { .init(stringLiteral: "TokenService\($0)") } + [.init(stringLiteral: "TokenService\(floor)")]
+}
 func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(name: "\(name)Main", dependencies: dependencies, path: "Services/\(name)/Main", swiftSettings: fenced)
 }
@@ -120,11 +129,20 @@ let package = Package(
         .target(name: "PushClient", dependencies: [crypto], path: "Shared/PushClient", exclude: ["Example", "PrivacyInfo.xcprivacy", "README.md"], swiftSettings: known),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
-        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL, signals], resources: [.copy("Migrations"), .copy("Console/Page")]),
+// The floors of the token service, the lowest first: each sees those below it, and SwiftPM refuses a look up.
+        floor("Kit", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", httpTypes, hummingbird, logging, nioHTTP1]),
+        floor("Apps", above("Kit") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio]),
+        floor("Registry", above("Apps") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", httpTypes, hummingbird, metrics]),
+        floor("Sending", above("Registry") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", configuration, httpTypes, hummingbird, lifecycle, logging, metrics]),
+        floor("Events", above("Sending") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, metrics, nio, nioHTTP1, nioPosix, nioSSL]),
+        floor("Outcomes", above("Events") + ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", httpTypes, hummingbird, lifecycle, logging, metrics]),
+        floor("Upkeep", above("Outcomes") + ["Observability", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio]),
+        floor("API", above("Upkeep") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", httpTypes, hummingbird, hummingbirdCore, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1], resources: [.copy("Console/Page")]),
+        service("TokenService", above("API") + ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "SystemIO", configuration, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, signals], resources: [.copy("Migrations")]),
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, nio, nioHTTP1], resources: [.embedInCode("Control/Page")]),
         service("PushCtl", ["Observability", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", arguments, nio, signals]),
-        program("TokenService", ["TokenService", "Broker", "Observability", "Postgres", "SystemIO", arguments, logging, signals]),
+        program("TokenService", above("API") + ["TokenService", "Broker", "Observability", "Postgres", "SystemIO", arguments, logging, signals]),
         program("Dispatcher", ["Dispatcher", "Observability", "SystemIO", arguments, logging, signals]),
         program("APNsSimulator", ["APNsSimulator", "Observability", "StrictJSON", arguments, lifecycle, logging, signals]),
         program("PushCtl", ["PushCtl"]),
@@ -146,7 +164,7 @@ let package = Package(
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", "TestSupport", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging], exclude: ["Peers"]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
-        tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushAPI", "PushCtl", "PushModel", "RabbitMQ", "StatementSources", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("TokenServiceTests", above("API") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushAPI", "PushCtl", "PushModel", "RabbitMQ", "StatementSources", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushAPITests", ["PushAPI", "TestSupport", nio, nioHTTP1, nioPosix]),
         tests("PushCtlTests", ["Observability", "PushAPI", "PushCtl", "StrictJSON", "SystemIO", "TestSupport", arguments]),
@@ -182,9 +200,11 @@ if Context.environment["PUSH_FUZZ"] == "1" {
             name: "DispatcherFuzz", dependencies: ["APNs", "Dispatcher", "HTTP2", "OpenSSL", "PushModel", protobuf],
             path: "Tests/DispatcherTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
     // With this pass and the fuzzer's instrumentation, Swift 6.3.1 fails to compile the module.
-    package.targets.first { $0.name == "TokenService" }?.swiftSettings?.append(.unsafeFlags(["-Xllvm", "-sil-disable-pass=copy-propagation"]))
+    for target in package.targets where target.name.hasPrefix("TokenService") {
+        target.swiftSettings?.append(.unsafeFlags(["-Xllvm", "-sil-disable-pass=copy-propagation"]))
+    }
     package.targets.append(
         .executableTarget(
-            name: "TokenServiceFuzz", dependencies: ["Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
+            name: "TokenServiceFuzz", dependencies: above("API") + ["Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
             path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing", "Support/SchemaCheck.swift"], swiftSettings: base))
 }

@@ -6,6 +6,9 @@ import Observability
 import StrictJSON
 import Testing
 import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceKit
 
 @Suite("The API's description is whole, valid and about the real routes")
 struct APIDescriptionTests {

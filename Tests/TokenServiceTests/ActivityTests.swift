@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("Live Activities have tokens of their own", .serialized, .timeLimit(.minutes(5)))
 struct ActivityTests {

@@ -4,7 +4,13 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceEvents
+import TokenServiceOutcomes
+import TokenServiceRegistry
+import TokenServiceSending
+import TokenServiceUpkeep
 
 @Suite("The audit trail knows who did what", .serialized, .timeLimit(.minutes(5)))
 struct AuditTests {

@@ -3,7 +3,12 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceEvents
+import TokenServiceOutcomes
+import TokenServiceRegistry
+import TokenServiceSending
 
 /// Every route of the table × everyone who may not use it × what exists and what does not. A new route is tested by being in the table.
 @Suite("Who may not do what, and learns nothing by trying", .serialized, .timeLimit(.minutes(5)))

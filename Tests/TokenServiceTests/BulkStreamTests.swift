@@ -7,7 +7,10 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceUpkeep
 
 /// The streams alone, with a registry that the test plays.
 @Suite("What a bulk stream holds and waits for", .timeLimit(.minutes(5)))

@@ -8,6 +8,8 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 @Suite("A shutdown that has no more time", .serialized, .timeLimit(.minutes(5)))
 struct CancelledShutdownTests {

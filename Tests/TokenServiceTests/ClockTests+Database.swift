@@ -6,7 +6,9 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceKit
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 @Suite("When PostgreSQL's clock is set", .serialized, .timeLimit(.minutes(5)))
 struct DatabaseClockTests {

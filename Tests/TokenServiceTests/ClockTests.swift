@@ -2,7 +2,10 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("A token service whose clock is set", .timeLimit(.minutes(2)))
 struct ProcessClockTests {

@@ -5,7 +5,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceKit
 
 @Suite("Items that wait while a commit is under way share the next one", .timeLimit(.minutes(5)))
 struct CommitQueueTests {

@@ -1,7 +1,7 @@
 import NIOCore
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceAPI
 
 /// The order of events on a connection, without a connection: `Hostile` and `ConnectionTests` try the same with bytes.
 @Suite("What may happen on a connection")

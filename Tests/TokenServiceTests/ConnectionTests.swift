@@ -2,7 +2,9 @@ import Postgres
 import PushModel
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceKit
 
 /// `HTTP_MAX_CONNECTIONS`, heads that are too large, clients that are too slow.
 @Suite("A connection is held to limits", .serialized, .timeLimit(.minutes(5)))

@@ -4,6 +4,7 @@ import PushModel
 import StrictJSON
 import Testing
 import TokenService
+import TokenServiceApps
 
 @Suite("What the token service makes of the dispatchers' credential reports", .timeLimit(.minutes(5)))
 struct CredentialReportTests {

@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceOutcomes
+@testable import TokenServiceRegistry
 
 /// A replay opens a delivery a second time, under its old id: a report of its first life must not count for the second.
 @Suite("A replayed delivery's second life", .serialized, .timeLimit(.minutes(5)))

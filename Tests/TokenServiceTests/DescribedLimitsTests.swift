@@ -2,7 +2,10 @@ import HTTPTypes
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceKit
+import TokenServiceSending
 
 /// Generated from the API's description: each limit, each word and each required field is tried.
 @Suite("What the description forbids is refused at its place, and what it allows is not", .serialized, .timeLimit(.minutes(5)))

@@ -5,7 +5,10 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
 
 @Suite("What a device may do with a credential of its own", .timeLimit(.minutes(5)))
 struct DeviceCredentialTests {

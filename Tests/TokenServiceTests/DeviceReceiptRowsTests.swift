@@ -5,6 +5,8 @@ import TestDatabase
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceEvents
+@testable import TokenServiceSending
 
 /// A device may have hundreds of tokens, and may report a hundred receipts at once: it must not keep the other devices waiting.
 @Suite("What a report of device receipts reads", .timeLimit(.minutes(5)))

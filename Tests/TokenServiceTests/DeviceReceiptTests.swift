@@ -6,7 +6,11 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("Receipts that devices report", .serialized, .timeLimit(.minutes(5)))
 struct DeviceReceiptTests {

@@ -1,6 +1,8 @@
 import OpenSSL
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceKit
 
 @Suite("The service serves the description to every client that reaches the port", .timeLimit(.minutes(5)))
 struct DocumentationPageTests {

@@ -6,6 +6,10 @@ import Observability
 import TestSupport
 import Testing
 import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceRegistry
+import TokenServiceSending
 
 @Suite("The handbook says what the code does")
 struct DocumentationTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceKit
 
 @Suite("Entity tags in a condition (RFC 9110 section 13.1)")
 struct EntityTagsTests {

@@ -7,7 +7,10 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 @Suite("Erasing a user", .serialized, .timeLimit(.minutes(5)))
 struct ErasureTests {

@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
+import TokenServiceUpkeep
 
 @Suite("Erasing a user from what is sent to many", .serialized, .timeLimit(.minutes(5)))
 struct FanOutPrivacyTests {

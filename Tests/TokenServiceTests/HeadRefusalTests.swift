@@ -4,7 +4,9 @@ import NIOEmbedded
 import NIOHTTP1
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
+@testable import TokenServiceKit
 
 /// `LimitTests` has the limits themselves.
 @Suite("A connection refuses by the head what the limits refuse")

@@ -5,6 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 import TokenService
+import TokenServiceApps
+import TokenServiceSending
 
 @Suite("Holds: set, published, listed, lifted; held work is kept", .serialized, .timeLimit(.minutes(5)))
 struct HoldTests {

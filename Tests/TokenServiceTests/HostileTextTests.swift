@@ -2,7 +2,8 @@ import HTTPTypes
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
 
 @Suite("Names with control characters are refused where they come in", .serialized, .timeLimit(.minutes(5)))
 struct HostileTextTests {

@@ -6,6 +6,10 @@ import TestDatabase
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceRegistry
+@testable import TokenServiceUpkeep
 
 @Suite("Stale installations and retention", .serialized, .timeLimit(.minutes(5)))
 struct HousekeepingTests {

@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceRegistry
 
 @Suite("What one installation may have and do is bounded", .serialized, .timeLimit(.minutes(5)))
 struct InstallationBoundsTests {

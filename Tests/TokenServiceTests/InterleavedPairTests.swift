@@ -3,7 +3,11 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceOutcomes
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 /// Any two of these operations, of which one stops between its statements: the end is as if one had come after the other.
 @Suite("Two transactions at the same moment end as one after the other", .timeLimit(.minutes(10)))

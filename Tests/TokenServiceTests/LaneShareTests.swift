@@ -9,6 +9,9 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 @Suite("One app's work in one lane takes nothing of another app or lane", .serialized, .timeLimit(.minutes(5)))
 struct LaneShareTests {

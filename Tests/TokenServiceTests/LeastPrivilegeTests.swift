@@ -6,6 +6,7 @@ import StrictJSON
 import TestDatabase
 import Testing
 import TokenService
+import TokenServiceUpkeep
 
 /// The grants that the runbook names are run as they stand there, with names of the test's own.
 @Suite("The service works with the least rights that the runbook grants at the database", .serialized, .timeLimit(.minutes(5)))

@@ -7,6 +7,9 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
+@testable import TokenServiceKit
 
 @Suite("No client takes more than its share", .serialized, .timeLimit(.minutes(5)))
 struct LimitTests {

@@ -7,7 +7,8 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
 
 @Suite("What every request asks the database for is looked up once for all of them", .timeLimit(.minutes(5)))
 struct LookupCacheTests {

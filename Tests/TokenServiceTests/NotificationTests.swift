@@ -6,7 +6,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 @Suite("Accepting and publishing notifications", .serialized, .timeLimit(.minutes(5)))
 struct NotificationTests {

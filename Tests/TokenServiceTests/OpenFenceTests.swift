@@ -4,6 +4,9 @@ import TestDatabase
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceRegistry
+@testable import TokenServiceUpkeep
 
 /// The service keeps the published fences of an installation for a week. A query for those that are open reads no others.
 @Suite("A sign-out does not read the fences of those before it", .timeLimit(.minutes(5)))

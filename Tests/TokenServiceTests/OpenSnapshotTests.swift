@@ -5,6 +5,12 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 /// While a snapshot is open, as of a dump, PostgreSQL keeps the entries that ended rows had in an index of waiting ones. Here one transaction
 /// ends the rows and looks again: until it is over, its own entries stay as well.

@@ -10,6 +10,9 @@ import Testing
 
 @testable import Broker
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 @Suite("A job waits to be published until the broker has confirmed it", .serialized, .timeLimit(.minutes(5)))
 struct OutboxTests {

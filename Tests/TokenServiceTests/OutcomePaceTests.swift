@@ -1,6 +1,6 @@
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceOutcomes
 
 @Suite("How long outcomes wait for company")
 struct OutcomePaceTests {

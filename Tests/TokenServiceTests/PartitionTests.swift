@@ -9,6 +9,12 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
+@testable import TokenServiceOutcomes
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 @Suite("Old rows go with their partition", .serialized, .timeLimit(.minutes(5)))
 struct PartitionTests {

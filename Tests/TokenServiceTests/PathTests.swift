@@ -3,7 +3,8 @@ import NIOCore
 import NIOHTTP1
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceSending
 
 @Suite("A path is taken exactly as it is written", .timeLimit(.minutes(5)))
 struct PathTests {

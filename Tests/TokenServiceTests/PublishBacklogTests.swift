@@ -3,7 +3,9 @@ import PushModel
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 @Suite("How much waits to be published", .timeLimit(.minutes(5)))
 struct PublishBacklogTests {

@@ -8,7 +8,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 @Suite("A queue that takes nothing", .timeLimit(.minutes(5)))
 struct PublishRefusalTests {

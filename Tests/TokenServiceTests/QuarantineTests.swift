@@ -4,7 +4,10 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceOutcomes
+import TokenServiceRegistry
+import TokenServiceUpkeep
 
 @Suite("The brake, and the way back", .serialized, .timeLimit(.minutes(5)))
 struct QuarantineTests {

@@ -3,7 +3,10 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 @Suite("Queries are read as forms are written", .serialized, .timeLimit(.minutes(5)))
 struct QueryTests {

@@ -3,7 +3,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 @Suite("Registrations with a doubtful time zone, locale or text", .serialized, .timeLimit(.minutes(5)))
 struct RegistrationWarningTests {

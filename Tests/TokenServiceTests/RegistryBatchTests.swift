@@ -7,6 +7,8 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceRegistry
 
 @Suite("Changes that share a commit are as if they had come one after another", .timeLimit(.minutes(5)))
 struct RegistryBatchTests {

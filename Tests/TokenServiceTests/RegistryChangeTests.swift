@@ -1,7 +1,8 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceRegistry
 
 /// The rules as values in and values out, without a database.
 @Suite("Each change of the registry")

@@ -1,7 +1,7 @@
 import Postgres
 import PushModel
 import Testing
-import TokenService
+import TokenServiceUpkeep
 
 @Suite("What must never be, the database itself refuses", .serialized, .timeLimit(.minutes(5)))
 struct RegistryConstraintTests {

@@ -5,7 +5,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 @Suite("The steps of a relay's round", .serialized, .timeLimit(.minutes(5)))
 struct RelayStepTests {

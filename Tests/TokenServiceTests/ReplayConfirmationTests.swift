@@ -7,7 +7,8 @@ import TestBroker
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceOutcomes
+@testable import TokenServiceSending
 
 /// Promise 2: a letter whose jobs the broker has stays for no other letter's sake, because the next replay would send them again.
 @Suite("What a replay sends goes out once, whatever becomes of the rest", .serialized, .timeLimit(.minutes(5)))

@@ -1,7 +1,7 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceOutcomes
 
 @Suite("What a replay decides about one delivery")
 struct ReplayDecisionTests {

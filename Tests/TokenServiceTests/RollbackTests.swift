@@ -5,7 +5,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceKit
 
 /// A refusal is thrown within its transaction, which then rolls back. Where several requests or items share a transaction, a refused one has
 /// written nothing. Here each caller may use the route, and what it names is its own.

@@ -6,7 +6,10 @@ import PushModel
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("What was published is written down in bounded batches; a locked row waits alone", .serialized, .timeLimit(.minutes(5)))
 struct SettlementTests {

@@ -3,7 +3,7 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("Logging out and deregistering (rule 7)", .serialized, .timeLimit(.minutes(5)))
 struct SignOutTests {

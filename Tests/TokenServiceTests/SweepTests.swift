@@ -2,7 +2,9 @@ import Observability
 import Postgres
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceEvents
+import TokenServiceSending
+import TokenServiceUpkeep
 
 @Suite("What nothing refers to any more is swept in bounded steps", .serialized, .timeLimit(.minutes(5)))
 struct SweepTests {

@@ -4,6 +4,8 @@ import StrictJSON
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceUpkeep
 
 @Suite("What a user's export shows of the past", .serialized, .timeLimit(.minutes(5)))
 struct UserExportTests {

@@ -1,7 +1,7 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 @Suite("Which jobs a process remembers to see how long a lane's jobs wait")
 struct WaitingJobsTests {

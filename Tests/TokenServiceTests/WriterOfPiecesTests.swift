@@ -6,7 +6,8 @@ import Observability
 import Synchronization
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
 
 @Suite("A large answer goes to its connection in pieces")
 struct WriterOfPiecesTests {

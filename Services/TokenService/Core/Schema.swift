@@ -1,5 +1,6 @@
 import Foundation
 package import Postgres
+import TokenServiceKit
 
 /// The database schema that this program needs: the files in `Migrations`, which travel with the program.
 package enum Schema {

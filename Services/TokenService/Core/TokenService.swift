@@ -6,6 +6,14 @@ package import Observability
 package import Postgres
 import PushModel
 package import ServiceLifecycle
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceEvents
+import TokenServiceKit
+import TokenServiceOutcomes
+import TokenServiceRegistry
+import TokenServiceSending
+import TokenServiceUpkeep
 package import UnixSignals
 
 /// The token service: makes every part, in the order in which they need each other.
@@ -61,7 +69,8 @@ package struct TokenService: Sendable {
         metrics.outcomes.observe(brakes)
 
         let events = EventStream(
-            configuration.webhooks, pool: background, publisher: publisher, topology: topology, marks: outbox.marks, metrics: metrics.events,
+            configuration.webhooks, pool: background, publisher: publisher, topology: topology, marks: outbox.marks,
+            metrics: metrics.events,
             webhookMetrics: metrics.webhooks, logger: logger)
         let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WorkSignal())
         let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)

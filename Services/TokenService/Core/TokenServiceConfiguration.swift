@@ -4,6 +4,10 @@ package import Logging
 package import Observability
 package import Postgres
 package import RabbitMQ
+package import TokenServiceApps
+package import TokenServiceEvents
+package import TokenServiceSending
+package import TokenServiceUpkeep
 
 /// Every setting of the token service, read and checked once, before anything is opened.
 ///

@@ -1,5 +1,12 @@
 import Observability
 import Postgres
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceEvents
+import TokenServiceOutcomes
+import TokenServiceRegistry
+import TokenServiceSending
+import TokenServiceUpkeep
 
 /// Every room's metrics, in the order of the reference. Only ``TokenService`` knows them all; it gives each room its own.
 struct TokenServiceMetrics: Sendable {

@@ -1,6 +1,8 @@
 import HTTPTypes
 package import Observability
 import PushModel
+import TokenServiceEvents
+import TokenServiceKit
 
 /// The settings, metrics and log keys of the token service, as `--help`, `/metrics` and the handbook show them.
 package enum TokenServiceReference {

@@ -5,6 +5,7 @@ import Observability
 import Postgres
 import SystemIO
 import TokenService
+import TokenServiceAPI
 import UnixSignals
 
 @main

@@ -12,7 +12,7 @@ package struct SourceStatement: Sendable {
     package let parameters: [String]
 
     package static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "../../../Services/TokenService/Core").standardizedFileURL
+        .appending(path: "../../../Services/TokenService").standardizedFileURL
 
     /// Literals that begin with a command.
     package static func all() throws -> [SourceStatement] {
@@ -24,7 +24,7 @@ package struct SourceStatement: Sendable {
     /// The views and the SQL functions of the schema. A function's arguments are parameters; a row that it is given is one of its caller's app.
     /// Functions in PL/pgSQL are not among them: they make statements of texts.
     package static func ofSchema() throws -> [SourceStatement] {
-        let schema = try String(contentsOf: folder.appending(path: "Migrations/m0001_schema.sql"), encoding: .utf8)
+        let schema = try String(contentsOf: folder.appending(path: "Core/Migrations/m0001_schema.sql"), encoding: .utf8)
             .replacing(/--[^\n]*/, with: "")
         let relations = Set(schema.matches(of: /(?m)^CREATE (?:TABLE|VIEW) (\w+)/).map { String($0.output.1) })
         let views = schema.matches(of: /(?m)^CREATE VIEW (\w+) AS\s([\s\S]*?);$/).map { match in

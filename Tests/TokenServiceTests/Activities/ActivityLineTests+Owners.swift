@@ -5,7 +5,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
 
 /// Whose an activity is, and on which devices it shows.
 extension ActivityLineTests {

@@ -3,7 +3,9 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("Lists of very many Live Activities", .serialized, .timeLimit(.minutes(5)))
 struct ActivityListTests {

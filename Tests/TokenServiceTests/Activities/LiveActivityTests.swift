@@ -1,7 +1,7 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
 
 @Suite("The rules of a Live Activity's updates")
 struct LiveActivityTests {

@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
+@testable import TokenServiceUpkeep
 
 /// Rule 11 of `docs/registration.md`. Over HTTP, with the database and the broker; the dispatcher is played.
 @Suite("A start token is doubtful when several starts to it bring no report of an activity", .serialized, .timeLimit(.minutes(5)))

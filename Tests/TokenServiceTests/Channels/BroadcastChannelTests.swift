@@ -1,7 +1,7 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 @Suite("The states of a broadcast channel, and what a scope does next")
 struct BroadcastChannelTests {

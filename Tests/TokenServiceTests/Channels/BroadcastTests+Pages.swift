@@ -6,6 +6,9 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceOutcomes
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 /// The pages of a broadcast with the fallback; the test makes each.
 extension BroadcastTests {

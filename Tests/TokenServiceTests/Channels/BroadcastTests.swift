@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 /// Over HTTP, with the database and the broker; dispatchers and Apple are played.
 @Suite("Broadcasts to a channel", .serialized, .timeLimit(.minutes(5)))

@@ -1,7 +1,8 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("The rules of a channel's broadcasts")
 struct ChannelLineTests {

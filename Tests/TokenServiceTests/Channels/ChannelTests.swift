@@ -5,6 +5,8 @@ import StrictJSON
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceSending
 
 @Suite("Broadcast channels: the registry, and Apple", .timeLimit(.minutes(5)))
 struct ChannelTests {

@@ -2,7 +2,9 @@ import Foundation
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceEvents
+import TokenServiceRegistry
 
 /// The examples in `PushModel.docc/Events` are what the code writes: each is compared with what it makes of the same facts.
 @Suite("Every state change has its example")

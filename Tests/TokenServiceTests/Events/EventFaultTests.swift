@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
 
 @Suite("An event that can never be read or stored stops no other", .serialized, .timeLimit(.minutes(5)))
 struct EventFaultTests {

@@ -3,7 +3,9 @@ import PushModel
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
 
 @Suite("Shares of events for webhooks", .serialized, .timeLimit(.minutes(5)))
 struct EventShareTests {

@@ -9,7 +9,7 @@ import TestBroker
 import TestDatabase
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceEvents
 
 @Suite("The service publishes state changes on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(5)))
 struct EventStreamTests {

@@ -2,7 +2,8 @@ import Dispatch
 import PushModel
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceEvents
 
 @Suite("Names of webhooks", .timeLimit(.minutes(5)))
 struct HostResolutionTests {

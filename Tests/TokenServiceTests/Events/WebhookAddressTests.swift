@@ -7,7 +7,7 @@ import Synchronization
 import SystemIO
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceEvents
 
 @Suite("Webhooks lead to the public internet alone", .serialized, .timeLimit(.minutes(5)))
 struct WebhookAddressTests {

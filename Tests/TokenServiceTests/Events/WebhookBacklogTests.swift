@@ -6,6 +6,11 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("A webhook with very many messages", .serialized, .timeLimit(.minutes(5)))
 struct WebhookBacklogTests {

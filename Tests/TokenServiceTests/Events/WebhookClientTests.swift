@@ -3,7 +3,8 @@ import PushModel
 import SystemIO
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceEvents
 
 @Suite("Clients of webhooks", .timeLimit(.minutes(5)))
 struct WebhookClientTests {

@@ -2,7 +2,7 @@ import ArgumentParser
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceEvents
 
 @testable import PushCtl
 

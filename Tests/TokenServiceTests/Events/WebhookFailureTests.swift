@@ -7,7 +7,7 @@ import StrictJSON
 import Synchronization
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceEvents
 
 @Suite("Webhooks that fail", .serialized, .timeLimit(.minutes(5)))
 struct WebhookFailureTests {

@@ -6,7 +6,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceEvents
 
 @Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(5)))
 struct WebhookRetryTests {

@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceEvents
 
 @Suite("What webhooks may be")
 struct WebhookRulesTests {

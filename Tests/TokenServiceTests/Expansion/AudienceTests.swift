@@ -4,7 +4,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("Whom a notification is for", .serialized, .timeLimit(.minutes(5)))
 struct AudienceTests {

@@ -5,6 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 import TokenService
+import TokenServiceKit
+import TokenServiceSending
 
 @Suite("Stopping notifications (`docs/promises.md`, 6)", .serialized, .timeLimit(.minutes(5)))
 struct CancellationTests {

@@ -2,7 +2,7 @@ import Postgres
 import PushModel
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 /// The store reads most pages of a notification to all in columns. If any user of the app has quiet hours, it reads them row by row.
 @Suite("A notification to all, read in columns", .serialized, .timeLimit(.minutes(5)))

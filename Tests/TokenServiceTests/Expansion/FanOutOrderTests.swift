@@ -3,7 +3,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 /// What a fan-out goes by: the order in which installations were made, which nothing that happens to them changes.
 @Suite("A fan-out goes in the order in which installations were made, and stays in it", .serialized, .timeLimit(.minutes(5)))

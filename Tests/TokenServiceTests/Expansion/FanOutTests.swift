@@ -5,7 +5,7 @@ import ServiceLifecycle
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("A fan-out through a large audience", .serialized, .timeLimit(.minutes(5)))
 struct FanOutTests {

@@ -4,6 +4,8 @@ import TestDatabase
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("PostgreSQL and the service read a job and name its deliveries alike", .timeLimit(.minutes(5)))
 struct JobEncodingTests {

@@ -5,6 +5,12 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
+@testable import TokenServiceOutcomes
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 /// Right after a large audience with a receipt for each delivery, the planner still believes that a notification has one job and one
 /// receipt.

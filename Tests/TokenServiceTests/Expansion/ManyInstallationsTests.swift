@@ -5,6 +5,11 @@ import TestSupport
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 /// Apps name one user for all devices without a sign-in, such as `guest`.
 @Suite("A user with very many installations", .serialized, .timeLimit(.minutes(5)))

@@ -3,7 +3,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite(
     "A token that moves while an audience is fanned out is met once, whatever is kept of its delivery", .serialized, .timeLimit(.minutes(5))

@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceRegistry
+import TokenServiceSending
 
 @Suite("Audiences by permission", .serialized, .timeLimit(.minutes(5)))
 struct PermissionAudienceTests {

@@ -4,7 +4,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 /// A receipt belongs to the user whom the delivery was for: by its installation and epoch, an export shows it and an erasure removes it.
 @Suite("A delivery that is stopped before it is published names whom it was for", .serialized, .timeLimit(.minutes(5)))

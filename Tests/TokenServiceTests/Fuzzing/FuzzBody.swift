@@ -1,7 +1,12 @@
 import PushModel
 import StrictJSON
 
-@testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
+@testable import TokenServiceEvents
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
+@testable import TokenServiceUpkeep
 
 /// Bodies of requests. What is taken must be what the API's description describes: the other way round it may be stricter.
 enum FuzzBody {

@@ -5,7 +5,8 @@ import NIOHTTP1
 import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 
-@testable import TokenService
+@testable import TokenServiceAPI
+@testable import TokenServiceApps
 
 /// HTTP/1.1 as the service reads it: the parser with our limits, and the connection's handler.
 ///

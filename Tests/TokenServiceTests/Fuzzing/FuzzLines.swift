@@ -1,7 +1,7 @@
 import NIOCore
 import StrictJSON
 
-@testable import TokenService
+@testable import TokenServiceUpkeep
 
 /// However a stream is cut into pieces, its lines are the same.
 enum FuzzLines {

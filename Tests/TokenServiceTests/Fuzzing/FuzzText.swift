@@ -1,6 +1,8 @@
 import PushModel
 
-@testable import TokenService
+@testable import TokenServiceEvents
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 /// Small texts. What is read is written as it was, or as one form that is read as the same.
 enum FuzzText {

@@ -5,7 +5,9 @@ import Postgres
 import PushModel
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceOutcomes
 
 @Suite("Every path answers every method (RFC 9110 sections 9.3 and 15.5.6)", .serialized, .timeLimit(.minutes(5)))
 struct MethodTests {

@@ -3,7 +3,9 @@ import PushModel
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceSending
 
 @Suite("What an acceptance reads", .timeLimit(.minutes(5)))
 struct AcceptancePlanTests {

@@ -3,6 +3,7 @@ import PushModel
 import TestDatabase
 import Testing
 import TokenService
+import TokenServiceSending
 
 @Suite("The id of a delivery", .timeLimit(.minutes(5)))
 struct DeliveryIDTests {

@@ -4,7 +4,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("What became of a notification, device by device", .serialized, .timeLimit(.minutes(5)))
 struct DeliveryListTests {

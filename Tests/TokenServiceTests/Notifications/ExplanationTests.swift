@@ -4,7 +4,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("Why a notification reached a user, or did not", .serialized, .timeLimit(.minutes(5)))
 struct ExplanationTests {

@@ -5,7 +5,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceSending
 
 @Suite("Fan-outs by tags, and what the metrics say of fan-outs", .serialized, .timeLimit(.minutes(5)))
 struct FanOutIndexTests {

@@ -4,7 +4,7 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("A repeat with the same Idempotency-Key says what the first answer said", .serialized, .timeLimit(.minutes(5)))
 struct IdempotentRepeatTests {

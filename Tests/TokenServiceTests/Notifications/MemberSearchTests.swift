@@ -3,6 +3,8 @@ import PushModel
 import Testing
 
 @testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceSending
 
 @Suite("A search for tokens among the members of jobs", .serialized, .timeLimit(.minutes(5)))
 struct MemberSearchTests {

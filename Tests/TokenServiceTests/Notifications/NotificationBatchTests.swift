@@ -6,6 +6,7 @@ import TestBroker
 import TestSupport
 import Testing
 import TokenService
+import TokenServiceSending
 
 @Suite("Many notifications in one request", .serialized, .timeLimit(.minutes(5)))
 struct NotificationBatchTests {

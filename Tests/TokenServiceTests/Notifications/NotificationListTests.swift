@@ -4,6 +4,8 @@ import StrictJSON
 import TestSupport
 import Testing
 import TokenService
+import TokenServiceApps
+import TokenServiceSending
 
 @Suite("Lists of notifications", .serialized, .timeLimit(.minutes(5)))
 struct NotificationListTests {

@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceRegistry
+import TokenServiceSending
 
 @Suite("Why a notification that was sent is not seen", .serialized, .timeLimit(.minutes(5)))
 struct PermissionExplanationTests {

@@ -2,7 +2,9 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceSending
+import TokenServiceUpkeep
 
 @Suite("Receipts go in bounded steps", .serialized, .timeLimit(.minutes(5)))
 struct ReceiptRetentionTests {

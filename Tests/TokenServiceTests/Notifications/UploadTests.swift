@@ -5,7 +5,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+import TokenServiceSending
+import TokenServiceUpkeep
 
 @Suite("A long list by upload", .serialized, .timeLimit(.minutes(5)))
 struct UploadTests {

@@ -1,6 +1,6 @@
 import Postgres
 import Testing
-import TokenService
+import TokenServiceKit
 
 @Suite("A batch that the database refuses is split until the items at fault are alone")
 struct BatchSplitTests {

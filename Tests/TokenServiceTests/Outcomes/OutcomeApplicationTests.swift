@@ -5,7 +5,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceOutcomes
+@testable import TokenServiceSending
 
 @Suite("Outcomes count once, whatever order and batches they come in", .serialized, .timeLimit(.minutes(5)))
 struct OutcomeApplicationTests {

@@ -4,7 +4,9 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceKit
+@testable import TokenServiceOutcomes
+@testable import TokenServiceSending
 
 @Suite("How a notification counts its outcomes", .serialized, .timeLimit(.minutes(5)))
 struct OutcomeCountTests {

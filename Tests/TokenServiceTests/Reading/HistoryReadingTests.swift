@@ -2,7 +2,8 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceRegistry
 
 @Suite("An installation's history, and why it stopped getting pushes", .serialized, .timeLimit(.minutes(5)))
 struct HistoryReadingTests {

@@ -2,7 +2,8 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceRegistry
 
 @Suite("Lists of installations", .serialized, .timeLimit(.minutes(5)))
 struct InstallationListTests {

@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceUpkeep
 
 @Suite("The bytes of pages and of answers to lists", .serialized, .timeLimit(.minutes(5)))
 struct PageBytesTests {

@@ -1,6 +1,6 @@
 import PushModel
 import Testing
-import TokenService
+import TokenServiceRegistry
 
 @Suite("The sentence that explains an installation's state")
 struct ReachabilityTests {

@@ -2,7 +2,8 @@ import Postgres
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceApps
+import TokenServiceRegistry
 
 @Suite("Who sees a token, and who has it", .serialized, .timeLimit(.minutes(5)))
 struct TokenReadingTests {

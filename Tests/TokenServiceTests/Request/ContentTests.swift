@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("What typed content becomes")
 struct ContentTests {

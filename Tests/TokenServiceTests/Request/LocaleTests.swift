@@ -1,6 +1,6 @@
 import PushModel
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("Which locale's content a device gets")
 struct LocaleTests {

@@ -1,6 +1,6 @@
 import PushModel
 import StrictJSON
-import TokenService
+import TokenServiceSending
 
 /// A body read as the API reads it.
 struct ParsedRequest {

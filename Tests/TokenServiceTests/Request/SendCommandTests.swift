@@ -5,7 +5,7 @@ import PushAPI
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceSending
 
 @testable import PushCtl
 

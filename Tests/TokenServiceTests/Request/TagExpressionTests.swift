@@ -1,7 +1,8 @@
 import PushModel
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("Tag expressions", .timeLimit(.minutes(5)))
 struct TagExpressionTests {

@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("Whom a notification goes to")
 struct TargetTests {

@@ -1,6 +1,6 @@
 import PushModel
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("When a notification is due and when it is too late")
 struct TimingTests {

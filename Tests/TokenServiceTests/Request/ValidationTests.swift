@@ -3,7 +3,10 @@ import PushModel
 import StrictJSON
 import Testing
 
-@testable import TokenService
+@testable import TokenServiceApps
+@testable import TokenServiceKit
+@testable import TokenServiceRegistry
+@testable import TokenServiceSending
 
 @Suite("Saying what a notification would do", .serialized, .timeLimit(.minutes(5)))
 struct ValidationTests {

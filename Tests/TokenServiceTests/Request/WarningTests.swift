@@ -1,6 +1,6 @@
 import PushModel
 import Testing
-import TokenService
+import TokenServiceSending
 
 @Suite("What is legal but doubtful")
 struct WarningTests {

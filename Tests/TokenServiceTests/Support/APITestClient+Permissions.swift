@@ -1,5 +1,5 @@
 import PushModel
-import TokenService
+import TokenServiceRegistry
 
 /// The numbers of the installations that ``APITestClient/registerPermissions()`` makes, and the permission that each has reported.
 let reportedPermissions: [(number: Int, permission: ReportedPermission)] = Array(zip(1..., ReportedPermission.allCases))

@@ -1,7 +1,9 @@
 import HTTPTypes
 import StrictJSON
 import Testing
-import TokenService
+import TokenServiceAPI
+import TokenServiceApps
+import TokenServiceKit
 
 /// Holds one exchange with the service against the API's description: whatever any test is answered must be described.
 struct Contract {

@@ -1,5 +1,5 @@
 import StrictJSON
-import TokenService
+import TokenServiceKit
 
 extension DocumentNode {
     init(_ value: JSONValue) {

@@ -1,7 +1,7 @@
 import Postgres
 import PushModel
 
-@testable import TokenService
+@testable import TokenServiceSending
 
 extension JobStore {
     /// Takes over jobs of all apps, as a relay does that knows nothing.

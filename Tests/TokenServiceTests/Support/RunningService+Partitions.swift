@@ -1,6 +1,6 @@
 import Postgres
 import PushModel
-import TokenService
+import TokenServiceUpkeep
 
 extension RunningService {
     /// A period of what belongs to notifications, `…_passed`: from 20 days ago until 10 days ago.

@@ -1,7 +1,8 @@
 import Postgres
 import PushModel
 import StrictJSON
-import TokenService
+import TokenServiceApps
+import TokenServiceRegistry
 
 extension RunningService {
     func app(_ slug: String = "shop") async throws -> App {

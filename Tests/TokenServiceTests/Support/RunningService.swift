@@ -13,6 +13,7 @@ import TestBroker
 import TestDatabase
 import TestSupport
 import TokenService
+import TokenServiceUpkeep
 
 /// A token service that runs in this process, with a database and a broker topology of its own, spoken to over HTTP.
 struct RunningService {

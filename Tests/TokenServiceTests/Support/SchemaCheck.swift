@@ -1,6 +1,6 @@
 import PushModel
 import StrictJSON
-import TokenService
+import TokenServiceKit
 
 /// Holds a JSON value against a schema of the API's description.
 ///

@@ -1,4 +1,4 @@
-import TokenService
+import TokenServiceKit
 
 /// What the API's description says of a value, tried at its edges: values that it forbids, and whole numbers that it allows.
 struct SchemaMutations {

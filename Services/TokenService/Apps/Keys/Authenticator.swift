@@ -1,0 +1,65 @@
+import OpenSSL
+package import PushModel
+import Synchronization
+package import TokenServiceKit
+
+/// Turns a key's text into a caller. Remembers keys for a few seconds, so that a busy caller costs no query per request.
+package final class Authenticator: Sendable {
+    /// How long another instance's revocation may stay unnoticed here.
+    package static let memory: Duration = .seconds(5)
+    private static let nobodysDigest = [UInt8](repeating: 0, count: 32)
+
+    private final class Remembered: Sendable {
+        let key: KeyStore.LiveKey
+        private let isUsed = Atomic(false)
+
+        init(_ key: KeyStore.LiveKey) { self.key = key }
+
+        func isFirstUse() -> Bool { !isUsed.load(ordering: .relaxed) && !isUsed.exchange(true, ordering: .relaxed) }
+    }
+
+    private let uses: KeyUses
+    private let keys: LookupCache<String, Remembered>
+
+    /// - Parameters:
+    ///   - uses: Writes down in the background that keys were used.
+    ///   - hasStarted: Whether the bootstrap key is in the database. Until then an unknown key is no reason to refuse.
+    package init(store: KeyStore, uses: KeyUses, hasStarted: @escaping @Sendable () -> Bool) {
+        self.uses = uses
+        // Never for longer than the key lives.
+        keys = LookupCache(memory: Self.memory, lifetime: { $0.key.remaining }) { ids in
+            let knowsAll = hasStarted()
+            let keys = try await store.liveKeys(ids)
+            guard keys.count == ids.count || knowsAll else { throw StillStarting() }
+            return keys.mapValues(Remembered.init)
+        }
+    }
+
+    /// - Returns: nil for a key that is unknown, revoked, expired or has the wrong secret: the caller does not learn which.
+    /// - Throws: `PostgresError` where the database cannot be asked; ``StillStarting`` for an unknown key before the service has started.
+    package func caller(_ key: APIKeyText) async throws -> Caller? { check(key, try await keys.value(key.id)) }
+
+    /// The same without waiting; nil also for a key that is not in memory.
+    package func rememberedCaller(_ key: APIKeyText) -> Caller? { keys.remembered(key.id).flatMap { check(key, $0) } }
+
+    private func check(_ key: APIKeyText, _ found: Remembered?) -> Caller? {
+        let presented = KeyStore.digest(key)
+        // An unknown id costs one comparison as well.
+        let isGood = constantTimeEquals(found?.key.digest ?? Self.nobodysDigest, presented)
+        guard let found, isGood else { return nil }
+        if found.isFirstUse() { uses.note(key.id) }
+        return found.key.caller
+    }
+
+    /// After a revocation or rotation through this process: at once.
+    package func forget(_ id: String) { keys.forget(id) }
+}
+
+/// The service has not written its bootstrap key yet, so an unknown key may become known.
+package struct StillStarting: ProblemError {
+    package var problem: APIError { APIError(.databaseUnavailable, "the service is starting and does not know every key yet") }
+}
+
+extension APIError {
+    package static let unauthenticated = APIError(.unauthenticated, "send a live key as Authorization: Bearer psh_…")
+}

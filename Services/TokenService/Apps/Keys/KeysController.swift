@@ -1,0 +1,76 @@
+import Hummingbird
+import PushModel
+import StrictJSON
+import TokenServiceKit
+
+/// `/v1/admin/keys`
+package struct KeysController: Sendable {
+    package let keys: KeyStore
+    package let apps: AppStore
+    package let authenticator: Authenticator
+
+    package init(keys: KeyStore, apps: AppStore, authenticator: Authenticator) {
+        self.keys = keys
+        self.apps = apps
+        self.authenticator = authenticator
+    }
+
+    package func bind(to router: some RouteBinder) {
+        router.on(.createKey, create)
+        router.on(.listKeys, list)
+        router.on(.readKey, read)
+        router.on(.rotateKey, rotate)
+        router.on(.revokeKey, revoke)
+    }
+
+    @Sendable private func create(_ call: APICall) async throws -> Response {
+        let new = try await call.body().object { NewKey(&$0) }
+        var app: App?
+        if let slug = new.app {
+            app = try await AppSlug(slug).asyncFlatMap { try await apps.app($0) }
+            guard app != nil else {
+                throw APIError.invalid([JSONProblem(pointer: "/app", code: "unknown_app", detail: "there is no such app")])
+            }
+        }
+        let text = APIKeyText.generate()
+        let key = try await keys.insert(
+            text, app: app, name: new.name, scopes: new.scopes, expiresAt: new.expiresAt, requestsPerSecond: new.requestsPerSecond,
+            by: call.actor)
+        return JSONAnswer.response(.created, APIKey.made, (key, text))
+    }
+
+    @Sendable private func list(_ call: APICall) async throws -> Response {
+        JSONAnswer.response(.ok, APIKey.list, try await keys.all())
+    }
+
+    /// The caller's own key.
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        // Revoked and forgotten within the last seconds, though this process still remembers it.
+        guard let key = try await keys.key(call.caller.keyID) else { throw APIError.unauthenticated }
+        return JSONAnswer.response(.ok, APIKey.made, (key, nil))
+    }
+
+    @Sendable private func revoke(_ call: APICall) async throws -> Response {
+        let id = try call.text("id", maximumBytes: 64)
+        // Also if it is not known whether the change happened.
+        defer { authenticator.forget(id) }
+        try await keys.revoke(id, by: call.actor)
+        return JSONAnswer.noContent
+    }
+
+    @Sendable private func rotate(_ call: APICall) async throws -> Response {
+        let id = try call.text("id", maximumBytes: 64)
+        let rotation = try await call.body().object(allowsEmpty: true) { KeyRotation(&$0) }
+        let text = APIKeyText.generate()
+        defer { authenticator.forget(id) }
+        let rotated = try await keys.rotate(id, to: text, rotation, by: call.actor)
+        return JSONAnswer.response(.created, APIKey.rotated, (rotated.new, text, rotated.old))
+    }
+}
+
+extension Optional {
+    fileprivate func asyncFlatMap<Other>(_ transform: (Wrapped) async throws -> Other?) async rethrows -> Other? {
+        guard let self else { return nil }
+        return try await transform(self)
+    }
+}

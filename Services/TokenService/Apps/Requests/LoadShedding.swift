@@ -1,0 +1,81 @@
+import Synchronization
+package import TokenServiceKit
+
+/// Refuses requests at once when more are in progress than can be answered soon. Admitted requests stay fast, and callers learn early that
+/// they should come back.
+///
+/// A request is in progress once its body is there: a client that sends its body slowly keeps no other client out.
+package final class LoadShedding: Sendable {
+    package enum Reason: String, Sendable, CaseIterable {
+        case requests, streams, uploads, bodies
+    }
+
+    private let limits: RequestLimits
+    private let metrics: LimitMetrics
+    private let inProgress = Atomic<Int>(0)
+    private let reading = Atomic<Int>(0)
+
+    package init(limits: RequestLimits, metrics: LimitMetrics) {
+        self.limits = limits
+        self.metrics = metrics
+    }
+
+    package var requestsInProgress: Int { inProgress.load(ordering: .relaxed) }
+    /// Requests whose body is still to come.
+    package var requestsReading: Int { reading.load(ordering: .relaxed) }
+
+    /// Counts a request in; ``end()`` must follow.
+    /// - Throws: ``APIError`` 503 `overloaded`; it is not counted then.
+    package func begin() throws(APIError) {
+        do { try check(inProgress.add(1, ordering: .relaxed).oldValue) } catch {
+            end()
+            throw error
+        }
+    }
+
+    package func end() { inProgress.subtract(1, ordering: .relaxed) }
+
+    /// Reads the body of a request that was counted in. It is not in progress until the body is there, and again afterwards.
+    /// - Throws: ``APIError`` 503 `overloaded` if there is no room for it any more.
+    func whileReading<Body>(_ read: () async throws -> Body) async throws -> Body {
+        end()
+        reading.add(1, ordering: .relaxed)
+        let body: Result<Body, any Error>
+        do { body = .success(try await read()) } catch { body = .failure(error) }
+        reading.subtract(1, ordering: .relaxed)
+        let others = inProgress.add(1, ordering: .relaxed).oldValue
+        let found = try body.get()
+        try check(others)
+        return found
+    }
+
+    private func check(_ others: Int) throws(APIError) {
+        guard others >= limits.concurrentRequests else { return }
+        metrics.shed(.requests)
+        throw APIError.overloaded
+    }
+}
+
+extension APIError {
+    /// - Parameter reason: What the caller has its share of.
+    package static func concurrencyLimited(_ reason: LoadShedding.Reason) -> APIError {
+        APIError(
+            .concurrencyLimited,
+            "this key, device or app has as many \(reason.plural) as one may have in each instance of the service")
+    }
+
+    /// The caller has used up what is its own; others are still served.
+    var isOfCaller: Bool { code == .concurrencyLimited }
+}
+
+extension LoadShedding.Reason {
+    /// What a caller has too many of.
+    fileprivate var plural: String {
+        switch self {
+        case .requests: "requests in progress"
+        case .streams: "imports and exports under way"
+        case .uploads: "uploads under way"
+        case .bodies: "bytes of large bodies in memory"
+        }
+    }
+}

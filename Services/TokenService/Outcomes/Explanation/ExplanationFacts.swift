@@ -1,0 +1,128 @@
+package import PushModel
+package import TokenServiceApps
+package import TokenServiceRegistry
+package import TokenServiceSending
+
+/// The stored data about one notification and one user, from which ``Explanation`` makes its sentences. Times are UNIX milliseconds.
+package struct ExplanationFacts: Sendable {
+    package var user: String
+    package var notification: Notification
+    package var quietHours: QuietHours?
+    /// In ascending order of id: those that the user is or was signed in on, as far as the history goes.
+    package var installations: [Installation]
+    /// There are more installations, or more jobs, than the explanation reads.
+    package var isCutShort = false
+    /// In force on the notification now; the hold that ends last comes first.
+    package var holds: [Hold] = []
+    /// The dispatchers' credentials for the app.
+    package var credentials: [AppCredential] = []
+
+    package struct Hold: Sendable {
+        package var id: PushID
+        package var scope: HoldScope
+        package var reason: String
+        package var setAt: Int64
+        /// Nil: until it is lifted.
+        package var endsAt: Int64?
+    }
+
+    package struct Notification: Sendable {
+        package var id: PushID
+        package var state: NotificationState
+        package var lane: Lane
+        package var pushType: PushType
+        package var purpose: Purpose
+        package var target: NotificationAddress
+        package var receipts: NotificationRequest.Receipts
+        package var acceptedAt: Int64
+        package var notBefore: Int64?
+        package var localTime: String?
+        package var expiresAt: Int64
+        package var isUrgent: Bool
+        package var isFannedOut: Bool
+        /// All of its jobs were made then.
+        package var expandedAt: Int64?
+        package var completedAt: Int64?
+        package var cancelledAt: Int64?
+        package var cancelReason: String?
+        package var total: Int
+        package var pending: Int
+        /// The target names the user.
+        package var namesUser: Bool
+    }
+
+    package struct Installation: Sendable {
+        package var id: PushID
+        /// When the user was signed in, by owner epoch.
+        package var times: [Int64: Time]
+        package var signedOutReason: String?
+        package var deregisteredAt: Int64?
+        package var throttledUntil: Int64?
+        /// As the app last reported it.
+        package var permission: Permission?
+        /// The target names the installation, or a token that it held.
+        package var isNamed = false
+        /// For a named target, the epoch at acceptance; nil if it was not stored.
+        package var namedEpoch: Int64?
+        /// A fan-out through the app's installations has not reached it yet.
+        package var isAhead = false
+        /// Nil where the target is no tag expression.
+        package var matchesTags: Bool?
+        /// The expression leaves it out by its permission alone.
+        package var isLeftOutByPermission = false
+        /// The notification's local time by the clock that the app last reported; nil where it has none.
+        package var localDueAt: Int64?
+        /// For the notification's purpose, in the order of their registration.
+        package var tokens: [ReachabilityState.Token] = []
+        package var deliveries: [Delivery] = []
+        package var counted: [CountedDelivery] = []
+        package var fences: [Fence] = []
+        /// Since the notification was accepted, oldest first.
+        package var history: [HistoryEntry] = []
+        /// Of a start: the newest lines that say that a start token became doubtful, of the two days before its deliveries were made.
+        package var doubts: [HistoryEntry] = []
+    }
+
+    /// One stay of the user at an installation.
+    package struct Time: Equatable, Sendable {
+        /// Nil if the history does not reach back so far.
+        package var from: Int64?
+        /// Nil while it lasts.
+        package var to: Int64?
+        package var isNow: Bool
+    }
+
+    package struct Delivery: Sendable {
+        package var record: NotificationStatus.Delivery
+        /// Nil if no receipt says whom it was meant for.
+        package var ownerEpoch: Int64?
+        package var tokenID: Int64
+        /// Of its job; nil where that was removed.
+        package var dueAt: Int64?
+        /// Nil also if the broker's confirmation is not recorded yet.
+        package var publishedAt: Int64?
+    }
+
+    /// A delivery that has its outcome and no receipt: APNs accepted it at the first attempt, and only failures have receipts.
+    package struct CountedDelivery: Sendable {
+        package var tokenID: Int64
+        package var dueAt: Int64
+        package var publishedAt: Int64?
+    }
+
+    package struct Fence: Sendable {
+        package var epochsBelow: Int64
+        package var at: Int64
+        package var publishedAt: Int64?
+    }
+}
+
+extension ExplanationFacts.Installation {
+    /// The user is signed in there.
+    package var isSignedIn: Bool { times.values.contains { $0.isNow } }
+
+    /// The user's stay at that moment: one that had begun, as far as the history shows, and had not ended.
+    package func time(at moment: Int64) -> ExplanationFacts.Time? {
+        times.values.first { ($0.from ?? .min) <= moment && ($0.isNow || ($0.to ?? .min) >= moment) }
+    }
+}

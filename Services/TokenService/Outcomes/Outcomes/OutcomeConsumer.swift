@@ -1,0 +1,252 @@
+package import Broker
+package import Logging
+package import Observability
+import Postgres
+import PushModel
+import ServiceLifecycle
+import Synchronization
+import SystemIO
+import TokenServiceApps
+package import TokenServiceEvents
+package import TokenServiceKit
+package import TokenServiceSending
+
+/// Applies the messages of `push.outcomes.token-service` by ``OutcomeApplication``, then acknowledges them. If the process dies before the
+/// acknowledgement, the broker delivers them again, and the second time changes nothing.
+package final class OutcomeConsumer: Service {
+    /// How many messages the broker may have outstanding here: bounds memory.
+    package static let prefetch: UInt16 = 200
+    /// Deliveries per transaction: short enough for the row locks, long enough for one commit to pay.
+    private static let maximumBatch = 2000
+    private static let maximumLinks = 16
+
+    private let received: BatchQueue<ReceivedMessage>
+    let consumer: Consumer
+    let application: OutcomeApplication
+    let deadLetters: DeadLetterPublisher
+    private let brakes: BrakeWatch
+    let webhooks: WebhookSubscriptions
+    let channels: ChannelRegistry
+    let metrics: OutcomeMetrics
+    private let traces: Traces
+    private let relay: WorkSignal
+    let logger: Logger
+    /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
+    /// tried again beside the others.
+    let later = BatchQueue<OutcomeMessage>()
+    /// The dispatchers' credential reports. They are written down beside the outcomes.
+    private let reports = BatchQueue<ReceivedMessage>()
+    /// Transactions that were committed and ended a delivery.
+    let written = Atomic<Int>(0)
+
+    /// - Parameter received: The queue that `consumer` puts its messages into.
+    package init(
+        received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelRegistry, metrics: OutcomeMetrics, traces: Traces,
+        relay: WorkSignal,
+        logger: Logger
+    ) {
+        self.received = received
+        self.consumer = consumer
+        self.application = application
+        self.deadLetters = deadLetters
+        self.brakes = brakes
+        self.webhooks = webhooks
+        self.channels = channels
+        self.metrics = metrics
+        self.traces = traces
+        self.relay = relay
+        self.logger = logger
+    }
+
+    /// Runs until graceful shutdown: then takes no more, applies what it has, and returns. Shut it down before `consumer`.
+    package func run() async throws {
+        await withGracefulShutdownHandler {
+            async let _: Void = tryLater()
+            async let _: Void = keepReports()
+            await withTaskGroup(of: Void.self) { group in
+                var batch = Batch()
+                for await _ in received.wakeUps { await process(&batch, &group) }
+                await process(&batch, &group)
+            }
+        } onGracefulShutdown: {
+            self.consumer.stopTaking()
+            self.received.close()
+        }
+    }
+
+    /// Decoded messages that are not applied yet.
+    private struct Batch {
+        var messages: [OutcomeMessage] = []
+        var size = 0
+        var pace = OutcomePace(deliveries: maximumBatch / 2, messages: Int(prefetch) / 2)
+
+        var pays: Bool { pace.pays(deliveries: size, messages: messages.count) }
+    }
+
+    /// Decode → apply → acknowledge. While one batch is applied, the next is decoded.
+    private func process(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
+        await take(&batch, &group)
+        if !batch.pays {
+            // Messages that come meanwhile share its transaction.
+            await group.waitForAll()
+            let wait = batch.pace.wait(at: .now)
+            if !batch.messages.isEmpty, wait > .zero { _ = await Pause.of(wait) }
+            await take(&batch, &group)
+        }
+        if !batch.messages.isEmpty { await begin(&batch, &group) }
+    }
+
+    /// A message that cannot be decoded becomes a dead letter and stops no other.
+    private func take(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
+        for message in received.takeAll() where !isOurs(message) {
+            if message.routingKey == CredentialReport.routingKey {
+                reports.put(message)
+                continue
+            }
+            if message.routingKey == ChannelAnswer.routingKey {
+                await applyChannelAnswer(message)
+                continue
+            }
+            do throws(MessageError) {
+                let event = try OutcomeEvent(decoding: message.body)
+                batch.messages.append(OutcomeMessage(message, event))
+                batch.size += event.deliveries.count
+            } catch {
+                metrics.undecodableOutcome()
+                await deadLetter(message, reason: "undecodable_outcome", error: error)
+            }
+            if batch.size >= Self.maximumBatch { await begin(&batch, &group) }
+        }
+    }
+
+    private func keepReports() async {
+        for await _ in reports.wakeUps {
+            for message in reports.takeAll() { await keep(message) }
+        }
+        // At a stop, for another process.
+        consumer.giveBack(reports.takeAll().map(\.receipt))
+    }
+
+    /// Drops a report that cannot be stored: another one follows within a minute.
+    private func keep(_ message: ReceivedMessage) async {
+        let report: CredentialReport
+        do throws(MessageError) { report = try CredentialReport(decoding: message.body) } catch {
+            metrics.undecodableOutcome()
+            return await deadLetter(message, reason: "undecodable_credential_report", error: error)
+        }
+        do {
+            try await application.pool.transaction { session in try CredentialReports(session: session).replace(by: report) }
+        } catch {
+            guard !Task.isCancelled else { return consumer.giveBack([message.receipt]) }
+            logger.failed("What a dispatcher says of its credentials could not be written down", error)
+        }
+        consumer.acknowledge([message.receipt])
+    }
+
+    /// Applies one batch after the other, in the order in which they were reported.
+    private func begin(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
+        let messages = batch.messages
+        batch.messages = []
+        batch.size = 0
+        batch.pace.begin(at: .now)
+        let outcomes = OutcomeBatch(messages.map(\.event))
+        await group.waitForAll()
+        group.addTask { await self.apply(messages, outcomes) }
+    }
+
+    /// A state change that this service itself has published, `<app>.<kind>.<event>`: it comes back if the queue is still bound to
+    /// everything.
+    private func isOurs(_ message: ReceivedMessage) -> Bool {
+        guard message.routingKey.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else { return false }
+        consumer.acknowledge([message.receipt])
+        return true
+    }
+
+    /// - Parameter outcomes: The content of all of the messages.
+    private func apply(_ messages: [OutcomeMessage], _ outcomes: OutcomeBatch) async {
+        let began = traces.isOn ? WallClock.nanoseconds() : 0
+        var (backOff, isRefused) = (Duration.milliseconds(100), false)
+        while !isRefused {
+            do {
+                let effect = try await application.apply(outcomes)
+                report(effect)
+                if !effect.finished.isEmpty { written.add(1, ordering: .relaxed) }
+                for message in messages { message.settle() }
+                if traces.isOn { traces.record(spans(of: messages, began: began)) }
+                break
+            } catch {
+                isRefused = Refusal(error) != .outage
+                if isRefused {
+                    note("The database refuses a batch of outcomes; it is split", messages, error)
+                } else {
+                    guard await waits(messages, error, backOff) else { return }
+                    backOff = min(backOff * 2, .seconds(5))
+                }
+            }
+        }
+        let waiting = await settle(messages, isRefused: isRefused)
+        guard !waiting.isEmpty, !Task.isCancelled else { return }
+        logger.warning("Outcome messages are tried again beside the others", metadata: [LogKey.count: "\(waiting.count)"])
+        later.put(contentsOf: waiting)
+    }
+
+    /// One for each sampled try. Those that shared the transaction are linked.
+    private func spans(of messages: [OutcomeMessage], began: Int64) -> [Span] {
+        var contexts: Set<TraceContext> = []
+        for message in messages {
+            for delivery in message.event.deliveries {
+                if let context = traces.context(delivery.traceparent) { contexts.insert(context) }
+            }
+        }
+        let end = WallClock.nanoseconds()
+        return contexts.map { context in
+            Span(
+                "store outcomes", .consumer, context.child(), parent: context, start: began, end: end,
+                [("messaging.system", .text("rabbitmq")), ("messaging.batch.message_count", .number(messages.count))],
+                links: contexts.lazy.filter { $0 != context }.prefix(Self.maximumLinks).map(\.self))
+        }
+    }
+
+    /// Waits before the next try. In a shutdown the broker keeps the unacknowledged messages.
+    /// - Returns: whether to try again.
+    private func waits(_ messages: [OutcomeMessage], _ error: any Error, _ backOff: Duration) async -> Bool {
+        guard !Task.isCancelled else { return false }
+        note("Outcomes wait for the database", messages, error)
+        guard !Task.isShuttingDownGracefully else { return false }
+        return await Pause.of(backOff)
+    }
+
+    private func note(_ text: Logger.Message, _ messages: [OutcomeMessage], _ error: any Error) {
+        logger.failed(text, error, [LogKey.count: "\(messages.count)"])
+    }
+
+    func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
+        guard !Task.isCancelled else { return consumer.giveBack([message.receipt]) }
+        logger.error(
+            "An outcome message is given up",
+            metadata: .traced(
+                message.header(TraceContext.headerName),
+                [LogKey.reason: "\(reason)", LogKey.error: "\(error)", LogKey.messageID: "\(message.messageID?.description ?? "none")"]))
+        if await deadLetters.deadLetter(message, reason: reason) {
+            consumer.acknowledge([message.receipt])
+        } else {
+            consumer.giveBack([message.receipt])
+        }
+    }
+
+    func report(_ effect: OutcomeApplication.Effect) {
+        metrics.applied(effect)
+        if effect.released > 0 { relay.signal() }
+        for app in brakes.note(braked: effect.braked, unbraked: effect.unbraked) {
+            logger.error(
+                "Too many tokens are rejected: none is retired until it is clear whose fault that is",
+                metadata: [LogKey.app: "\(effect.names(of: [app]))"])
+        }
+        if effect.quarantined > 0 {
+            logger.error(
+                "Tokens that had been retired are in quarantine; pushctl quarantine restore brings them back",
+                metadata: [LogKey.count: "\(effect.quarantined)", LogKey.apps: "\(effect.names(of: effect.braked))"])
+        }
+    }
+}

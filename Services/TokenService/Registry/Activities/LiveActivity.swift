@@ -1,0 +1,196 @@
+package import PushModel
+package import TokenServiceApps
+package import TokenServiceKit
+
+/// One Live Activity as the platform follows it. Times are UNIX milliseconds.
+///
+/// Beside the rules of its line (``UpdateLine``), its updates wait until a device has reported the update token
+/// (`docs/guides/live-activities.md`).
+package struct LiveActivity: Equatable, Sendable {
+    /// The system ends an activity eight hours after its start (Apple, "Displaying live data with Live Activities").
+    package static let longestLife: Int64 = 8 * 3_600_000
+
+    package let key: Key
+    package var attributesType: String?
+    /// When its start was accepted or due; from the first report on, when that came.
+    package var startedAt: Int64
+    /// A start to the user made it: the user's devices that have not reported a token of it may show it.
+    package var isStartedForUser = false
+    /// When a device first reported an update token.
+    package var reportedAt: Int64?
+    package var hasFrequentUpdates = false
+    package var endedAt: Int64?
+    package var staleAt: Int64?
+    package var dismissedAt: Int64?
+    package var line = UpdateLine()
+
+    /// Names an activity among all apps'. Texts are compared by bytes (``ExactText``).
+    package struct Key: Hashable, Sendable, Comparable {
+        package let app: App.ID
+        package let owner: Owner
+        /// The name that the app or its backend chose. Another owner's activity may have the same one.
+        package let id: String
+
+        package init(app: App.ID, owner: Owner, id: String) {
+            self.app = app
+            self.owner = owner
+            self.id = id
+        }
+
+        package static func == (left: Key, right: Key) -> Bool {
+            left.app == right.app && left.owner == right.owner && left.id.hasSameBytes(as: right.id)
+        }
+
+        package static func < (left: Key, right: Key) -> Bool {
+            guard left.app == right.app else { return left.app < right.app }
+            guard left.owner == right.owner else { return left.owner < right.owner }
+            return left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
+        }
+    }
+
+    package enum Owner: Hashable, Sendable, Comparable {
+        case user(String)
+        /// The installation has no user.
+        case installation(PushID)
+
+        package static func == (left: Owner, right: Owner) -> Bool {
+            switch (left, right) {
+            case (.user(let left), .user(let right)): left.hasSameBytes(as: right)
+            case (.installation(let left), .installation(let right)): left == right
+            default: false
+            }
+        }
+
+        package static func < (left: Owner, right: Owner) -> Bool {
+            switch (left, right) {
+            case (.user(let left), .user(let right)): left.utf8.lexicographicallyPrecedes(right.utf8)
+            case (.installation(let left), .installation(let right)): left < right
+            case (.installation, .user): true
+            case (.user, .installation): false
+            }
+        }
+    }
+
+    package init(key: Key, attributesType: String?, startedAt: Int64) {
+        self.key = key
+        self.attributesType = attributesType
+        self.startedAt = startedAt
+    }
+}
+
+/// A start, an update or an end, of one Live Activity or of those that follow a broadcast channel, as a request states it.
+package struct ActivityChange: Equatable, Sendable {
+    package enum Event: String, Sendable { case start, update, end }
+
+    package var subject: Subject
+    package var event: Event
+    /// UNIX seconds: a device shows the newest state.
+    package var timestamp: Int64
+    /// The sender stated no timestamp, so it is the platform's, by the clock of the process that took the request.
+    package var isStamped = false
+    /// UNIX seconds.
+    package var staleDate: Int64?
+    package var dismissalDate: Int64?
+    package var attributesType: String?
+    /// Apple's id of the broadcast channel that the started activity follows.
+    package var channelID: String?
+
+    package init(
+        subject: Subject, event: Event, timestamp: Int64, isStamped: Bool = false, staleDate: Int64? = nil, dismissalDate: Int64? = nil,
+        attributesType: String? = nil, channelID: String? = nil
+    ) {
+        self.subject = subject
+        self.event = event
+        self.timestamp = timestamp
+        self.isStamped = isStamped
+        self.staleDate = staleDate
+        self.dismissalDate = dismissalDate
+        self.attributesType = attributesType
+        self.channelID = channelID
+    }
+
+    package enum Subject: Equatable, Sendable {
+        /// Of the request's target, by the name that the backend chose, as the next.
+        case activity(String)
+        case channel(String)
+        /// The only activity of this attributes type that the target's user has. ``NotificationRequest/namingActivity(of:in:)`` finds it.
+        case type(String)
+    }
+}
+
+extension LiveActivity {
+    /// What becomes of an update when it is accepted.
+    package enum Admission: Equatable, Sendable {
+        case turn(UpdateLine.Turn)
+        /// The activity is over.
+        case over
+    }
+
+    package func isOver(at now: Int64) -> Bool { endedAt != nil || now >= startedAt + Self.longestLife }
+
+    /// Accepts an update or an end.
+    /// - Parameters:
+    ///   - maySend: Its pushes can be made in the acceptance.
+    ///   - superseded: Gets the notifications that it replaces.
+    package mutating func accept(
+        _ change: ActivityChange, as notification: PushID, priority: Int, window: Int64, maySend: Bool, now: Int64,
+        superseded: inout [PushID]
+    ) -> Admission {
+        // After an end only another end counts: it may move the dismissal.
+        if isOver(at: now), change.event != .end { return .over }
+        let wasRetrying = line.isRetrying
+        guard line.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .turn(.outdated) }
+        staleAt = change.staleDate.map { $0 * 1000 }
+        if change.event == .end {
+            endedAt = endedAt ?? now
+            dismissedAt = change.dismissalDate.map { max($0 * 1000, now) }
+        }
+        let turn = turn(of: notification, window: window, now: now)
+        guard turn == .send else { return .turn(turn) }
+        // The control stream must have the end of the older one first: the relay sees to that.
+        guard maySend, !wasRetrying else { return .turn(.wait(until: now)) }
+        begin(notification, priority: priority, window: window, now: now)
+        return .turn(.send)
+    }
+
+    /// An end waits for no window.
+    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateLine.Turn {
+        line.turn(of: notification, isReady: reportedAt != nil, window: endedAt == nil ? window : nil, now: now)
+    }
+
+    package mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {
+        line.begin(notification, window: priority == 10 && !hasFrequentUpdates ? window : nil, now: now)
+    }
+
+    /// A device of its owner has reported an update token.
+    /// - Returns: whether the activity goes on there; else it ends on the device.
+    package mutating func reported(hasFrequentUpdates: Bool?, now: Int64) -> Bool {
+        let isFirst = reportedAt == nil
+        // Quiet hours, a local time or a hold may have held the start back: it began later than it was accepted.
+        if isFirst { startedAt = now }
+        reportedAt = reportedAt ?? now
+        self.hasFrequentUpdates = hasFrequentUpdates ?? self.hasFrequentUpdates
+        // The end that was accepted while it was starting waits for this token.
+        return isFirst || !isOver(at: now)
+    }
+
+    /// A device has an update token to which the newest state was not sent. A copy of its notification takes its place in the line.
+    /// - Parameter sendable: The newest notification is copied if it is one of these.
+    /// - Returns: the notification to copy; nil if none has to go again.
+    package mutating func renew(as copy: PushID, ofThese sendable: Set<PushID>, now: Int64) -> PushID? {
+        guard !line.isWaiting, let newest = line.newest, sendable.contains(newest), !isOver(at: now) else { return nil }
+        line.newest = copy
+        line.isWaiting = true
+        return newest
+    }
+}
+
+/// A start names an activity of its user that exists and is not over.
+package struct ActivityExists: ProblemError {
+
+    package init() {}
+    package var problem: APIError {
+        APIError(
+            .activityExists, "an activity of this id is not over; update or end it, or start another id. Nothing was accepted")
+    }
+}

@@ -1,0 +1,150 @@
+package import PushModel
+package import TokenServiceApps
+
+/// The rows of a number of changes, and the results of these changes, one after another (`docs/registration.md`).
+///
+/// It computes in memory between one locked read and one write, so that any number of changes share a commit. The result is as if they had
+/// come one by one, also if they race for the same rows within the batch.
+package struct RegistryBatch {
+    package internal(set) var installations: [InstallationKey: InstallationState]
+    package internal(set) var tokens: [TokenState]
+    package internal(set) var history: [HistoryEntry] = []
+    /// Installations whose epoch ended; their fence covers every epoch below the present one.
+    package internal(set) var fenced: Set<InstallationKey> = []
+    /// The installations from which tokens moved to an installation of the same owner: a fence of the second must cover them too.
+    package internal(set) var predecessors: [InstallationKey: Set<PushID>]
+    /// Installations to which tokens moved within the batch.
+    package internal(set) var gainedPredecessors: Set<InstallationKey> = []
+    /// Whether `predecessors` is complete. If it is not, a fence makes the batch ``isIncomplete``.
+    let knowsMoves: Bool
+    /// A stored installation was fenced although its predecessors were not read, so the result is invalid: ``RegistryStore`` reads the
+    /// moves and computes it again.
+    package internal(set) var isIncomplete = false
+    /// UNIX milliseconds, read after the locks were granted.
+    package let now: Int64
+    let bounds: InstallationBounds
+
+    /// The installation that is being changed, with the epoch that the change begins.
+    var present: (key: InstallationKey, epoch: Int64)?
+
+    private var tokensByValue: [TokenValue: [Int]] = [:]
+    private var tokensByID: [Int64: Int] = [:]
+    private var tokensByInstallation: [InstallationKey: [Int]] = [:]
+
+    /// - Parameter predecessors: Nil if they were not read.
+    package init(
+        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64,
+        bounds: InstallationBounds = InstallationBounds()
+    ) {
+        self.installations = Dictionary(uniqueKeysWithValues: installations.map { ($0.key, $0) })
+        self.tokens = tokens
+        self.predecessors = predecessors ?? [:]
+        knowsMoves = predecessors != nil
+        self.now = now
+        self.bounds = bounds
+        for index in tokens.indices { enter(index) }
+    }
+
+    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``, ``TooManyChanges``; then this change did nothing.
+    package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
+        switch change {
+        case .register, .patch, .report:
+            let (target, key) = try target(of: change, app: app)
+            try admitChange(of: key)
+            if case .report(let report) = change, report.token != nil { answerStarts(of: key, type: report.attributesType) }
+            return try reach(target, key, of: app)
+        case .tag:
+            // The backend's own change makes no line. A device that has used up its lines does not keep it from that.
+            let (target, key) = try target(of: change, app: app)
+            return try reach(target, key, of: app)
+        case .signOut(let target, let expected): return try signOut(keys(of: target, app: app.id), expecting: expected)
+        case .supersede(let change): return try supersede(before: change, of: app)
+        case .deregister(let target, let expected):
+            return try deregister(keys(of: target, app: app.id, whereActive: true), expecting: expected)
+        case .markStale(let ids, let moment): return markStale(ids, of: app.id, unseenSince: moment)
+        case .removeStale(let ids, let moment): return removeStale(ids, of: app.id, unseenSince: moment)
+        case .erase(let user, let ids, let left): return erase(user, ids, left: left, of: app.id)
+        case .retire, .retireActivity, .countStart, .prove, .correct, .quarantine, .restore: return apply(toToken: change)
+        }
+    }
+
+    /// The state as the API shows it; nil if the installation is not registered.
+    package func record(_ key: InstallationKey) -> InstallationRecord? {
+        guard let row = installations[key], row.isRegistered else { return nil }
+        return InstallationRecord(row, tokens: indices(of: key).map { tokens[$0] }.filter { !$0.isDeleted })
+    }
+}
+
+extension RegistryBatch {
+    /// The device's value. Few rows share one (``InstallationBounds/rowsOfValue``).
+    private struct TokenValue: Hashable {
+        let app: App.ID
+        let token: DeviceToken
+    }
+
+    /// A value, an environment and a purpose are unique among all installations of an app.
+    func index(of named: RegisteredToken, app: App.ID) -> Int? {
+        indices(of: named.token, app: app).first { tokens[$0].environment == named.environment && tokens[$0].purpose == named.purpose }
+    }
+
+    /// In the order in which they were read or made.
+    func indices(of value: DeviceToken, app: App.ID) -> [Int] { tokensByValue[TokenValue(app: app, token: value)] ?? [] }
+
+    func index(ofToken id: Int64) -> Int? { tokensByID[id] }
+
+    func indices(of installation: InstallationKey) -> [Int] {
+        (tokensByInstallation[installation] ?? []).filter { tokens[$0].installation == installation.id }
+    }
+
+    /// Whether a stand-in has an active token, perhaps one that was not read.
+    func hasActiveToken(_ standIn: InstallationKey) -> Bool {
+        let met = tokensByInstallation[standIn] ?? []
+        let read = met.count(where: { tokens[$0].storedPlace?.installation == standIn })
+        return installations[standIn].map { $0.storedActiveTokens > read } ?? false
+            || met.contains { tokens[$0].isActive && tokens[$0].installation == standIn.id }
+    }
+
+    mutating func add(_ token: TokenState) {
+        tokens.append(token)
+        enter(tokens.count - 1)
+    }
+
+    /// After a token moved to another installation or environment. The list of the installation that it left forgets it by itself.
+    mutating func moved(_ index: Int) { enter(index) }
+
+    private mutating func enter(_ index: Int) {
+        let token = tokens[index]
+        let value = TokenValue(app: token.app, token: token.token)
+        if tokensByValue[value]?.contains(index) != true { tokensByValue[value, default: []].append(index) }
+        if let id = token.id { tokensByID[id] = index }
+        if tokensByInstallation[token.holder]?.contains(index) != true { tokensByInstallation[token.holder, default: []].append(index) }
+    }
+}
+
+extension RegistryBatch {
+    /// Ends the present epoch of these installations and of all whose tokens moved to them.
+    /// - Returns: every installation that was fenced.
+    mutating func fence(_ ended: [InstallationKey]) -> Set<InstallationKey> {
+        var waiting = ended
+        var seen: Set<InstallationKey> = []
+        while let key = waiting.popLast() {
+            guard seen.insert(key).inserted, let row = installations[key] else { continue }
+            // A new installation can only have moves from within the batch.
+            if !knowsMoves, row.isStored { isIncomplete = true }
+            installations[key]?.endEpoch()
+            fenced.insert(key)
+            let reached = predecessors.removeValue(forKey: key) ?? []
+            waiting += reached.map { InstallationKey(app: key.app, id: $0) }
+            // Its earlier epochs are all fenced, so no later fence needs to cover it.
+            for successor in predecessors.keys where successor.app == key.app { predecessors[successor]?.remove(key.id) }
+        }
+        return seen
+    }
+
+    mutating func record(_ event: HistoryEntry.Event, _ key: InstallationKey, _ fill: (inout HistoryEntry) -> Void = { _ in }) {
+        var entry = HistoryEntry(app: key.app, installation: key.id, event: event, at: now)
+        entry.ownerEpoch = present?.key == key ? present?.epoch : installations[key]?.epoch
+        fill(&entry)
+        history.append(entry)
+    }
+}

@@ -1,0 +1,175 @@
+package import PushModel
+import TokenServiceKit
+
+/// The whole state of one installation as a client states it, checked. The rules are in ``RegistryBatch``.
+package struct Registration: Sendable {
+    package var installation: PushID
+    /// The signed-in user; nil for none.
+    package var user: String?
+    package var tokens: [RegisteredToken]
+    /// Their tokens stay, though the list names none: the device does not know them in this launch.
+    package var keeps: Set<Purpose> = []
+    package var profile: InstallationProfile
+    /// The backend's; nil leaves them. Only an item of a list states them, because no app's client library makes one.
+    package var tags: [String]?
+    /// Whether it is an item of a list, which a backend makes, or a single registration, which a device makes.
+    package var isListed = false
+    /// A token that the client knows to be over.
+    package var replaces: DeviceToken?
+    package var expectedOwner: ExpectedOwner
+    /// The state that the caller has seen (RFC 9110 section 13.1.1).
+    package var precondition: Precondition = .none
+}
+
+/// A change of single fields (RFC 7396). It may come from a backend instead of the device, so it stamps nothing but the tokens it names.
+package struct InstallationPatch: Sendable {
+    package var installation: PushID
+    package var user: Field<String> = .untouched
+    package var locale: Field<String> = .untouched
+    package var timeZone: Field<String> = .untouched
+    package var appVersion: Field<String> = .untouched
+    package var osVersion: Field<String> = .untouched
+    package var deviceModel: Field<String> = .untouched
+    package var permission: Field<Permission> = .untouched
+    package var appTags: [String]?
+    /// The list of a registration; nil to leave the tokens alone.
+    package var tokens: [RegisteredToken]?
+    /// As in a registration.
+    package var keeps: Set<Purpose> = []
+    package var replaces: DeviceToken?
+    package var expectedOwner: ExpectedOwner
+    package var precondition: Precondition
+
+    package enum Field<Value: Sendable & Equatable>: Sendable, Equatable {
+        case untouched
+        /// Nil removes it.
+        case set(Value?)
+
+        package func applied(to value: Value?) -> Value? {
+            switch self {
+            case .untouched: value
+            case .set(let new): new
+            }
+        }
+    }
+}
+
+/// What a device reports of one Live Activity. It comes from the device, and stamps nothing but its token.
+package struct ActivityReport: Sendable {
+    package var installation: PushID
+    /// Of purpose ``Purpose/activity(id:)``.
+    package var id: String
+    /// Its present update token; nil if the activity is over.
+    package var token: RegisteredToken?
+    package var expectedOwner: ExpectedOwner
+    package var attributesType: String?
+    /// Whether the person lets the app update its activities frequently; nil: not said.
+    package var hasFrequentUpdates: Bool?
+    /// The name of the broadcast channel whose states it shows, though the device cannot follow the channel itself; nil: not said.
+    package var channel: String?
+
+    package init(
+        installation: PushID, id: String, token: RegisteredToken? = nil, expectedOwner: ExpectedOwner, attributesType: String? = nil,
+        hasFrequentUpdates: Bool? = nil, channel: String? = nil
+    ) {
+        self.installation = installation
+        self.id = id
+        self.token = token
+        self.expectedOwner = expectedOwner
+        self.attributesType = attributesType
+        self.hasFrequentUpdates = hasFrequentUpdates
+        self.channel = channel
+    }
+}
+
+/// One token of a registration. No two of a registration have the same environment and purpose.
+package struct RegisteredToken: Hashable, Sendable {
+    package var token: DeviceToken
+    package var environment: APNsEnvironment
+    package var purpose: Purpose
+
+    package init(token: DeviceToken, environment: APNsEnvironment, purpose: Purpose) {
+        self.token = token
+        self.environment = environment
+        self.purpose = purpose
+    }
+}
+
+/// Whether the person lets the app show notifications (Apple: UNAuthorizationStatus).
+package enum Permission: String, Sendable, CaseIterable {
+    case notDetermined = "not_determined"
+    /// Shown quietly, in the notification centre alone.
+    case provisional
+    case denied, authorized
+    /// Of an App Clip, for a few hours.
+    case ephemeral
+}
+
+/// The device's report about itself.
+package struct InstallationProfile: Equatable, Sendable {
+    package var locale: String?
+    package var timeZone: String?
+    package var appVersion: String?
+    package var osVersion: String?
+    package var deviceModel: String?
+    package var permission: Permission?
+    /// The app's own; the backend's are no part of its report.
+    package var appTags: [String] = []
+
+    package init() {}
+
+    /// By bytes (``ExactText``).
+    package static func == (left: InstallationProfile, right: InstallationProfile) -> Bool {
+        left.locale.hasSameBytes(as: right.locale) && left.timeZone.hasSameBytes(as: right.timeZone)
+            && left.appVersion.hasSameBytes(as: right.appVersion) && left.osVersion.hasSameBytes(as: right.osVersion)
+            && left.deviceModel.hasSameBytes(as: right.deviceModel) && left.permission == right.permission
+            && left.appTags.haveSameBytes(as: right.appTags)
+    }
+}
+
+/// Guards against a late request that would undo a newer one (`docs/registration.md`, rule 8).
+package enum ExpectedOwner: Equatable, Sendable {
+    case anyone
+    /// This user; nil: no user.
+    case exactly(String?)
+    /// A device credential was made for this user when the installation had that owner epoch (0: it was not registered). It is good until
+    /// the epoch ends by another cause than this user's own sign-in with it.
+    case device(user: String?, ownerEpoch: Int64)
+
+    package var isOfDevice: Bool { if case .device = self { true } else { false } }
+
+    /// Whether a request that names the user from now on may go on.
+    /// - Parameters: the present state; no owner, 0 and false if there is none.
+    package func allows(_ owner: String?, epoch: Int64, isRegistered: Bool = true) -> Bool {
+        switch self {
+        case .anyone: true
+        case .exactly(let expected): expected.hasSameBytes(as: owner)
+        case .device(let user, let issued): epoch == issued || isRegistered && epoch == issued + 1 && user.hasSameBytes(as: owner)
+        }
+    }
+
+    /// Whether a request that names no user may go on: it concerns the present owner. A device changes, reports for and signs out its own
+    /// user and no other.
+    package func allowsPresent(_ owner: String?, epoch: Int64) -> Bool {
+        if case .device(let user, _) = self, !user.hasSameBytes(as: owner) { return false }
+        return allows(owner, epoch: epoch)
+    }
+}
+
+/// `If-Match`.
+package enum Precondition: Equatable, Sendable {
+    case none
+    /// `*`: it is there.
+    case exists
+    /// One of these entity tags, quotes included.
+    case matches([String])
+
+    /// - Parameter etag: The present state's; nil if there is none.
+    package func allows(_ etag: @autoclosure () -> String?) -> Bool {
+        switch self {
+        case .none: true
+        case .exists: etag() != nil
+        case .matches(let tags): etag().map(tags.contains) ?? false
+        }
+    }
+}

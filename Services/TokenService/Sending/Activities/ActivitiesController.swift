@@ -1,0 +1,128 @@
+import Hummingbird
+package import Postgres
+import PushModel
+import StrictJSON
+package import TokenServiceApps
+package import TokenServiceKit
+package import TokenServiceRegistry
+
+/// `PUT` and `DELETE /v1/apps/{app}/installations/{id}/activities/{activity}`, and `/v1/apps/{app}/activities`
+package struct ActivitiesController: Sendable {
+    package let registration: InstallationRegistration
+    package let pool: PostgresPool
+    package let relay: WorkSignal
+
+    package init(registration: InstallationRegistration, pool: PostgresPool, relay: WorkSignal) {
+        self.registration = registration
+        self.pool = pool
+        self.relay = relay
+    }
+
+    package func bind(to router: some RouteBinder) {
+        router.on(.reportActivity, report)
+        router.on(.endActivity, end)
+        router.on(.listActivities, list)
+        router.on(.readLiveActivity, read)
+    }
+
+    @Sendable private func list(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let list = ActivityList(
+            user: try call.words("user", maximumBytes: StatedUser.maximumBytes),
+            state: try call.choice("state", of: ActivityRecord.State.self))
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
+        let page = try await pool.transaction(isolation: .repeatableRead) { session in
+            try ActivityReading(session: session, app: app).page(of: list, after: position, limit: limit)
+        }
+        return JSONAnswer.response(
+            .ok, ActivityRecord.page,
+            PageResponse(elements: page.records, nextCursor: page.next.map { list.cursor($0, app: app) }))
+    }
+
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        let (app, owner, id) = (try call.app(), try call.activityOwner(), try call.activity())
+        let record = try await pool.session { session in try ActivityReading(session: session, app: app).record(of: owner, id) }
+        guard let record else { throw APIError.notFound }
+        return JSONAnswer.response(.ok, ActivityRecord.response, record)
+    }
+
+    @Sendable private func report(_ call: APICall) async throws -> Response {
+        let (app, installation, activity) = (try call.app(), try call.id("id"), try call.activity())
+        var report = try await call.body().object { ActivityReport(&$0, installation: installation, activity: activity, app: app) }
+        report.expectedOwner = call.owner(expected: report.expectedOwner)
+        if let name = report.channel {
+            let channel = try await pool.session { session in try ChannelReading(session: session, app: app).channel(name) }
+            guard channel?.state == .open else {
+                throw APIError.invalid([
+                    JSONProblem(pointer: "/channel", code: "unknown_channel", detail: "the app has no open channel of this name")
+                ])
+            }
+        }
+        let result = try await call.byDevice { [report] in try await registration.report(report, app: app) }
+        // An update may have waited for the token.
+        relay.signal()
+        return JSONAnswer.response(.ok, InstallationRecord.hints, OfApp(app: app.slug, value: result.record))
+    }
+
+    /// An installation that is not registered has no activity either.
+    @Sendable private func end(_ call: APICall) async throws -> Response {
+        let (app, installation, activity) = (try call.app(), try call.id("id"), try call.activity())
+        let over = ActivityReport(installation: installation, id: activity, token: nil, expectedOwner: call.owner(expected: .anyone))
+        do {
+            _ = try await call.byDevice { try await registration.report(over, app: app) }
+        } catch is NotRegistered {}
+        return JSONAnswer.noContent
+    }
+}
+
+extension APICall {
+    fileprivate func activity() throws -> String { try name("activity") }
+
+    /// The query names the owner, because another one may have an activity of the same name.
+    fileprivate func activityOwner() throws -> LiveActivity.Owner {
+        let user = try words("user", maximumBytes: StatedUser.maximumBytes)
+        let installation = try query("installation").map { text in
+            guard let id = PushID(text) else { throw APIError.invalid("installation", .invalidID, "must be a UUID") }
+            return id
+        }
+        guard user == nil || installation == nil, let owner = LiveActivity.Owner(user: user, orInstallation: installation) else {
+            throw APIError.invalid("user", .outOfRange, "must say whose Live Activity it is, or else installation, if it has no user")
+        }
+        return owner
+    }
+
+    /// A name in the path: ``Purpose/isName(_:)``.
+    func name(_ parameter: String) throws -> String { try text(parameter, maximumBytes: Purpose.maximumNameBytes) }
+}
+
+extension ActivityReport {
+    /// Reads the body of `PUT …/activities/{activity}`; every fault goes to `body.problems`.
+    /// - Returns: nil if a field is missing or wrong.
+    init?(_ body: inout JSONObjectReader, installation: PushID, activity: String, app: App) {
+        let token = RegisteredToken(&body, purpose: .activity(id: activity), app: app)
+        let expected = body.expectedOwner()
+        let type = body.has("attributes_type") ? body.activityName("attributes_type") : nil
+        let hasFrequentUpdates = body.optionalBool("frequent_updates")
+        let channel = body.has("channel") ? body.activityName("channel") : nil
+        body.finish()
+        guard body.problems.isEmpty, let token else { return nil }
+        self.init(
+            installation: installation, id: activity, token: token, expectedOwner: expected, attributesType: type,
+            hasFrequentUpdates: hasFrequentUpdates, channel: channel)
+    }
+
+    static let request = JSONSchema.request(
+        "ActivityReport",
+        [
+            .required("token", .deviceToken, "The activity's present update token."),
+            .omissible("environment", .environment.standard("production")),
+            .omissible("attributes_type", .string(Purpose.maximumNameBytes).example("Ride"), "Of an activity that the app started itself."),
+            .omissible("frequent_updates", .boolean, "Whether the person lets the app update its activities frequently."),
+            .omissible(
+                "channel", .string(Purpose.maximumNameBytes).example("game-17"),
+                "The broadcast channel whose states it shows, where the device cannot follow the channel (below iOS 18): broadcasts with the fallback `activities` reach it by its token."
+            ),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or no user."),
+        ])
+}

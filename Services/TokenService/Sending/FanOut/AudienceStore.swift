@@ -1,0 +1,319 @@
+package import Postgres
+package import PushModel
+import TokenServiceKit
+import TokenServiceRegistry
+
+/// The SQL of fan-out: the devices of the target, page by page, and their jobs.
+/// It works for every app, and takes no id from a request.
+package struct AudienceStore {
+    /// Installations of an app that one page reads by default, meant or not, so that a page stays short even if few are meant.
+    package static let installationsOfPage = 10_000
+    /// Entries of a list that one page reads.
+    package static let entriesOfPage = 500
+    /// A user with more installations has pages of their own in a list, and each Live Activity of the user among those of a channel.
+    package static let installationsOfUser = 100
+
+    /// Of an expression's tags: if about more installations of all apps together have them, fan-out goes through the app's installations
+    /// instead. ``taggedInstallations(of:tags:count:)`` has the number as a literal.
+    package static let maximumRare = 50_000
+    /// Jobs whose members are read at once: up to 800 kB.
+    private static let jobsRead = 1000
+    /// Of an expression, how many sets of tags are compared as a way into the index.
+    private static let maximumCandidates = 4
+
+    let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    /// - Returns: nil where its fan-out is over, or it was stopped.
+    package func audience(of notification: PushID) throws -> Audience? {
+        let answers = try session.pipeline([Self.select(notification), JobStore.variants(of: [notification])])
+        guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
+        let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
+        let (entries, jobs, window): (Int32?, Int32, Int32) = (
+            try row["entries"], try row["jobs"], try row["activity_window_seconds"]
+        )
+        var audience = Audience(
+            template: template, app: try row["app_id"], purpose: try row["purpose"],
+            content: NotificationContent(payload: template.payload, variants: variants),
+            lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
+            entries: entries.map(Int64.init), rareTags: try rareTags(of: row["tags"]), isEverybody: try row["is_everybody"],
+            beganAt: try row.milliseconds("began_at"),
+            checkpoint: Audience.Checkpoint(
+                position: try row["checkpoint"], installation: try row["checkpoint_installation"], jobs: Int(jobs)),
+            activityWindow: Int64(window) * 1000)
+        audience.updates = try UpdateTarget.Key(row)
+        if case .channel(let key) = audience.updates {
+            audience.channel = try BroadcastMember.load(key, in: session)
+            audience.includesActivities = try row["includes_activities"]
+        }
+        return audience
+    }
+
+    private func rareTags(of text: String?) throws -> [String]? {
+        // NULL also if an earlier page found out that they are common.
+        guard let text, let expression = TagExpression.stored(text) else { return nil }
+        let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
+        guard !candidates.isEmpty else { return nil }
+        let estimates: [Int] = try session.pipeline(candidates.map { InstallationStore.estimateTagged($0) }).map {
+            try $0.only()["estimate"]
+        }
+        return zip(candidates, estimates).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
+    }
+
+    /// Reads the next page. To run in one view of the database: a page is put together from several answers.
+    /// - Parameters:
+    ///   - previous: The page before, if it may not be committed yet.
+    ///   - now: UNIX milliseconds.
+    package func page(
+        of audience: Audience, after previous: Audience.Page? = nil, installations: Int = installationsOfPage, names: DeliveryNames,
+        now: Int64
+    ) throws -> Audience.Page {
+        if let columns = try columns(of: audience, installations: installations, now: now) {
+            return try audience.page(of: columns, names: names, now: now)
+        }
+        return try rows(of: audience, after: previous, installations: installations, names: names, now: now)
+    }
+
+    /// Reads the pages that cannot be read in columns.
+    /// - Parameter areTagsCommon: The page goes through the app's installations, although the tags are ``Audience/rareTags``.
+    package func rows(
+        of audience: Audience, after previous: Audience.Page?, installations: Int, areTagsCommon: Bool = false, names: DeliveryNames,
+        now: Int64
+    ) throws -> Audience.Page {
+        guard audience.template.expiresAt > now else { return Audience.Page(end: audience.checkpoint, isLast: true, jobs: []) }
+        guard var part = try part(of: audience, installations: installations, areTagsCommon: areTagsCommon) else {
+            return Audience.Page(end: audience.checkpoint, isLast: true, jobs: [])
+        }
+        let moved = part.found.filter(\.hasMoved).map(\.tokenID)
+        if !moved.isEmpty {
+            var met = try inJobs(of: audience, among: Set(moved))
+            for draft in previous?.jobs ?? [] { met.formUnion(draft.job.members) }
+            part.found.removeAll { $0.hasMoved && met.contains($0.tokenID) }
+        }
+        var page = audience.page(part.found, end: part.end, isLast: part.isLast, names: names, now: now)
+        page.read = part.read
+        page.areTagsCommon = part.areTagsCommon
+        return page
+    }
+
+    /// Which of these tokens are in a committed job already. Compared here: the database would search every job for each token, and a large
+    /// audience's fan-out would never get past a page to which many have moved.
+    private func inJobs(of audience: Audience, among tokens: Set<Int64>) throws -> Set<Int64> {
+        var met: Set<Int64> = []
+        for first in stride(from: 0, to: audience.checkpoint.jobs, by: Self.jobsRead) {
+            let page = try session.execute(Self.members(of: audience, from: first, count: Self.jobsRead)).only()
+            let members = Job.members(of: try page["members"])
+            for member in members where tokens.contains(member) { met.insert(member) }
+        }
+        return met
+    }
+
+    /// The next part of the target, and the devices that fan-out finds there.
+    private struct Part {
+        var found: [Audience.Found]
+        var end: Audience.Checkpoint
+        var isLast = false
+        var read: Int
+        var areTagsCommon = false
+    }
+
+    /// - Returns: nil if no installation is left.
+    private func part(of audience: Audience, installations: Int, areTagsCommon: Bool) throws -> Part? {
+        if case .channel = audience.updates { return try partOfChannel(audience, installations: installations) }
+        var end = audience.checkpoint
+        if let entries = audience.entries { return try partOfList(audience, entries: entries, installations: installations) }
+        if let tags = audience.rareTags, !areTagsCommon {
+            let tagged = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
+            // If PostgreSQL's statistics were too old, this page and those after it go through the app's installations: both ways go in the
+            // order of ordinals.
+            if let last = tagged.last, try last["found"] <= Self.maximumRare {
+                let ordinal: Int64? = try last["ordinal"]
+                guard let ordinal else { return nil }
+                end.position = ordinal
+                let rows = try session.execute(Self.pageOfTagged(audience, installations: tagged.column("id")))
+                return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: tagged.count)
+            }
+        }
+        guard let last = try session.execute(Self.pageEnd(of: audience, installations: installations)).first else { return nil }
+        end.position = try last["ordinal"]
+        let found =
+            audience.isEverybody
+            ? try everybody(audience, through: end.position)
+            : try session.execute(Self.pageOfApp(audience, through: end.position)).map { try Audience.Found($0) }
+        return Part(found: found, end: end, read: try last["read"], areTagsCommon: audience.rareTags != nil)
+    }
+
+    /// As many places as have about so many installations, or so many installations of one user.
+    private func partOfList(_ audience: Audience, entries: Int64, installations: Int) throws -> Part {
+        let start = audience.checkpoint.position
+        var (end, isAlone) = (audience.checkpoint, audience.checkpoint.installation != nil)
+        if !isAlone {
+            end.position = min(entries, start + Int64(Self.entriesOfPage))
+            var total = 0
+            for row in try session.execute(Self.sizes(of: audience, installations: installations)) {
+                let (place, size): (Int32, Int) = (try row["place"], try row["size"])
+                total += size
+                guard size > Self.installationsOfUser || total > installations else { continue }
+                if Int64(place) > start + 1 { end.position = Int64(place) - 1 } else { isAlone = true }
+                break
+            }
+        }
+        guard isAlone else {
+            let rows = try session.execute(Self.pageOfList(audience, through: end.position))
+            return Part(
+                found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: Int(end.position - start))
+        }
+        var queries = [Self.nextInstallations(of: audience, count: installations)]
+        if case .activity = audience.updates { queries.insert(Self.nextReporters(of: audience, count: installations), at: 0) }
+        var ids = try furthest(queries, count: installations)
+        end.installation = ids.count > installations ? ids.removeLast() : nil
+        end.position = end.installation == nil ? start + 1 : start
+        let rows = try session.execute(Self.pageOfList(audience, through: start + 1, installations: ids))
+        return Part(found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: ids.count)
+    }
+
+    /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has of them.
+    /// - Returns: those of the first query that comes to the end, or of the one that leads furthest.
+    private func furthest(_ queries: [PostgresQuery], count: Int) throws -> [PushID] {
+        var furthest: [PushID] = []
+        for query in queries {
+            let ids: [PushID] = try session.execute(query).column("id")
+            if ids.count <= count { return ids }
+            if (ids.last ?? .zero) > (furthest.last ?? .zero) { furthest = ids }
+        }
+        return furthest
+    }
+
+    /// The broadcast first, then the activities that have update tokens: as many as have about so many installations, or so many installations
+    /// of one activity's user.
+    private func partOfChannel(_ audience: Audience, installations: Int) throws -> Part? {
+        var end = audience.checkpoint
+        guard end.jobs > 0 else {
+            guard let channel = audience.channel, channel.isOpen else { return nil }
+            return Part(found: [channel.found], end: end, isLast: !audience.includesActivities, read: 1)
+        }
+        guard let channel = audience.channel else { return nil }
+        guard end.installation == nil else { return try partOfActivity(audience, channel, installations: installations) }
+        let page = try session.execute(Self.endOfActivities(of: audience, channel)).only()
+        let last: Int64? = try page["ordinal"]
+        let (ordinals, sizes): ([Int64], [Int64]) = (try page["ordinals"], try page["sizes"])
+        guard let last else { return nil }
+        var (small, total) = (0, 0)
+        for size in sizes {
+            total += Int(size)
+            guard size <= Self.installationsOfUser, total <= installations else { break }
+            small += 1
+        }
+        guard small == 0, !ordinals.isEmpty else {
+            end.position = small == ordinals.count ? last : ordinals[small] - 1
+            guard small > 0 else { return Part(found: [], end: end, read: 0) }
+            let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: end.position))
+            return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: small)
+        }
+        // Those of users with many installations, one after another, until the page has its number.
+        var (part, done) = (Part(found: [], end: end, read: 0), 0)
+        for (ordinal, size) in zip(ordinals, sizes) where part.read < installations && part.end.installation == nil {
+            guard size > Self.installationsOfUser || done == 0 else { break }
+            var alone = audience
+            alone.checkpoint.position = ordinal - 1
+            let next = try partOfActivity(alone, channel, installations: installations - part.read)
+            part = Part(found: part.found + next.found, end: next.end, read: part.read + max(1, next.read))
+            done += 1
+        }
+        if done == ordinals.count, part.end.installation == nil { part.end.position = last }
+        return part
+    }
+
+    /// The next installations of the activity behind the checkpoint.
+    private func partOfActivity(_ audience: Audience, _ channel: BroadcastMember, installations: Int) throws -> Part {
+        var end = audience.checkpoint
+        var ids = try furthest(Self.nextOfActivity(audience, channel, count: installations), count: installations)
+        let ordinal = end.position + 1
+        end.installation = ids.count > installations ? ids.removeLast() : nil
+        if end.installation == nil { end.position = ordinal }
+        let rows = try session.execute(Self.pageOfActivities(of: audience, channel, through: ordinal, installations: ids))
+        return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: ids.count)
+    }
+
+    /// Installations beside their tokens, both in the order of fan-out.
+    private func everybody(_ audience: Audience, through last: Int64) throws -> [Audience.Found] {
+        let answers = try session.pipeline([
+            Self.installationsOfEverybody(audience, through: last), Self.tokensOfEverybody(audience, through: last),
+        ])
+        let (owners, tokens) = (answers[0], answers[1])
+        var found: [Audience.Found] = []
+        found.reserveCapacity(tokens.count)
+        var owner = 0
+        var place: Int64? = try owners.first?["ordinal"]
+        for token in tokens {
+            let holder: Int64 = try token["ordinal"]
+            while let passed = place, passed < holder {
+                owner += 1
+                place = try owner < owners.count ? owners[owner]["ordinal"] : nil
+            }
+            // Another ordinal belongs to an installation that is not meant.
+            if holder == place { found.append(try Audience.Found(token, of: owners[owner])) }
+        }
+        return found
+    }
+
+    /// Makes a page's jobs and moves the checkpoint. Commits: no statement may follow in the transaction.
+    /// - Throws: ``FanOutTakenOver``.
+    /// - Parameter now: UNIX milliseconds; the relay publishes jobs that are due later.
+    package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
+        let target = try beginning(of: audience, page)
+        guard let progress = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).first else {
+            throw FanOutTakenOver()
+        }
+        var queries: [PostgresQuery] = []
+        if !page.jobs.isEmpty {
+            queries.append(Self.insertJobs(page.jobs.map(\.job), of: audience, leaseSeconds: leaseSeconds, now: now))
+        }
+        if var target {
+            // The outcomes of all pages before an empty last one may be there already.
+            if page.isLast, try progress["pending"] == 0 {
+                // One that has expired is not ``UpdateLine/sending`` any more, and another one may wait for it.
+                let next = target.line.settled(audience.template.notification) ?? target.line.free
+                if let next, next != audience.template.notification { queries += ActivityStore.release([next]) }
+            }
+            queries += UpdateTargetStore.save([target])
+        }
+        try session.commit(with: queries)
+    }
+
+    /// The Live Activity or the channel whose update is under way from this page on; if no device has it, the update waits no more.
+    /// - Throws: ``FanOutTakenOver`` if it is not the notification's turn any more.
+    private func beginning(of audience: Audience, _ page: Audience.Page) throws -> UpdateTarget? {
+        guard let key = audience.updates, var target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return nil }
+        let (notification, window) = (audience.template.notification, audience.activityWindow)
+        let now = UnixTime.milliseconds()
+        if page.isLast, page.end.jobs == 0, target.line.sending != notification {
+            target.line.drop(notification)
+        } else {
+            let isItsTurn = target.turn(of: notification, window: window, now: now) == .send
+            // The last page of one that has expired has no job, and takes no turn.
+            guard page.jobs.isEmpty || isItsTurn else { throw FanOutTakenOver() }
+            // Also if its first pages find no device: one that reports behind the checkpoint gets a copy (``ActivityReports``).
+            if audience.checkpoint.jobs == 0, isItsTurn {
+                target.begin(notification, priority: audience.template.priority, window: window, now: now)
+            }
+        }
+        return target
+    }
+}
+
+extension Audience.Found {
+    /// - Parameter row: Of one of the pages' statements.
+    fileprivate init(_ row: PostgresRow) throws { try self.init(row, of: row) }
+
+    fileprivate init(_ token: PostgresRow, of owner: PostgresRow) throws {
+        self.init(
+            tokenID: try token["token_id"], token: try token["token"], environment: try token["environment"],
+            installation: try token["installation"], ownerEpoch: try owner["owner_epoch"], isUnproven: try token["unproven"],
+            locale: try owner["locale"], dueAt: try owner.milliseconds("due"), hasMoved: try token["has_moved"])
+    }
+}
+
+/// Another process has the fan-out, or a caller stopped the notification.
+package struct FanOutTakenOver: Error {}

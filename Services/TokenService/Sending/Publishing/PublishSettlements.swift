@@ -1,0 +1,243 @@
+package import Logging
+package import Postgres
+import PushModel
+import ServiceLifecycle
+import Synchronization
+import TokenServiceKit
+import TokenServiceRegistry
+
+/// Records the results of publishing in batches: published, or free for the relay. Renews the leases of jobs that are under way.
+///
+/// If the process dies with an unrecorded confirm, that costs a second job for the same deliveries; never a lost one.
+package final class PublishSettlements: Service {
+    private let pool: PostgresPool
+    private let lease: Duration
+    private let backlog: PublishBacklog
+    private let metrics: PublishingMetrics
+    private let logger: Logger
+    /// Between two writes while no caller waits, so that many settlements share a statement and its commit. Leases are far longer, and the
+    /// relay leaves young fences alone.
+    private static let pause = Duration.milliseconds(50)
+    /// Settlements of one transaction: far below a statement's time limit.
+    static let maximumBatch = 1000
+    /// How often a shutdown tries settlements that the database did not take; then the leases run out, and a relay publishes the jobs
+    /// again.
+    private static let lastAttempts = 5
+
+    private let awaited = BatchQueue<Settlement>()
+    private let jobs = BatchQueue<Settlement>()
+    private let fences = BatchQueue<Settlement>()
+    /// Settlements that failed even alone, because a row is locked: tried again beside the others.
+    private let later = BatchQueue<Settlement>()
+    private let underWay = Mutex<[JobID: AppLane]>([:])
+    /// Wakes the relay, but only if ``Relay/maximumUnderWay`` jobs were under way. With room left, the relay finds waiting jobs in its own
+    /// rounds. A wake-up for each settlement would make it query at once, and each query costs the database as much as publishing hundreds
+    /// of deliveries.
+    private let onSettled: @Sendable () -> Void
+
+    package init(
+        pool: PostgresPool, lease: Duration, backlog: PublishBacklog, metrics: PublishingMetrics, logger: Logger,
+        onSettled: @escaping @Sendable () -> Void
+    ) {
+        self.pool = pool
+        self.lease = lease
+        self.backlog = backlog
+        self.metrics = metrics
+        self.logger = logger
+        self.onSettled = onSettled
+    }
+
+    /// Jobs that were handed to the broker and are not recorded yet.
+    package var underWayCount: Int { underWay.withLock { $0.count } }
+
+    func underWayCount(of lane: Lane) -> Int { underWay.withLock { $0.values.count { $0.lane == lane } } }
+
+    func began(_ jobs: [(id: JobID, key: AppLane)]) {
+        underWay.withLock { underWay in for job in jobs { underWay[job.id] = job.key } }
+    }
+
+    /// - Parameter reply: Told of each job that is recorded, or cannot be.
+    func ended(_ jobs: [PublishedJob], reply: JobsReply?) {
+        (reply == nil ? self.jobs : awaited).put(contentsOf: jobs.map { .job($0, reply: reply) })
+    }
+    /// A fan-out has ended: the notification itself waits no longer.
+    func fannedOut(_ key: AppLane) {
+        backlog.shrank(key, by: 1)
+        metrics.published(1)
+    }
+    func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids.map { .fence($0) }) } }
+
+    /// Shut it down after the publisher, so that the last confirms are recorded.
+    package func run() async throws {
+        await withGracefulShutdownHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.renewLeases() }
+                group.addTask { await self.tryLater() }
+                async let fencesWritten: Void = write(fences, after: Self.pause)
+                async let jobsWritten: Void = write(jobs, after: Self.pause)
+                await write(awaited, after: nil)
+                await fencesWritten
+                await jobsWritten
+                group.cancelAll()
+            }
+            await writeLast()
+        } onGracefulShutdown: {
+            for queue in [self.awaited, self.jobs, self.fences] { queue.close() }
+        }
+    }
+
+    private func write(_ queue: BatchQueue<Settlement>, after pause: Duration?) async {
+        for await _ in queue.wakeUps {
+            if let pause { _ = await Pause.of(pause) }
+            await write(queue.takeAll())
+        }
+        await write(queue.takeAll())
+    }
+
+    /// Tries until the database has them, because the relay would publish unrecorded jobs again. A shutdown tries only a few times, so that
+    /// it ends.
+    private func write(_ settlements: [Settlement]) async {
+        var backOff = Duration.milliseconds(50)
+        var attemptsLeft = Self.lastAttempts
+        var rest = settlements[...]
+        while !rest.isEmpty {
+            let part = Array(rest.prefix(Self.maximumBatch))
+            let remains = await settle(part)
+            guard let outage = remains.outage else {
+                later.put(contentsOf: remains.waiting)
+                rest = rest.dropFirst(part.count)
+                continue
+            }
+            rest = (remains.waiting + rest.dropFirst(part.count))[...]
+            if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
+            report(Self.notWritten, rest.count, outage)
+            guard attemptsLeft > 0, await Pause.of(backOff) else { return later.put(contentsOf: rest) }
+            backOff = min(backOff * 2, .seconds(2))
+        }
+    }
+
+    private func tryLater() async {
+        for await _ in later.wakeUps {
+            var (left, backOff) = (later.takeAll(), Duration.milliseconds(50))
+            while !left.isEmpty, await Pause.of(backOff) {
+                left = await settleAll(left) + later.takeAll()
+                backOff = min(backOff * 2, .seconds(5))
+            }
+            // Cancelled: the last attempts follow.
+            if !left.isEmpty { later.put(contentsOf: left) }
+        }
+    }
+
+    /// Gives up settlements that are still not written: their leases run out, and a relay publishes the jobs again.
+    private func writeLast() async {
+        let left = await settleAll(later.takeAll())
+        if !left.isEmpty { settled(left, areWritten: false) }
+    }
+
+    /// - Returns: those that have to be tried again.
+    private func settleAll(_ settlements: [Settlement]) async -> [Settlement] {
+        var waiting: [Settlement] = []
+        for start in stride(from: 0, to: settlements.count, by: Self.maximumBatch) {
+            let remains = await settle(Array(settlements[start..<min(start + Self.maximumBatch, settlements.count)]))
+            waiting += remains.waiting
+            if let outage = remains.outage { report(Self.notWritten, remains.waiting.count, outage) }
+        }
+        return waiting
+    }
+
+    /// Writes settlements in one transaction, or in as many as the database forces.
+    private func settle(_ settlements: [Settlement]) async -> BatchSplit.Remains<Settlement> {
+        let remains = await BatchSplit.write(settlements) { part in
+            try await commit(part)
+            settled(part, areWritten: true)
+            return true
+        }
+        for (settlement, error) in remains.refused {
+            // Its lease runs out, and a relay takes it up again.
+            report(Self.notWritten, 1, error)
+            settled([settlement], areWritten: false)
+        }
+        return remains
+    }
+
+    private static let notWritten: Logger.Message = "What was published could not be written down"
+
+    private func report(_ text: Logger.Message, _ count: Int, _ error: any Error) {
+        guard !Task.isCancelled else { return }
+        logger.failed(text, error, [LogKey.count: "\(count)"])
+    }
+
+    private func commit(_ settlements: [Settlement]) async throws {
+        var jobs: [PublishedJob] = []
+        var fences: [Int64] = []
+        for settlement in settlements {
+            switch settlement {
+            case .job(let job, _): jobs.append(job)
+            case .fence(let id): fences.append(id)
+            }
+        }
+        let (settledJobs, fenceIDs) = (jobs, fences.sorted())
+        try await pool.transaction { session in
+            try JobStore(session: session).settle(settledJobs)
+            try FenceStore(session: session).markPublished(fenceIDs)
+        }
+    }
+
+    /// - Parameter areWritten: False: given up. The lease of such a job ends, and a relay publishes it again.
+    private func settled(_ settlements: [Settlement], areWritten: Bool) {
+        var (ended, replies): ([PublishedJob], [JobsReply]) = ([], [])
+        for case .job(let job, let reply) in settlements {
+            ended.append(job)
+            if let reply { replies.append(reply) }
+        }
+        let (wasFull, published) = underWay.withLock { [ended] underWay in
+            let counts = underWay.values.reduce(into: Lanes(0)) { $0[$1.lane] += 1 }
+            var published: [AppLane: Int] = [:]
+            for job in ended {
+                guard let key = underWay.removeValue(forKey: job.id) else { continue }
+                if job.isPublished, job.isFirst { published[key, default: 0] += 1 }
+            }
+            return (Lane.allCases.contains { counts[$0] >= Relay.maximumUnderWay }, published)
+        }
+        for reply in replies { reply.settled() }
+        for (key, number) in published { backlog.shrank(key, by: number) }
+        metrics.published(published.values.reduce(0, +))
+        if wasFull { onSettled() }
+    }
+
+    /// While the broker is away, the relay of another process must not publish jobs that this one still holds. The publisher gives them up if
+    /// it has no connection for long.
+    private func renewLeases() async {
+        while await Pause.of(lease / 3) {
+            let underWay = underWay.withLock { Array($0.keys) }
+            guard underWay.count > 0 else { continue }
+            let seconds = lease / .seconds(1)
+            do {
+                let missed = try await pool.session { session in
+                    session.inParts(underWay) { part in
+                        try JobStore(session: session).renew(part, seconds: seconds)
+                        return part.map { _ in .success(()) }
+                    }.compactMap { (result: Result<Void, any Error>) in
+                        if case .failure(let error) = result { error } else { nil }
+                    }
+                }
+                if let error = missed.first { report("Leases could not be renewed", missed.count, error) }
+            } catch {
+                report("Leases could not be renewed", underWay.count, error)
+            }
+        }
+    }
+}
+
+/// Waiting for time to pass.
+package enum Pause {
+    /// - Returns: false where the task was cancelled meanwhile.
+    package static func of(_ duration: Duration) async -> Bool {
+        do {
+            try await Task.sleep(for: duration)
+            return true
+        } catch {
+            return false
+        }
+    }
+}
