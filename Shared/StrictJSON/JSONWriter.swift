@@ -241,3 +241,54 @@ package struct JSONWriter {
         }
     }
 }
+
+/// Leaves out fields whose value is nil.
+extension JSONWriter {
+    package mutating func field(_ name: String, _ value: String?) {
+        if let value { field(name, value) }
+    }
+
+    package mutating func field(_ name: String, _ value: Int64?) {
+        if let value { field(name, value) }
+    }
+
+    package mutating func field(_ name: String, _ value: Int?) {
+        if let value { field(name, Int64(value)) }
+    }
+
+    package mutating func field(_ name: String, _ value: (some FixedWidthInteger & SignedInteger)?) {
+        if let value { field(name, Int64(value)) }
+    }
+
+    package mutating func field(_ name: String, _ value: Bool?) {
+        if let value { field(name, value) }
+    }
+
+    package mutating func field(_ name: String, _ value: Double?) {
+        if let value { field(name, value) }
+    }
+}
+
+extension JSONWriter {
+    /// Writes a parsed value again, without blanks and with no escapes that it does not need.
+    package mutating func value(_ value: JSONValue) {
+        switch value.kind {
+        case .null: null()
+        case .bool(let value): self.value(value)
+        case .integer(let value): self.value(value)
+        case .number(let value): self.value(value)
+        case .string(let value): self.value(value)
+        case .array(let elements):
+            array { writer in
+                for element in elements { writer.value(element) }
+            }
+        case .object(let fields):
+            object { writer in
+                for (name, value) in fields {
+                    writer.name(name)
+                    writer.value(value)
+                }
+            }
+        }
+    }
+}

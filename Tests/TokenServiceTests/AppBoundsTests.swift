@@ -41,14 +41,14 @@ struct AppBoundsTests {
         "ActivityStore.save": "a notification is only looked at: whether it has deliveries without an outcome",
         "ActivityStore.settleStarts": "notifications that the batch has accepted",
         "ActivityStore.copy": "the newest states of activities that are locked",
-        "NotificationStore+Statements.forgetKeys": "notifications of the batch, whose ids are new",
+        "NotificationStore.forgetKeys": "notifications of the batch, whose ids are new",
         "RegistryStore.load": "tokens that a statement has found by app",
         "RegistryStore.rivals": "the same",
         "RegistryStore.counting": "the same",
-        "RegistryStore+Writes.lockEnding": "tokens of the loaded batch",
-        "RegistryStore+Writes.insertMoves 2": "the same",
-        "RegistryStore+Writes.new": "the same",
-        "RegistryStore+Writes.vacate": "the same",
+        "RegistryStore.lockEnding": "tokens of the loaded batch",
+        "RegistryBatch.insertMoves": "the same",
+        "RegistryBatch.new": "the same",
+        "RegistryBatch.vacate": "the same",
         "UpdateTargetStore.lockForTurns": "what activities and channels are sending, whose rows are locked",
         "UpdateTargetStore.putBack": "a notification that fan-out has claimed",
         "ActivityStore.release": "the newest states of activities and channels that are locked",
@@ -85,12 +85,10 @@ struct AppBoundsTests {
 
     /// The same where a request may use it, each with the reason why it reaches no other app.
     private static let inRequests = [
-        "AudienceCount: AudienceStore": "PostgreSQL's statistics, and no row",
         "Cancellation: CancellationOutbox": "the notification that the app's store has just stopped; the relay calls the rest",
         "DeadLetterStore: JobStore": "the operator's replay",
         "DeadLetterStore: JobTemplate": "the operator's replay",
         "HoldService: HoldOutbox": "the hold that the app's store has just set or lifted; the relay calls the rest",
-        "InstallationStore: AudienceStore": "PostgreSQL's statistics, and no row",
         "Notification: JobTemplate": "it reads no row",
         "NotificationStore: CancellationOutbox": "the query compares the app of the newer notification",
         "UpdateAdmission: CancellationOutbox": "the updates that a locked activity or channel has not sent",
@@ -106,10 +104,10 @@ struct AppBoundsTests {
         "AudienceCount.tagged": "the index on tags is of all apps; the next part compares what it found",
         "AudienceCount.namesTagsOfApps 2": "the same",
         "ErasureStore.historyEnd": "a number of the log, and no row",
-        "ErasureStore+Remains.removeReceipts": "receipts are found by installation; their notifications are compared",
+        "ErasureStore.removeReceipts": "receipts are found by installation; their notifications are compared",
         "InstallationHistory.page 6": "receipts are found by installation; only those of the app's tokens are shown",
-        "InstallationStore+Pages.taggedPage": "the index on tags is of all apps; the next statement compares what it found",
-        "NotificationReading+Statements.reached": "ids alone; the next statement compares the notifications",
+        "InstallationStore.taggedPage": "the index on tags is of all apps; the next statement compares what it found",
+        "NotificationReading.reached": "ids alone; the next statement compares the notifications",
     ]
 
     /// How many comparisons of a statement may go without being missed: they join two lists of one batch, whose

@@ -61,16 +61,16 @@ struct StatementPlanTests {
     /// The indexes that a hot statement may go by, with the columns that it looks up by.
     private static let indexes: [String: Set<String>] = [
         // Acceptance.
-        "NotificationStore+Statements.claimKeys": ["idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)"],
+        "NotificationStore.claimKeys": ["idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)"],
         "IdempotencyRecords.select": [
             "idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
             "cancellations_pkey(notification)",
         ],
-        "NotificationStore+Statements.insertResolved": [
+        "NotificationStore.insertResolved": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "NotificationStore+Statements.insertForFanOut": ["installations_pkey(app_id, id)"],
+        "NotificationStore.insertForFanOut": ["installations_pkey(app_id, id)"],
         // Registrations.
         "RegistryStore.lockInstallations": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "token_moves_pkey(successor, app_id)",
@@ -84,36 +84,36 @@ struct StatementPlanTests {
         "RegistryStore.rivals": [
             "tokens_once(token, app_id, purpose)", "tokens_by_installation(installation, app_id)", "tokens_pkey(id)",
         ],
-        "RegistryStore+Writes.vacate": ["tokens_pkey(id)"],
+        "RegistryBatch.vacate": ["tokens_pkey(id)"],
         // Fan-out.
-        "AudienceStore+Everybody.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
-        "AudienceStore+Statements.pageOfApp": [
+        "AudienceStore.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
+        "AudienceStore.pageOfApp": [
             "installations_in_order(app_id, ordinal)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
             "quiet_hours_pkey(app_id, owner)", "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "AudienceStore+Statements.pageOfTagged": [
+        "AudienceStore.pageOfTagged": [
             "installations_pkey(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "AudienceStore+Statements.pageOfList": [
+        "AudienceStore.pageOfList": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "notifications_pkey(id)",
             "fan_outs_pkey(notification)", "targets_pkey(notification, place)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "AudienceStore+Statements.sizes": [
+        "AudienceStore.sizes": [
             "installations_by_owner(app_id, owner)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
-        "AudienceStore+Statements.nextInstallations": [
+        "AudienceStore.nextInstallations": [
             "installations_by_owner(app_id, owner, id)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
-        "AudienceStore+Statements.nextReporters": ["tokens_by_activity(app_id, purpose, installation)"],
-        "AudienceStore+Statements.nextOfActivity": ["tokens_by_activity(app_id, purpose, installation)"],
-        "AudienceStore+Statements.nextOfActivity 2": ["installations_by_owner(app_id, owner, id)"],
-        "AudienceStore+Statements.pageOfActivities": [
+        "AudienceStore.nextReporters": ["tokens_by_activity(app_id, purpose, installation)"],
+        "AudienceStore.nextOfActivity": ["tokens_by_activity(app_id, purpose, installation)"],
+        "AudienceStore.nextOfActivity 2": ["installations_by_owner(app_id, owner, id)"],
+        "AudienceStore.pageOfActivities": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)",
             "tokens_one_active(app_id, ordinal, purpose, environment)",
         ],
-        "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
+        "AudienceStore.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
         // Publishing.
         "OutboxStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],
         "FenceStore.markPublished": ["fences_pkey(id)"],
@@ -136,14 +136,14 @@ struct StatementPlanTests {
         "JobStore.settle": ["jobs_pkey(notification, number)"],
         // Outcomes.
         "OutcomeStore.origins": ["notifications_pkey(id)"],
-        "OutcomeStore+Jobs.lockJobs": ["jobs_pkey(notification, number)"],
-        "OutcomeStore+Jobs.settle": ["jobs_pkey(notification, number)"],
-        "OutcomeStore+Tokens.retiredInWindow": ["tokens_rejected(app_id, retired_at)"],
-        "OutcomeStore+Receipts.noteAttempts": [
+        "OutcomeStore.lockJobs": ["jobs_pkey(notification, number)"],
+        "OutcomeStore.settle": ["jobs_pkey(notification, number)"],
+        "OutcomeStore.retiredInWindow": ["tokens_rejected(app_id, retired_at)"],
+        "OutcomeStore.noteAttempts": [
             "jobs_pkey(notification, number)", "receipts_pkey(notification, number, position)", "tokens_pkey(id)",
         ],
-        "OutcomeStore+Receipts.openReceipts": ["receipts_pkey(notification, number, position)"],
-        "OutcomeStore+Receipts.tokenFacts": ["tokens_pkey(id)"],
+        "OutcomeStore.openReceipts": ["receipts_pkey(notification, number, position)"],
+        "OutcomeStore.tokenFacts": ["tokens_pkey(id)"],
         "OutcomeStore.settleNotifications": ["notifications_pkey(id)"],
         "OutcomeStore.settleNotifications 2": ["notifications_pkey(id)"],
         "OutcomeStore.lockInstallations": ["installations_pkey(app_id, id)"],
@@ -152,10 +152,10 @@ struct StatementPlanTests {
         "WebhookStore.failed": ["webhook_messages_failed(webhook, id)", ownWebhook],
         "WebhookStore.redeliver": ["webhook_messages_failed(webhook)", ownWebhook],
         // Status.
-        "NotificationStatus+Postgres.status": [
+        "NotificationReading.status": [
             "notifications_by_app(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "cancellations_pkey(notification)",
         ],
-        "NotificationStatus+Postgres.firstDeliveries": [
+        "NotificationReading.firstDeliveries": [
             "installations_pkey(app_id, id)", "jobs_pkey(notification)", "jobs_pkey(notification, number)", "receipts_pkey(notification)",
             "receipts_pkey(notification, number, position)", "tokens_pkey(id)", "notifications_by_app(app_id, id)",
             "notifications_pkey(id)",

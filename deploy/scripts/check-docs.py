@@ -15,7 +15,8 @@ LINE = 120
 # Names of other systems' parts that look like ours.
 FOREIGN = {
     # Apple
-    "didFailToRegisterForRemoteNotificationsWithError", "didRegisterForRemoteNotificationsWithDeviceToken",
+    "ProcessInfo", "didFailToRegisterForRemoteNotificationsWithError", "isiOSAppOnVision",
+    "didRegisterForRemoteNotificationsWithDeviceToken",
     "kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly",
     # Other projects
     "ApnsClientHandler", "SWIFT_DETERMINISTIC_HASHING", "SyncRep",
@@ -41,7 +42,8 @@ def read(name):
 CODE = "\n".join(read(name) for name in FILES if re.search(r"\.(swift|sql|sh|py|pml|proto|json|html|js|yml|patch|c|h)$|/(run|test|bench|chaos|containers|fuzz|Dockerfile)$", name)
                  and not name.startswith("docs/"))
 WORDS = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", CODE))
-KEYS = {key.upper().replace(".", "_") for key in re.findall(r'"([a-z]+(?:\.[a-z]+)*)"', CODE)}
+# The programs write the page of settings from their declarations.
+KEYS = set(re.findall(r"(?m)^\| `([A-Z][A-Z0-9_]*)`", open(os.path.join(ROOT, "docs/reference/settings.md")).read()))
 METRICS = set(re.findall(r"\b(?:push|process)_[a-z_]+\b", CODE + read("docs/reference/metrics.md")))
 LABELS = documented_metrics()
 ROUTES = {re.sub(r"\{[^}]*\}", "{}", path) for path in re.findall(r'"(/(?:v1|healthz|readyz|metrics|docs|openapi\.json|3/device|1/apps)[^" ]*)"', CODE)}

@@ -271,3 +271,97 @@ struct PoolLifecycle {
         return live.map { .drain($0) }
     }
 }
+
+/// Distinguishes APNs' own outage from one broken connection (docs/apns.md, Answers): a 5xx replaces its connection. If several connections
+/// in a row get only 5xx, the pool stops and probes with one request (Apple asks for 15 minutes).
+struct ServerFaultBreaker: Sendable {
+    /// Connections in a row, of which only the first had ever served.
+    private static let limit = 3
+
+    private var connections = 0
+
+    /// Whether an answer means that APNs, and not this one server, has a fault.
+    func counts(_ status: Int, _ reason: String?) -> Bool {
+        status >= 500 && reason != APNsReason.shutdown.rawValue
+    }
+
+    /// A connection was replaced for a 5xx.
+    /// - Parameter wasProven: it had served before, so it may be the only broken one.
+    mutating func failed(wasProven: Bool) {
+        connections = wasProven ? 1 : connections + 1
+    }
+
+    /// A connection got an answer that is none of APNs' faults.
+    mutating func served() {
+        connections = 0
+    }
+
+    var isOpen: Bool { connections >= Self.limit }
+}
+
+/// Exponential delays with full jitter: between zero and a bound that doubles, so that many clients do not come back together.
+struct Backoff {
+    let base: Duration
+    let cap: Duration
+    private(set) var failures = 0
+
+    init(base: Duration, cap: Duration) {
+        self.base = base
+        self.cap = cap
+    }
+
+    /// - Parameter random: in 0..<1.
+    mutating func next(random: Double) -> Duration {
+        let bound = Self.bound(base, cap, failures)
+        failures += 1
+        return bound * random
+    }
+
+    mutating func reset() {
+        failures = 0
+    }
+
+    static func bound(_ base: Duration, _ cap: Duration, _ failures: Int) -> Duration {
+        min(cap, base * Double(sign: .plus, exponent: min(failures, 30), significand: 1))
+    }
+}
+
+/// The state of a pool, for readiness and alarms. A caller may submit in any state: batches that cannot be sent come back at once.
+package enum APNsPoolState: Equatable, Sendable {
+    /// There is work and no connection; trying.
+    case connecting
+    /// At least one connection can be used.
+    case ready
+    /// No work yet, or for long, so there is no connection; the next batch opens one.
+    case idle
+    /// APNs refuses the credential, for its reason. Probed again and again, ever more rarely, with one connection and one request.
+    case paused(reason: String)
+    /// The breaker is open: APNs answered connection after connection with 5xx. Probed as a paused pool is.
+    case unavailable(reason: String)
+    case closed
+
+    /// For metric labels: from a closed set.
+    package var label: String {
+        switch self {
+        case .connecting: "connecting"
+        case .ready: "ready"
+        case .idle: "idle"
+        case .paused: "paused"
+        case .unavailable: "unavailable"
+        case .closed: "closed"
+        }
+    }
+}
+
+/// An event for logs and metrics. Never a token, an id or a payload.
+package enum APNsPoolEvent: Equatable, Sendable {
+    case stateChanged(APNsPoolState)
+    case connectionOpened(address: String)
+    /// The first answer that shows that APNs accepts the credential.
+    case connectionProven(address: String)
+    /// No connection was made; `reason` names the step that failed.
+    case connectionFailed(address: String?, reason: String)
+    /// The connection takes no new requests; a replacement is on its way. `reason` is APNs' or ours.
+    case connectionRetired(address: String, reason: String)
+    case connectionClosed(address: String, reason: String)
+}

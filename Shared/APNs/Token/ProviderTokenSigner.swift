@@ -68,3 +68,68 @@ final class ProviderTokenSigner: Sendable {
         return Array("bearer ".utf8) + signed + [UInt8(ascii: ".")] + Array(Base64URL.encode(signature).utf8)
     }
 }
+
+/// A provider token with the times that its age is counted from.
+struct ProviderToken: Sendable {
+    /// The value of the `authorization` header.
+    let authorization: [UInt8]
+    let mintedAt: ContinuousClock.Instant
+    /// UNIX milliseconds.
+    let wall: Int64
+
+    /// How far the two clocks may drift apart before the wall clock counts as having been set.
+    private static let toleratedDrift: Duration = .seconds(30)
+
+    func age(now: ContinuousClock.Instant) -> Duration { now - mintedAt }
+
+    /// Old by the clock that cannot be set. Or the wall clock was set since: back, so that `iat` lies in the future now, or so far ahead
+    /// that APNs sees an old token (docs/apns.md, Provider tokens).
+    func isStale(after limit: Duration, now: ContinuousClock.Instant, wall: Int64) -> Bool {
+        let age = age(now: now)
+        let ageByWall = Duration.milliseconds(wall - self.wall)
+        return age >= limit || ageByWall >= limit || ageByWall < age - Self.toleratedDrift
+    }
+}
+
+/// One connection's provider token. A connection begins with its key's newest token if that is young, and goes over to a newer one as soon
+/// as it may: APNs counts the changes of a connection, and perhaps of the team (docs/apns.md, Provider tokens).
+struct ProviderTokenSlot {
+    /// Apple refuses tokens older than 60 minutes.
+    static let renewalAge: Duration = .seconds(50 * 60)
+    /// Apple refuses a second renewal within 20 minutes on one connection, for any reason.
+    static let minimumInterval: Duration = .seconds(20 * 60)
+
+    private let signer: ProviderTokenSigner
+    private var current: ProviderToken?
+    /// When this connection first showed it.
+    private var since: ContinuousClock.Instant?
+
+    init(_ signer: ProviderTokenSigner) {
+        self.signer = signer
+    }
+
+    /// The value of `authorization` to use now.
+    /// - Parameters:
+    ///   - now: monotonic, for the age.
+    ///   - wall: UNIX milliseconds, for `iat`.
+    mutating func authorization(now: ContinuousClock.Instant, wall: Int64) throws(TLSError) -> [UInt8] {
+        if let current, let since,
+            now - since < Self.minimumInterval
+                || !current.isStale(after: Self.renewalAge, now: now, wall: wall) && !signer.hasNewer(than: current)
+        {
+            return current.authorization
+        }
+        let fresh = try signer.token(now: now, wall: wall)
+        current = fresh
+        since = now
+        return fresh.authorization
+    }
+
+    /// When the token in use was made; nil before the first request.
+    var mintedAt: ContinuousClock.Instant? { current?.mintedAt }
+
+    /// APNs calls it expired: no other connection begins with it.
+    func discard() {
+        if let current { signer.discard(current) }
+    }
+}

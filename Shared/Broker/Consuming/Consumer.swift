@@ -1,4 +1,5 @@
 package import Logging
+package import PushModel
 package import RabbitMQ
 import ServiceLifecycle
 import Synchronization
@@ -68,4 +69,42 @@ package final class Consumer: Service, Sendable {
     /// Consumes until graceful shutdown, then takes no more, waits until every received message is settled, at most for `drainTimeout`, and
     /// returns. Cancelling the task returns without waiting. The broker delivers unsettled messages again. May be called once.
     package func run() async throws { try await thread.run() }
+}
+
+/// Names one received message to the consumer that received it. Void once that connection is gone: the broker delivers the message again.
+package struct Receipt: Sendable, Hashable {
+    /// Which connection of the consumer.
+    let generation: UInt64
+    let tag: UInt64
+}
+
+/// One message from a queue. Fields are decoded only when they are read.
+package struct ReceivedMessage: Sendable {
+    package let receipt: Receipt
+    /// As subscribed to.
+    package let queue: String
+    package let routingKey: String
+    /// False: never delivered before. True means little (RabbitMQ: Reliability Guide).
+    package let redelivered: Bool
+    package let body: [UInt8]
+    /// Position in a stream; nil in a queue.
+    package let streamOffset: Int64?
+    package let properties: RabbitMQProperties
+
+    /// nil when the publisher gave none, or another value than a UUID.
+    package var messageID: PushID? { PushID(ascii: properties.messageIDText) }
+    package var contentType: String { properties.contentType }
+    /// The headers whose values are text. On the path of every message, ``header(_:)`` is cheaper.
+    package var headers: [String: String] { properties.headers.compactMapValues(\.string) }
+
+    package func header(_ name: String) -> String? { properties.header(name)?.string }
+}
+
+extension ReceivedMessage {
+    /// A message from memory, for Tests/Benchmarks/InstructionCount. Its receipt settles nothing.
+    package init(tag: UInt64, queue: String, routingKey: String, properties: RabbitMQProperties, body: [UInt8]) {
+        self.init(
+            receipt: Receipt(generation: 1, tag: tag), queue: queue, routingKey: routingKey, redelivered: false, body: body,
+            streamOffset: nil, properties: properties)
+    }
 }

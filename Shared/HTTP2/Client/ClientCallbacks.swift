@@ -162,3 +162,58 @@ extension HTTP2ClientSession {
         return count
     }
 }
+
+/// An event from the peer, or the end of a request.
+package enum HTTP2ClientEvent: Sendable {
+    /// The final answer's headers (1xx answers are not reported). `fields` holds only the names that the session was configured to keep.
+    /// With `endStream` there is no body.
+    case headers(stream: Int32, status: Int, fields: HeaderList, endStream: Bool)
+    case data(stream: Int32, bytes: [UInt8])
+    /// The last event of a stream: `noError` after a whole answer, `refusedStream` when the peer certainly has not processed it.
+    /// - `written`: how much of the request had left this session. Only `complete` leaves room for doubt about the peer's action.
+    case streamClosed(stream: Int32, errorCode: HTTP2ErrorCode, written: RequestProgress)
+    /// SETTINGS arrived. `maxConcurrentStreams` is the present limit; 2^32 - 1 if the peer sets none (RFC 9113 section 6.5.2).
+    case settings(maxConcurrentStreams: Int)
+    /// No new requests from now on. The closed streams follow as `streamClosed`: those above `lastStream` at once with `refusedStream`,
+    /// as well as those that had not left; the others as their answers come. May come twice (RFC 9113 section 6.8).
+    case goAway(lastStream: Int32, errorCode: HTTP2ErrorCode, debug: [UInt8])
+    case pingAck(UInt64)
+}
+
+/// How much of a request this session has given out for sending (`gatherOutput`).
+package enum RequestProgress: Sendable, Equatable {
+    /// None: the peer cannot know of it.
+    case nothing
+    /// Its headers, but not its end: the peer has not got a whole request.
+    case incomplete
+    /// All of it. `position` is its end in the connection's outgoing bytes: if less than that was sent, the peer cannot have it.
+    case complete(position: Int64)
+}
+
+/// One request and its answer.
+struct ClientStream {
+    /// 0: the slot is free.
+    var stream: Int32 = 0
+    /// Among the session's bodies; -1 when all of it has been sent, or there is none.
+    var body = -1
+    /// How much of the body has not been given out.
+    var bodyLeft = 0
+    /// The position of the request's end in the output; -1 while it has not been given out.
+    var endPosition: Int64 = -1
+    var status = 0
+    var fields = HeaderList()
+    var fieldBytes = 0
+    var receivedBytes = 0
+    /// The status of an answer that is reported together with its end; 0: there is none.
+    var bareStatus: Int32 = 0
+
+    mutating func begin(_ stream: Int32, body: Int, bytes: Int) {
+        self.stream = stream
+        self.body = body
+        bodyLeft = bytes
+        endPosition = -1
+        status = 0
+        receivedBytes = 0
+        bareStatus = 0
+    }
+}

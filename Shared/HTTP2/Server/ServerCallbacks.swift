@@ -169,3 +169,103 @@ extension HTTP2ServerSession {
         if code != .noError, code != announcedCode { connectionError = code }
     }
 }
+
+/// Numbers of streams that a client left out: the last few gaps. A client that leaves none out costs nothing here.
+struct SkippedStreams {
+    private static let maximumGaps = 32
+
+    private var gaps: [ClosedRange<Int32>] = []
+    private var last: Int32 = -1
+
+    /// A stream was opened.
+    mutating func note(_ stream: Int32) {
+        defer { last = stream }
+        guard last + 2 < stream else { return }
+        if gaps.count == Self.maximumGaps { gaps.removeFirst() }
+        gaps.append(last + 2...stream - 2)
+    }
+
+    func contains(_ stream: Int32) -> Bool {
+        !gaps.isEmpty && stream < last && gaps.contains { $0.contains(stream) && (stream & 1) == 1 }
+    }
+}
+
+/// One request that comes in and the answer that goes out.
+struct ServerStream {
+    /// 0: the slot is free.
+    var stream: Int32 = 0
+    var headers = HeaderList()
+    /// As RFC 9113 section 6.5.2 counts them.
+    var headerBytes = 0
+    var body: [UInt8] = []
+    var answer = OutgoingBody()
+    /// One stream more than there may be.
+    var isTooMany = false
+    /// Over a bound: it has been reset, and later bytes are dropped.
+    var isRefused = false
+    var isAnswered = false
+    /// Its body is longer than any may be: it was reported without its end.
+    var isCut = false
+    /// Cut, and its end has come all the same.
+    var isWhole = false
+
+    mutating func begin(_ stream: Int32) {
+        self.stream = stream
+        headerBytes = 0
+        isTooMany = false
+        isRefused = false
+        isAnswered = false
+        isCut = false
+        isWhole = false
+    }
+
+    /// Large bodies are let go, ordinary ones leave their room to the next user.
+    mutating func end() {
+        stream = 0
+        headers.removeAll()
+        if body.capacity > 16_384 { body = [] } else { body.removeAll(keepingCapacity: true) }
+        answer.bytes = []
+    }
+}
+
+/// MAX_CONCURRENT_STREAMS as it was announced and as the client knows it. A new value binds the client once it has acknowledged it (RFC
+/// 9113 section 6.5.3); until then it may rely on any value that is on its way, and on the one before.
+struct AnnouncedStreams {
+    /// Of the newest SETTINGS.
+    private(set) var latest: Int
+    /// Before the first acknowledgement a client may open any number (RFC 9113 section 6.5.2).
+    private var acknowledged = Int.max
+    private var announcedFrames: UInt64 = 0
+    private var acknowledgedFrames: UInt64 = 0
+    /// On their way, oldest first, without those that a later one exceeds: at most one for each different value.
+    private var greatest: [(frame: UInt64, limit: Int)] = []
+    /// Of frames that have not left yet, oldest first.
+    private var unsent: [Int] = []
+
+    init(_ limit: Int) {
+        latest = limit
+        announce(limit)
+    }
+
+    /// One SETTINGS frame follows; each carries the limit.
+    mutating func announce(_ limit: Int) {
+        latest = limit
+        announcedFrames += 1
+        unsent.append(limit)
+        while let last = greatest.last, last.limit <= limit { greatest.removeLast() }
+        greatest.append((announcedFrames, limit))
+    }
+
+    /// The limit in the next frame.
+    mutating func takeUnsent() -> Int { unsent.isEmpty ? latest : unsent.removeFirst() }
+
+    mutating func acknowledge() {
+        guard acknowledgedFrames < announcedFrames else { return }
+        acknowledgedFrames += 1
+        // One on its way exceeds a missing value.
+        acknowledged = greatest.first?.frame == acknowledgedFrames ? greatest.removeFirst().limit : 0
+    }
+
+    /// The most streams that the client may rely on.
+    var greatestBelievable: Int { max(acknowledged, greatest.first?.limit ?? 0) }
+}

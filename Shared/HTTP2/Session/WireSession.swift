@@ -1,4 +1,5 @@
 internal import CNGHTTP2
+import Glibc
 
 /// Owns an `nghttp2_session`: the common part of client and server. Immutable, so that nghttp2's callbacks may use it while a call is under
 /// way.
@@ -82,4 +83,88 @@ extension nghttp2_settings_entry {
 /// Eight bytes of a PING as a number, most significant byte first.
 func pingNumber(_ frame: nghttp2_ping) -> UInt64 {
     withUnsafeBytes(of: frame.opaque_data) { $0.reduce(0) { $0 << 8 | UInt64($1) } }
+}
+
+/// The open streams of one session, in slots that are used again. nghttp2 carries the slot's number as a stream's user data, so that a
+/// callback finds its stream without a search. A released slot's buffers keep their capacity.
+struct StreamTable<Stream> {
+    private var slots: [Stream] = []
+    private var free: [Int] = []
+    private let make: () -> Stream
+
+    init(_ make: @escaping () -> Stream) { self.make = make }
+
+    /// Every slot, also those that are released.
+    var indices: Range<Int> { slots.indices }
+
+    subscript(slot: Int) -> Stream {
+        _read { yield slots[slot] }
+        _modify { yield &slots[slot] }
+    }
+
+    /// - Returns: a free slot, new or as its last user left it.
+    mutating func allocate() -> Int {
+        if let slot = free.popLast() { return slot }
+        slots.append(make())
+        return slots.count - 1
+    }
+
+    mutating func release(_ slot: Int) { free.append(slot) }
+}
+
+/// A slot's number as nghttp2's user data: one more, so that slot 0 is not a null pointer.
+@inline(__always)
+func userData(slot: Int) -> UnsafeMutableRawPointer? {
+    UnsafeMutableRawPointer(bitPattern: slot + 1)
+}
+
+@inline(__always)
+func slot(userData: UnsafeMutableRawPointer?) -> Int? {
+    guard let userData else { return nil }
+    return Int(bitPattern: userData) - 1
+}
+
+/// Gives nghttp2 memory for one session (`nghttp2_mem`) up to a limit: beyond it, every allocation fails. One thread, like the session.
+struct SessionMemory: ~Copyable {
+    private typealias Left = UnsafeMutablePointer<Int>
+
+    /// Bytes that may still be taken.
+    private let left: Left
+
+    init(limit: Int) {
+        left = .allocate(capacity: 1)
+        left.initialize(to: limit)
+    }
+
+    /// After `nghttp2_session_del`, which frees all of it.
+    deinit { left.deallocate() }
+
+    /// The argument of `nghttp2_session_…_new3`, which copies this.
+    var functions: nghttp2_mem {
+        nghttp2_mem(
+            mem_user_data: left,
+            malloc: { size, left in SessionMemory.counted(left, atMost: size) { malloc(size) } },
+            free: { block, left in SessionMemory.release(block, left) },
+            calloc: { count, size, left in
+                let (bytes, overflow) = count.multipliedReportingOverflow(by: size)
+                return overflow ? nil : SessionMemory.counted(left, atMost: bytes) { calloc(count, size) }
+            },
+            realloc: { block, size, left in
+                let old = malloc_usable_size(block)
+                return SessionMemory.counted(left, atMost: size - old, released: old) { realloc(block, size) }
+            })
+    }
+
+    private static func counted(
+        _ owner: UnsafeMutableRawPointer?, atMost size: Int, released: Int = 0, _ take: () -> UnsafeMutableRawPointer?
+    ) -> UnsafeMutableRawPointer? {
+        guard let left = owner?.assumingMemoryBound(to: Int.self), size <= left.pointee, let block = take() else { return nil }
+        left.pointee += released - malloc_usable_size(block)
+        return block
+    }
+
+    private static func release(_ block: UnsafeMutableRawPointer?, _ owner: UnsafeMutableRawPointer?) {
+        owner?.assumingMemoryBound(to: Int.self).pointee += malloc_usable_size(block)
+        free(block)
+    }
 }

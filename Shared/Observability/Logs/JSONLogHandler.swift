@@ -1,7 +1,9 @@
+import Foundation
 import FoundationEssentials
 package import Logging
 import PushModel
 import StrictJSON
+import Synchronization
 
 /// Writes each record as one line of JSON: `ts`, `level`, `logger`, `msg`, then the metadata, flattened (`a: {b: 1}` is `a.b`), sorted by
 /// key.
@@ -115,5 +117,74 @@ package struct JSONLogHandler: LogHandler {
     private static func cut(_ text: String) -> String {
         guard text.utf8.count > maximumValueBytes else { return text }
         return String(decoding: text.utf8.prefix(maximumValueBytes), as: UTF8.self) + "…"
+    }
+}
+
+/// The destination of the log's lines. Lines of several threads never mix.
+package final class LogSink: Sendable {
+    package static let standardError = LogSink { line in
+        do {
+            try FileHandle.standardError.write(contentsOf: Data(line))
+        } catch {
+            // An error of the log itself has no place to be logged, and must not stop the service.
+        }
+    }
+
+    private let turn = Mutex(())
+    private let output: @Sendable ([UInt8]) -> Void
+
+    /// - Parameter output: Called by one thread at a time, with a whole line and its line feed.
+    package init(_ output: @escaping @Sendable ([UInt8]) -> Void) { self.output = output }
+
+    func write(_ line: [UInt8]) {
+        turn.withLock { _ in output(line) }
+    }
+}
+
+/// Keeps the same fault from filling the log: a warning or an error is written once, again when its text changes, and every 30 s while it
+/// lasts. A line says how often it was left out before.
+///
+/// A loop therefore reports each of its failures, and does not count them itself.
+package final class RepeatedLines: Sendable {
+    package static let interval: Duration = .seconds(30)
+    /// How many times the line was left out since it was last written.
+    package static let countKey = "repeated"
+    private static let maximumKnown = 256
+    /// Fields that vary while the fault is the same: how much waits, for how long, and on which of a program's connections.
+    private static let varying: Set<String> = ["client", "count", "failures", "retry_ms", "unconfirmed", "unsettled"]
+
+    private struct Line: Hashable {
+        let level: Logger.Level
+        let label: String
+        let message: String
+        let fields: [String: String]
+    }
+
+    private struct Known {
+        var written: ContinuousClock.Instant
+        var leftOut = 0
+    }
+
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let known = Mutex<[Line: Known]>([:])
+
+    package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) { self.now = now }
+
+    /// - Returns: nil if the line must be left out; else how often it was left out since it was last written.
+    func admit(_ level: Logger.Level, label: String, message: String, fields: [String: String]) -> Int? {
+        guard level == .warning || level == .error else { return 0 }
+        let now = now()
+        let line = Line(level: level, label: label, message: message, fields: fields.filter { !Self.varying.contains($0.key) })
+        return known.withLock { known in
+            if let earlier = known[line], now - earlier.written < Self.interval {
+                known[line]?.leftOut += 1
+                return nil
+            }
+            let leftOut = known.removeValue(forKey: line)?.leftOut ?? 0
+            if known.count >= Self.maximumKnown { known = known.filter { now - $0.value.written < Self.interval } }
+            // Beyond that many different lines at once, each is written.
+            if known.count < Self.maximumKnown { known[line] = Known(written: now) }
+            return leftOut
+        }
     }
 }

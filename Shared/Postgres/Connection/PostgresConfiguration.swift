@@ -1,3 +1,4 @@
+internal import CPostgres
 internal import FoundationEssentials
 
 /// The database's address and the time limits of operations. Shows no password when printed.
@@ -88,4 +89,36 @@ extension PostgresConfiguration: CustomStringConvertible, CustomDebugStringConve
     }
     package var debugDescription: String { description }
     package var customMirror: Mirror { Mirror(self, children: ["server": description]) }
+}
+
+/// Reads a connection string as libpq does.
+enum ConnectionString {
+    /// The options that the string sets (wraps `PQconninfoParse`; defaults and environment come in when connecting).
+    static func parse(_ text: String) throws(PostgresError) -> [String: String] {
+        var complaint: UnsafeMutablePointer<CChar>?
+        guard let first = PQconninfoParse(text, &complaint) else {
+            defer { PQfreemem(complaint) }
+            // libpq quotes the string, password included, behind its first quotation mark.
+            let words = complaint.map { String(cString: $0) } ?? "out of memory"
+            let safe = words.prefix { $0 != "\"" }
+            throw PostgresError(
+                .configuration, operation: "configure", message: "not a libpq connection string (\(safe.trimmedForDisplay()))")
+        }
+        defer { PQconninfoFree(first) }
+        var options: [String: String] = [:]
+        var option = first
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { options[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        return options
+    }
+}
+
+extension Substring {
+    fileprivate func trimmedForDisplay() -> String {
+        var text = self
+        while let last = text.last, last.isWhitespace || last == ":" { text.removeLast() }
+        return String(text)
+    }
 }

@@ -67,3 +67,51 @@ package struct PostgresColumn: Sendable {
         return try result.withCell(row: row, column: index) { (bytes) throws(E) -> R in try body(bytes, type) }
     }
 }
+
+/// The elements of a `bytea[]`, side by side in one piece of memory: for thousands of elements, an array each would cost more than all
+/// other work on them.
+package struct PostgresByteStrings: Sendable {
+    private let bytes: [UInt8]
+    private let ranges: [Range<Int>]
+
+    package init() { (bytes, ranges) = ([], []) }
+
+    /// nil when the bytes are no flat array of `bytea` without NULLs.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        guard var reader = BinaryArrayReader(bytes), reader.elementType == .bytes, let ranges = reader.ranges() else { return nil }
+        self.bytes = Array(bytes)
+        self.ranges = ranges
+    }
+
+    package var count: Int { ranges.count }
+
+    /// Like an array, traps outside of 0..<``count``.
+    package subscript(index: Int) -> ArraySlice<UInt8> { bytes[ranges[index]] }
+}
+
+/// A Swift type that a column is decoded as: `let lane: Lane = try row["lane"]`.
+package protocol PostgresDecodable {
+    /// - Throws: `.decoding`, with the column's name, if it holds another type, a value that the Swift type cannot hold, or an unexpected
+    ///   NULL.
+    init(_ column: PostgresColumn) throws(PostgresError)
+}
+
+extension Optional: PostgresDecodable where Wrapped: PostgresDecodable {
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.isNull ? nil : Wrapped(column) }
+}
+
+extension Array: PostgresDecodable where Element: PostgresArrayElement {
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try Element.elements(of: column) }
+}
+
+/// An enumeration is read from its text.
+extension PostgresDecodable where Self: RawRepresentable, RawValue == String {
+    package init(_ column: PostgresColumn) throws(PostgresError) {
+        guard let value = Self(rawValue: try String(column)) else { throw column.failure("holds a text that is no \(Self.self)") }
+        self = value
+    }
+}
+
+extension PostgresByteStrings: PostgresDecodable {
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.byteStrings() }
+}

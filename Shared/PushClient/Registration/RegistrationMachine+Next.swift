@@ -1,3 +1,5 @@
+public import Foundation
+
 /// What to do next.
 extension RegistrationMachine {
     mutating func advance() -> [Action] { limitPatience() + sendNext() }
@@ -137,4 +139,92 @@ extension RegistrationMachine {
     }
 
     private var isUsable: Bool { credential?.isSpent == false }
+}
+
+/// What the client keeps over launches, beside the credential. It holds no token.
+struct RegistrationRecord: Codable, Hashable, Sendable {
+    /// If the stored one is another than the keychain's, a backup of another device was restored here, and the record counts for nothing.
+    var installation: UUID
+    var desired = DesiredState()
+    var server: ServerBelief
+    var receipts = ReceiptBook()
+    var activities = KnownActivities()
+}
+
+/// A scoped, short-lived key for one user and installation. The app's backend gets it from the platform and hands it to the app.
+public struct DeviceCredential: Codable, Sendable, Hashable {
+    /// `psd_…`
+    public var credential: String
+
+    /// - Parameter answer: The platform's answer to `POST …/device-credentials`; fields beside `credential` are ignored, for the server
+    ///   says when a credential is over.
+    public init(answer: Data) throws {
+        self = try JSONDecoder().decode(DeviceCredential.self, from: answer)
+    }
+
+    /// - Parameter credential: The text alone, `psd_…`; it is not checked.
+    public init(_ credential: String) {
+        self.credential = credential
+    }
+}
+
+extension DeviceCredential: CustomStringConvertible {
+    /// Logs must not hold credentials.
+    public var description: String { "a device credential" }
+}
+
+/// A credential with the user that it is for.
+struct HeldCredential: Codable, Hashable, Sendable {
+    /// Nil: for no user.
+    var user: String?
+    var credential: DeviceCredential
+    /// The server called it expired. It can still sign out its user, so the client keeps it until it has another.
+    var isSpent = false
+}
+
+/// One request to the server.
+enum Upload: Hashable, Sendable {
+    /// `PUT`: everything about the installation. Only with tokens of this launch.
+    case register(Registration)
+    /// `PATCH`: user and profile, while the tokens of this launch are not there. It leaves the server's tokens alone.
+    case change(Registration)
+    case signOut(ExpectedUser)
+    case deregister(ExpectedUser)
+    case receipts([PushReceipt])
+    case reportActivity(ActivityName, ActivityToken, ExpectedUser)
+    case endActivity(ActivityName)
+
+    struct Registration: Hashable, Sendable {
+        var claim: Claim
+        var tokens: [PushToken]
+        /// The server keeps the tokens of these purposes, though the list names none.
+        var keeps: Set<PushTokenPurpose> = []
+        var expected: ExpectedUser
+
+        var list: TokenList { TokenList(tokens: tokens, keeps: keeps) }
+    }
+
+    /// What a registration says of tokens. The server retires those that it neither lists nor keeps, but start tokens.
+    struct TokenList: Hashable, Sendable {
+        var tokens: [PushToken] = []
+        var keeps: Set<PushTokenPurpose> = []
+    }
+
+    var operation: PushOperation {
+        switch self {
+        case .register: .register
+        case .change: .change
+        case .signOut: .signOut
+        case .deregister: .deregister
+        case .receipts: .receipts
+        case .reportActivity: .reportActivity
+        case .endActivity: .endActivity
+        }
+    }
+}
+
+/// Whom the server must have as the owner, or refuse: a request that comes late then changes nothing.
+enum ExpectedUser: Hashable, Sendable {
+    case anyone
+    case exactly(String?)
 }

@@ -1,4 +1,4 @@
-import StrictJSON
+package import StrictJSON
 
 /// The one rule of versions: a reader takes its own version and every earlier one, and refuses a greater one by its number, for any content
 /// of its other fields.
@@ -19,5 +19,37 @@ enum MessageVersion {
             let version = path.reduce(parsed, { $0?[$1] })?.integerValue, version > Int64(current), version <= Int64(limit)
         else { return MessageError(error) }
         return MessageError(.unsupportedVersion(Int(version)), "this program reads versions up to \(current)")
+    }
+}
+
+/// Why bytes are not a message of ours. Names the field, never its content: a message holds tokens and payloads.
+package struct MessageError: Error, Equatable, Sendable, CustomStringConvertible {
+    package enum Code: Equatable, Sendable {
+        /// Not the encoding at all, or cut short. The same bytes will never be accepted.
+        case malformed
+        /// A newer program wrote it; one that knows this version may read it.
+        case unsupportedVersion(Int)
+        /// A field is missing or has a forbidden value.
+        case invalidField(String)
+    }
+
+    package let code: Code
+    package let detail: String
+
+    package init(_ code: Code, _ detail: String) {
+        self.code = code
+        self.detail = detail
+    }
+
+    package init(_ error: JSONError) {
+        self.init(error.field.map(Code.invalidField) ?? .malformed, error.description)
+    }
+
+    package var description: String {
+        switch code {
+        case .malformed: "malformed message: \(detail)"
+        case .unsupportedVersion(let version): "message of version \(version): \(detail)"
+        case .invalidField(let name): "invalid field \(name): \(detail)"
+        }
     }
 }

@@ -1,3 +1,7 @@
+import FoundationEssentials
+import StrictJSON
+import SwiftProtobuf
+
 /// One message in `push.jobs`: one notification's payload and headers, and up to ``maximumDeliveries`` deliveries.
 ///
 /// Times are UNIX milliseconds, except `apnsExpiration`, which is a header's value in seconds.
@@ -117,5 +121,114 @@ package struct PushJob: Equatable, Sendable {
         self.payload = payload
         self.deliveries = deliveries
         self.isBroadcast = isBroadcast
+    }
+}
+
+extension PushJob {
+    /// The job for people: what the dead-letter tools show, one line of JSON.
+    ///
+    /// - Parameter includingTokens: Without, which is the default, each delivery shows its token's `hint` instead: whole tokens are personal
+    ///   data, and so is the payload, of which only the size is shown then.
+    package func jsonDescription(includingTokens: Bool = false) -> String {
+        var writer = JSONWriter(reservingCapacity: payload.count + 512 + deliveries.count * 288)
+        writer.object { writer in
+            writer.field("v", Self.currentVersion)
+            writer.plainField("notification", notification.append)
+            if let original { writer.plainField("original", original.append) }
+            writer.field("app", app.text)
+            writer.field("lane", lane.rawValue)
+            writer.field("push_type", pushType.rawValue)
+            writer.field("topic", topic)
+            writer.field("priority", priority)
+            writer.field("collapse_id", collapseID)
+            writer.field("apns_expiration", apnsExpiration)
+            writer.field("expires_at_ms", expiresAt)
+            writer.field("accepted_at_ms", acceptedAt)
+            writer.field("attempt", attempt)
+            writer.field("on_unknown", onUnknown.rawValue)
+            if isBroadcast { writer.field("broadcast", true) }
+            if includingTokens { writePayload(to: &writer) } else { writer.field("payload_bytes", payload.count) }
+            writer.array("deliveries") { writer in
+                for delivery in deliveries { delivery.write(to: &writer, includingToken: includingTokens, isBroadcast: isBroadcast) }
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// As it is if it is JSON, which the API has made sure of; else as text.
+    private func writePayload(to writer: inout JSONWriter) {
+        do {
+            _ = try JSONValue.parse(payload)
+            writer.field("payload", raw: payload)
+        } catch {
+            writer.field("payload", String(decoding: payload, as: UTF8.self))
+        }
+    }
+}
+
+extension PushJob.Delivery {
+    /// A channel's id is no personal data.
+    fileprivate func write(to writer: inout JSONWriter, includingToken: Bool, isBroadcast: Bool) {
+        writer.object { writer in
+            writer.plainField("id", id.append)
+            if isBroadcast {
+                writer.field("channel_id", ChannelID(token).text)
+            } else if includingToken {
+                writer.plainField("token", token.appendHex)
+            } else {
+                writer.field("hint", token.hint)
+            }
+            writer.field("environment", environment.rawValue)
+            writer.plainField("installation", installation.append)
+            writer.field("owner_epoch", ownerEpoch)
+            if environmentTrial != .none { writer.field("environment_trial", environmentTrial.rawValue) }
+            if earlierOutcome != .none { writer.field("earlier_outcome", earlierOutcome.rawValue) }
+        }
+    }
+}
+
+/// The wire form: Protocol Buffers, `Generated/push_job.proto` (why: PushModel.docc, PD-0001). Fields are described in PushModel.docc, Contracts.
+/// Reading it is in `PushJob+Decoding.swift`.
+extension PushJob {
+    package static let contentType = "application/x-protobuf"
+    /// Longer bytes are not read at all. A full job with the longest tokens and payload is a tenth of it.
+    package static let maximumBytes = 1 << 20
+
+    package func encoded() -> [UInt8] { encoded(with: EncodedDeliveries(deliveries)) }
+
+    /// The job with these deliveries instead of its own. They are its last field.
+    package func encoded(with deliveries: EncodedDeliveries) -> [UInt8] {
+        do {
+            var bytes: [UInt8] = try WireJob(self).serializedBytes()
+            bytes.append(contentsOf: deliveries.bytes)
+            return bytes
+        } catch {
+            // Only a message of more than 2 GB, an Any or a missing proto2 field can fail (SwiftProtobuf, BinaryEncodingError).
+            preconditionFailure("a job cannot be serialized: \(error)")
+        }
+    }
+}
+
+extension WireJob {
+    /// All but the deliveries.
+    fileprivate init(_ job: PushJob) {
+        self.init()
+        v = Int32(PushJob.currentVersion)
+        notificationHigh = job.notification.high
+        notificationLow = job.notification.low
+        if let original = job.original { (originalHigh, originalLow) = (original.high, original.low) }
+        app = job.app.text
+        lane = WireLane(job.lane)
+        pushType = job.pushType.rawValue
+        topic = job.topic
+        priority = Int32(clamping: job.priority)
+        if let collapseID = job.collapseID { self.collapseID = collapseID }
+        if let apnsExpiration = job.apnsExpiration { self.apnsExpiration = apnsExpiration }
+        expiresAtMs = job.expiresAt
+        acceptedAtMs = job.acceptedAt
+        attempt = Int32(clamping: job.attempt)
+        onUnknown = WireOnUnknown(job.onUnknown)
+        payload = Data(job.payload)
+        broadcast = job.isBroadcast
     }
 }

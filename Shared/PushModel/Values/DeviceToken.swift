@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// An APNs device token: any even number of hex digits (Apple asks to assume no size: Sending notification requests to APNs).
 ///
 /// Personal data: `description` shows only the last six digits, so that a token cannot reach a log line by accident. Only `hex` gives the
@@ -100,4 +102,25 @@ extension DeviceToken: CustomStringConvertible, CustomDebugStringConvertible, Cu
     package var description: String { hint }
     package var debugDescription: String { hint }
     package var customMirror: Mirror { Mirror(self, children: ["hint": hint]) }
+}
+
+/// Apple's id of a broadcast channel: bytes of any count, which Apple writes in base64 (Apple: Sending channel management requests to APNs).
+package struct ChannelID: Hashable, Sendable {
+    package let text: String
+    /// The id as the token of a delivery (``PushJob/isBroadcast``).
+    package let asToken: DeviceToken
+
+    /// - Returns: nil unless `text` is base64, as an encoder writes it, of 1 to ``DeviceToken/maximumBytes`` bytes.
+    package init?(_ text: String) {
+        guard let data = Data(base64Encoded: text), data.base64EncodedString() == text, let token = DeviceToken(bytes: Array(data)) else {
+            return nil
+        }
+        self.text = text
+        asToken = token
+    }
+
+    package init(_ token: DeviceToken) {
+        text = Data(token.bytes).base64EncodedString()
+        asToken = token
+    }
 }

@@ -120,3 +120,101 @@ extension [UInt8] {
         for index in 0..<count { append(byte(index)) }
     }
 }
+
+/// The name of an app (a tenant): 1 to 64 of `a-z 0-9 -`, beginning with a letter. It is a routing-key word and a metric label, hence no dots.
+package struct AppSlug: Hashable, Sendable, CustomStringConvertible {
+    package static let rule = "1 to 64 characters of a-z, 0-9 and -, beginning with a letter"
+
+    package let text: String
+
+    package init?(_ text: String) {
+        guard (1...64).contains(text.utf8.count), let first = text.utf8.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first),
+            text.utf8.allSatisfy({
+                (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+                    || $0 == UInt8(ascii: "-")
+            })
+        else { return nil }
+        self.text = text
+    }
+
+    package init?(_ text: Substring) { self.init(String(text)) }
+
+    package var description: String { text }
+}
+
+/// Jobs of one lane never wait behind another lane's. The raw value is the routing key and the queue's last word.
+package enum Lane: String, Sendable, CaseIterable {
+    case now, soon, bulk
+}
+
+/// One value for each lane, without a dictionary on the hot path.
+package struct Lanes<Value> {
+    private var now: Value
+    private var soon: Value
+    private var bulk: Value
+
+    package init(_ value: Value) {
+        (now, soon, bulk) = (value, value, value)
+    }
+
+    package subscript(_ lane: Lane) -> Value {
+        get {
+            switch lane {
+            case .now: now
+            case .soon: soon
+            case .bulk: bulk
+            }
+        }
+        _modify {
+            switch lane {
+            case .now: yield &now
+            case .soon: yield &soon
+            case .bulk: yield &bulk
+            }
+        }
+    }
+}
+
+extension Lanes: Sendable where Value: Sendable {}
+extension Lanes: Equatable where Value: Equatable {}
+
+/// The deliveries that a hold stops: those of one app, lane or notification, or a part of that.
+package enum HoldScope: Hashable, Sendable {
+    /// Of every app.
+    case everything
+    /// Of every app.
+    case lane(Lane)
+    case app(AppSlug)
+    case appLane(AppSlug, Lane)
+    case notification(AppSlug, PushID)
+
+    package var app: AppSlug? {
+        switch self {
+        case .everything, .lane: nil
+        case .app(let app), .appLane(let app, _), .notification(let app, _): app
+        }
+    }
+
+    package var lane: Lane? {
+        switch self {
+        case .lane(let lane), .appLane(_, let lane): lane
+        case .everything, .app, .notification: nil
+        }
+    }
+
+    package var notification: PushID? {
+        if case .notification(_, let notification) = self { notification } else { nil }
+    }
+
+    /// - Returns: nil if the parts do not go together: a lane and a notification, or a notification of no app.
+    package init?(app: AppSlug?, lane: Lane?, notification: PushID?) {
+        switch (app, lane, notification) {
+        case (nil, nil, nil): self = .everything
+        case (nil, let lane?, nil): self = .lane(lane)
+        case (let app?, nil, nil): self = .app(app)
+        case (let app?, let lane?, nil): self = .appLane(app, lane)
+        case (let app?, nil, let notification?): self = .notification(app, notification)
+        case (nil, _, _?), (_?, _?, _?): return nil
+        }
+    }
+}

@@ -2,7 +2,7 @@ package import Foundation
 
 /// One statement of the token service, as its sources write it.
 package struct SourceStatement: Sendable {
-    /// `File.function`; a function's second one is `File.function 2`.
+    /// `Type.function`; a function's second one is `Type.function 2`.
     package let name: String
     /// The type in whose declaration or extension it stands.
     package let type: String
@@ -16,8 +16,10 @@ package struct SourceStatement: Sendable {
 
     /// Literals that begin with a command.
     package static func all() throws -> [SourceStatement] {
-        try files().flatMap { file in
-            statements(of: try String(contentsOf: file, encoding: .utf8), in: file.deletingPathExtension().lastPathComponent)
+        var counts: [String: Int] = [:]
+        return try files().flatMap { file in
+            statements(
+                of: try String(contentsOf: file, encoding: .utf8), in: file.deletingPathExtension().lastPathComponent, counts: &counts)
         }
     }
 
@@ -65,19 +67,19 @@ package struct SourceStatement: Sendable {
         }
     }
 
-    private static func statements(of text: String, in file: String) -> [SourceStatement] {
+    /// - Parameter counts: How often each name occurred before.
+    private static func statements(of text: String, in file: String, counts: inout [String: Int]) -> [SourceStatement] {
         let literal = /"""\n(?<long>[\s\S]*?)\n *"""|"(?<short>[^"\n]*)"/
         let functions = text.matches(of: /\b(?:func|static let) (\w+)/)
         let types = text.matches(of: SourceType.beginning)
-        var counts: [String: Int] = [:]
         return text.matches(of: literal).compactMap { match in
             let (sql, parameters) = numbered(String(match.output.long ?? match.output.short ?? ""))
             guard sql.contains(/^\s*(\(?SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|MERGE INTO)\s/) else { return nil }
-            let name = "\(file).\(functions.last { $0.range.lowerBound < match.range.lowerBound }?.output.1 ?? "")"
+            let type = types.last { $0.range.lowerBound < match.range.lowerBound }.map { String($0.output.1) } ?? file
+            let name = "\(type).\(functions.last { $0.range.lowerBound < match.range.lowerBound }?.output.1 ?? "")"
             counts[name, default: 0] += 1
-            let type = types.last { $0.range.lowerBound < match.range.lowerBound }?.output.1
             return SourceStatement(
-                name: counts[name] == 1 ? name : "\(name) \(counts[name] ?? 0)", type: type.map { String($0) } ?? file, sql: sql,
+                name: counts[name] == 1 ? name : "\(name) \(counts[name] ?? 0)", type: type, sql: sql,
                 parameters: parameters)
         }
     }

@@ -92,7 +92,7 @@ struct InstallationListTests {
                 repeat {
                     pages.append(
                         try await running.pool.transaction(isolation: .repeatableRead) { [position = pages.last?.next] session in
-                            try InstallationStore(session: session, app: app, bytesPerPage: 14_000).page(
+                            try InstallationStore(session: session, app: app, bytesPerPage: 20_000).page(
                                 of: list, from: position, limit: 100)
                         })
                 } while pages.last?.next != nil && pages.count < 20

@@ -1,3 +1,4 @@
+package import OpenSSL
 import Synchronization
 
 /// Every key whose tokens the simulator accepts, and the states of certificates. Both may come, change and go while connections live, which
@@ -100,5 +101,86 @@ final class KeyRing: Sendable {
             published.store(contents.generation, ordering: .releasing)
             return result
         }
+    }
+}
+
+/// SHA-256 of a client's certificate, by which the control API names it.
+struct CertificateFingerprint: Hashable, Sendable {
+    let bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    /// - Returns: nil unless the text is 64 hex digits, in either case, with or without colons between bytes as OpenSSL prints them.
+    init?(_ text: String) {
+        var nibbles: [UInt8] = []
+        for byte in text.utf8 where byte != UInt8(ascii: ":") {
+            let nibble = hexNibble(byte)
+            guard nibble < 16, nibbles.count < 64 else { return nil }
+            nibbles.append(nibble)
+        }
+        guard nibbles.count == 64 else { return nil }
+        bytes = stride(from: 0, to: 64, by: 2).map { nibbles[$0] << 4 | nibbles[$0 + 1] }
+    }
+
+    /// Lower case, without colons.
+    var hex: String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+}
+
+/// The control API's state of a certificate; it overrules the certificate's authority.
+package enum CertificateState: String, Sendable, CaseIterable {
+    /// Good, in its time.
+    case active
+    /// `BadCertificate`
+    case revoked
+}
+
+/// A signing key that the simulator accepts, as Apple accepts the keys of its developer accounts.
+package struct ProviderKey: Sendable {
+    /// The treatment of a key's tokens: they are good, `Forbidden`, or `InvalidProviderToken`.
+    package enum State: String, Sendable, CaseIterable {
+        case active, suspended, revoked
+    }
+
+    package let teamID: String
+    package let keyID: String
+    package let publicKey: ES256PublicKey
+    package let environments: Set<SimulatorEnvironment>
+    /// A topic-specific key's bundle ids or whole topics; nil is a team-scoped key: every topic.
+    package let topics: [String]?
+    /// The key is known, its tokens are good, and every request with them is `Forbidden`.
+    package let isSuspended: Bool
+
+    package init(
+        teamID: String, keyID: String, publicKey: ES256PublicKey,
+        environments: Set<SimulatorEnvironment> = Set(SimulatorEnvironment.allCases), topics: [String]? = nil,
+        isSuspended: Bool = false
+    ) {
+        self.teamID = teamID
+        self.keyID = keyID
+        self.publicKey = publicKey
+        self.environments = environments
+        self.topics = topics
+        self.isSuspended = isSuspended
+    }
+
+    func suspended(_ isSuspended: Bool) -> ProviderKey {
+        ProviderKey(
+            teamID: teamID, keyID: keyID, publicKey: publicKey, environments: environments, topics: topics, isSuspended: isSuspended)
+    }
+
+    /// Whether the key may be used for the topic: named itself, or as the bundle id before one of Apple's suffixes.
+    func allows(topic: [UInt8]) -> Bool {
+        guard let topics else { return true }
+        let bundleID = PushType.bundleID(of: topic)
+        return topics.contains { $0.utf8.elementsEqual(topic) || $0.utf8.elementsEqual(bundleID) }
+    }
+
+    /// Whether a connection that began with `first` may also see this key: another team-scoped key of the same team may follow a
+    /// team-scoped one; a topic-specific key stands alone (Apple: Establishing a token-based connection to APNs).
+    func isRelated(to first: ProviderKey) -> Bool {
+        keyID == first.keyID || (topics == nil && first.topics == nil)
     }
 }

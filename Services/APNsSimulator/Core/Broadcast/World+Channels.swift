@@ -138,3 +138,89 @@ extension World {
         change { $0.broadcast.setEnabled(isEnabled, key) }
     }
 }
+
+/// Every reason of the channel and broadcast APIs (Apple: Handling error responses from APNs) that `/3/device` does not have. The raw value
+/// is the text on the wire.
+enum ChannelRejection: String, CaseIterable, Error {
+    case featureNotEnabled = "FeatureNotEnabled"
+    case missingChannelID = "MissingChannelId"
+    case badChannelID = "BadChannelId"
+    case channelNotRegistered = "ChannelNotRegistered"
+    case badRequestParams = "BadRequestParams"
+    case badRequestPayload = "BadRequestPayload"
+    case missingPushType = "MissingPushType"
+    case cannotCreateChannelConfig = "CannotCreateChannelConfig"
+    /// Not on Apple's page; seen where the storage policy is missing or unknown (docs/apns.md, Broadcasts).
+    case missingChannelQueueSize = "MissingChannelQueueSize"
+    case topicMismatch = "TopicMismatch"
+
+    var status: Int { self == .topicMismatch ? 403 : 400 }
+}
+
+/// The answer to a request about channels.
+struct ChannelAnswer: Error {
+    var status: Int
+    var reason: String?
+    /// Of a channel just made.
+    var channelID: String?
+    var body: [UInt8] = []
+
+    init(_ status: Int, channelID: String? = nil, body: [UInt8] = []) {
+        self.status = status
+        self.channelID = channelID
+        self.body = body
+    }
+
+    init(_ rejection: ChannelRejection) { self.init(Answer(status: rejection.status, reason: rejection.rawValue)) }
+    init(_ reason: RejectionReason) { self.init(Answer(reason)) }
+
+    private init(_ answer: Answer) {
+        status = answer.status
+        reason = answer.reason
+        body = answer.body ?? []
+    }
+}
+
+/// Bodies of requests about channels.
+enum ChannelBody {
+    /// Bytes of a broadcast's body (Apple: Sending broadcast push notification requests to APNs).
+    static let maximumBytes = 5120
+
+    static func parse(_ body: [UInt8]?) throws(ChannelAnswer) -> JSONValue {
+        guard let body, body.count <= maximumBytes else { throw ChannelAnswer(.payloadTooLarge) }
+        guard !body.isEmpty else { throw ChannelAnswer(.payloadEmpty) }
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue.parse(body)
+        } catch {
+            throw ChannelAnswer(.badRequestPayload)
+        }
+        guard value.objectValue != nil else { throw ChannelAnswer(.badRequestPayload) }
+        return value
+    }
+
+    /// `{"message-storage-policy":0|1,"push-type":"LiveActivity"}`
+    /// - Returns: Whether the most recent message is stored.
+    static func isStoring(_ body: [UInt8]?) throws(ChannelAnswer) -> Bool {
+        let value = try parse(body)
+        for field in value.objectValue ?? [] where field.key != "message-storage-policy" && field.key != "push-type" {
+            throw ChannelAnswer(.badRequestParams)
+        }
+        guard let type = value["push-type"] else { throw ChannelAnswer(.missingPushType) }
+        guard type.stringValue == "LiveActivity" else { throw ChannelAnswer(.invalidPushType) }
+        switch value["message-storage-policy"]?.integerValue {
+        case 0: return false
+        case 1: return true
+        default: throw ChannelAnswer(.missingChannelQueueSize)
+        }
+    }
+
+    /// The payload of a Live Activity's update or end: a broadcast starts nothing.
+    static func content(_ body: [UInt8]?) throws(ChannelAnswer) -> PayloadReader.Reading {
+        _ = try parse(body)
+        guard let content = NotificationContent(payload: body ?? []), let activity = content.activity, activity.event != .start else {
+            throw ChannelAnswer(.badRequestPayload)
+        }
+        return PayloadReader.Reading(content)
+    }
+}

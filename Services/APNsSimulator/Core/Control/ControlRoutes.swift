@@ -123,3 +123,135 @@ private struct ProblemMiddleware: MiddlewareProtocol {
         }
     }
 }
+
+/// The page of the control port: every device with its lock screen, and the arrivals as they come. It loads nothing from other servers, and
+/// its policy makes the browser refuse to.
+enum ControlPage {
+    struct File {
+        let path: String
+        let contentType: String
+        let bytes: [UInt8]
+
+        var response: Response {
+            Response(
+                status: .ok,
+                headers: [
+                    .contentType: contentType, .cacheControl: "no-store", .contentSecurityPolicy: ControlPage.policy,
+                    .xContentTypeOptions: "nosniff",
+                ], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        }
+    }
+
+    /// Scripts and styles are files of this server: payload text that became an element would not run.
+    private static let policy = """
+        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+        base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+        """
+
+    static let files = [
+        File(path: "/", contentType: "text/html; charset=utf-8", bytes: PackageResources.index_html),
+        File(path: "/page/page.css", contentType: "text/css; charset=utf-8", bytes: PackageResources.page_css),
+        File(path: "/page/icon.svg", contentType: "image/svg+xml", bytes: PackageResources.icon_svg),
+        script("main.js", PackageResources.main_js), script("devices.js", PackageResources.devices_js),
+        script("activities.js", PackageResources.activities_js), script("channels.js", PackageResources.channels_js),
+        script("arrivals.js", PackageResources.arrivals_js), script("dom.js", PackageResources.dom_js),
+    ]
+
+    private static func script(_ name: String, _ bytes: [UInt8]) -> File {
+        File(path: "/page/" + name, contentType: "text/javascript; charset=utf-8", bytes: bytes)
+    }
+}
+
+/// Scripts: the results of a token's next pushes.
+struct ScriptsController {
+    private static let longestDelayMilliseconds: Int64 = 3_600_000
+
+    let simulator: APNsSimulator
+
+    func put(_ request: ControlRequest) async throws -> Response {
+        let token = try request.token()
+        let script = try await request.body { reader -> AnswerScript? in
+            let answers = reader.objects("answers", maximumCount: 10_000)?.compactMap { Self.answer($0) }
+            let ending = reader.optionalChoice("then", of: AnswerScript.Ending.self) ?? .accept
+            if answers?.isEmpty == true, ending == .repeat { reader.problem("answers", "too_short", "there is nothing to repeat") }
+            return answers.map { AnswerScript($0, then: ending) }
+        }
+        simulator.world.setScript(script, for: token)
+        return ControlAnswer.json { writer in
+            writer.object { object in
+                object.field("token", token.hex)
+                object.field("answers", script.answers.count)
+                object.field("then", script.ending.rawValue)
+            }
+        }
+    }
+
+    func remove(_ token: TokenKey) -> Response {
+        simulator.world.setScript(nil, for: token)
+        return ControlAnswer.noContent
+    }
+
+    private static func answer(_ fields: JSONObjectReader) -> ScriptedAnswer? {
+        var reader = fields
+        let action = reader.optionalChoice("action", of: ScriptedAnswer.Action.self) ?? .answer
+        let statuses: ClosedRange<Int64> = 200...599
+        let status = action == .answer ? reader.integer("status", in: statuses) : reader.optionalInteger("status", in: statuses) ?? 200
+        let reason = reader.optionalString("reason", maximumBytes: 200)
+        let timestamp = reader.optionalInteger("timestamp_ms", in: 0...Int64.max)
+        let delay = reader.optionalInteger("delay_ms", in: 0...longestDelayMilliseconds) ?? 0
+        let code = reader.optionalInteger("error_code", in: 0...Int64(UInt32.max))
+        reader.finish()
+        guard let status else { return nil }
+        return ScriptedAnswer(
+            action, answer: Answer(status: Int(status), reason: reason, timestamp: timestamp), delay: .milliseconds(delay),
+            resetCode: code.map { UInt32($0) } ?? ScriptedAnswer.refusedStream)
+    }
+}
+
+/// Clients' certificates by their fingerprints, which may be added and revoked while clients are connected.
+struct CertificatesController {
+    let keyRing: KeyRing
+
+    func list() -> Response {
+        let certificates = keyRing.certificates()
+        return ControlAnswer.json { writer in
+            writer.object { object in
+                object.array("certificates") { array in
+                    for (fingerprint, state) in certificates { array.object { Self.write(fingerprint, state, to: &$0) } }
+                }
+            }
+        }
+    }
+
+    func put(_ request: ControlRequest) async throws -> Response {
+        let fingerprint = try Self.fingerprint(request)
+        let state = try await request.body { reader in reader.choice("state", of: CertificateState.self) }
+        guard let isKnown = keyRing.set(state, fingerprint) else {
+            throw ControlProblem(.conflict, "too_many_certificates", "Too many certificates", "DELETE some of GET /v1/certificates")
+        }
+        return ControlAnswer.json(isKnown ? .ok : .created) { writer in writer.object { Self.write(fingerprint, state, to: &$0) } }
+    }
+
+    /// Its authority alone decides again.
+    func remove(_ request: ControlRequest) throws -> Response {
+        guard keyRing.set(nil, try Self.fingerprint(request)) == true else {
+            throw ControlProblem(.notFound, "unknown_certificate", "No such certificate", "GET /v1/certificates lists those there are")
+        }
+        return ControlAnswer.noContent
+    }
+
+    private static func fingerprint(_ request: ControlRequest) throws -> CertificateFingerprint {
+        let text = try request.context.parameters.require("sha256")
+        guard let fingerprint = CertificateFingerprint(text) else {
+            throw ControlProblem(
+                .badRequest, "invalid_fingerprint", "The request is not valid",
+                "expected 64 hex digits, as openssl x509 -noout -fingerprint -sha256 prints them")
+        }
+        return fingerprint
+    }
+
+    private static func write(_ fingerprint: CertificateFingerprint, _ state: CertificateState, to object: inout JSONWriter) {
+        object.field("sha256", fingerprint.hex)
+        object.field("state", state.rawValue)
+    }
+}

@@ -177,3 +177,234 @@ final class ServerLoop {
         }
     }
 }
+
+/// A loop's commands, from outside and from its scenario.
+extension ServerLoop {
+    // MARK: Commands
+
+    func obey(_ command: LoopCommand) {
+        switch command {
+        case .adopt(let socket, let port): adopt(socket, port)
+        case .goAway(let selection, let lastStream, let code, let debug):
+            forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
+        case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
+        case .setSilent(let selection, let isSilent): forEach(selection) { $0.setSilent(isSilent) }
+        case .close(let selection, let abruptly): forEach(selection) { $0.close(abruptly: abruptly) }
+        case .begin(let run): begin(run)
+        case .leave:
+            isLeaving = true
+            forEach(.all) { $0.leave() }
+        case .stop:
+            end = isLeaving ? .now + Self.patience : .now
+            schedule(.endOfPatience, at: end ?? .now)
+        }
+    }
+
+    // MARK: Scenario
+
+    func begin(_ run: ScenarioRun) {
+        // A loop that has just begun may have found it already.
+        guard run !== scenario else { return }
+        timers.dropEvents(of: scenario)
+        scenario = run
+        let now = service.configuration.clock()
+        for connection in connections.values.sorted(by: { $0.number < $1.number }) {
+            connection.begin(run.admit(connection.environment, now: now, isNew: false))
+            connection.flush(&scratch)
+            settle(connection)
+        }
+        for (index, event) in run.scenario.events.enumerated() {
+            schedule(.scenarioEvent(run, index), at: .now + .milliseconds(event.at))
+        }
+    }
+
+    /// The moment of an event: no effect if another scenario has replaced it.
+    func strike(_ run: ScenarioRun, _ index: Int) {
+        guard run === scenario else { return }
+        let event = run.scenario.events[index]
+        if let every = event.every { schedule(.scenarioEvent(run, index), at: .now + .milliseconds(every)) }
+        // Every loop applies it to its own connections; one of them counts.
+        if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
+        forEach(event.environment.map { .environment($0) } ?? .all) { connection in
+            do throws(HTTP2Error) {
+                try connection.apply(event.effect, causedBy: nil)
+            } catch {
+                connection.end()
+            }
+        }
+    }
+
+    private func forEach(_ selection: APNsSimulator.Selection, _ body: (ServerConnection) -> Void) {
+        for connection in connections.values where connection.isMeant(by: selection) {
+            body(connection)
+            connection.flush(&scratch)
+            settle(connection)
+        }
+    }
+}
+
+/// The end of connections.
+extension ServerLoop {
+    /// How long the loop's own end waits for clients that do not read.
+    private static let longestFarewell = Duration.seconds(1)
+
+    /// The connection is over, but its client has time to read the rest.
+    func close(_ connection: ServerConnection) {
+        guard connections.removeValue(forKey: connection.number) != nil else { return }
+        noteLost(connection)
+        let settings = service.configuration.lingering
+        let deadline = ContinuousClock.now + settings.time + connection.output.roundTrip
+        let socket = connection.takeLeave(bytes: settings.bytes, until: deadline)
+        if socket == nil { noteLost(connection.output) }
+        // First the sums, then the end: a client that sees the end finds the sums.
+        service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
+        service.releaseConnection()
+        guard let socket else { return forget(connection.socket) }
+        if lingering.count >= settings.sockets, let oldest = lingering.min(by: { $0.value.deadline < $1.value.deadline }) {
+            end(oldest.value, oldest.key)
+        }
+        lingering[connection.number] = socket
+        proceed(socket, connection.number)
+        if !socket.isOver { schedule(.endOfLingering(connection: connection.number), at: socket.deadline) }
+    }
+
+    /// An event of the socket of a connection that is over.
+    func proceed(_ socket: LingeringSocket, _ number: UInt32) {
+        socket.proceed(&scratch)
+        guard !socket.isOver else { return end(socket, number) }
+        if let due = socket.output.takeRelease() { schedule(.release(connection: number), at: due) }
+        guard let interest = socket.takeChangedInterest() else { return }
+        do throws(SystemError) {
+            try poller.modify(socket.socket.descriptor, key: Key.connections + UInt64(number), interest: interest)
+        } catch {
+            end(socket, number)
+        }
+    }
+
+    func end(_ socket: LingeringSocket, _ number: UInt32) {
+        lingering[number] = nil
+        noteLost(socket.output)
+        forget(socket.socket)
+    }
+
+    /// Answers that were to come later.
+    private func noteLost(_ connection: ServerConnection) {
+        let late = connection.takeLate()
+        guard !late.isEmpty else { return }
+        let now = service.configuration.clock()
+        for step in late { service.world.noteLost(step.sequence, counted: nil, .connectionClosed, now: now) }
+        service.writeJournal()
+    }
+
+    /// Answers that were made and have not left.
+    private func noteLost(_ output: ConnectionOutput) {
+        let lost = output.unsent.takeAll()
+        guard !lost.isEmpty else { return }
+        let now = service.configuration.clock()
+        for answer in lost { service.world.noteLost(answer.sequence, counted: answer.kind, .connectionClosed, now: now) }
+        service.writeJournal()
+    }
+
+    /// Their descriptors are needed, or the loop ends.
+    func endLingering() {
+        for (number, socket) in lingering { end(socket, number) }
+    }
+
+    /// At the loop's end: waits until the clients that read have read the rest.
+    func awaitLingering() throws(SystemError) {
+        let last = ContinuousClock.now + min(service.configuration.lingering.time, Self.longestFarewell)
+        while !lingering.isEmpty, ContinuousClock.now < last {
+            let next = min(timers.earliest ?? last, last)
+            for event in try poller.wait(timeout: max(.zero, next - .now)) {
+                if let number = connectionNumber(of: event), let socket = lingering[number] { proceed(socket, number) }
+            }
+            runTimers()
+        }
+        endLingering()
+    }
+
+    private func forget(_ socket: TCPSocket) {
+        do throws(SystemError) {
+            try poller.remove(socket.descriptor)
+        } catch {
+            service.logger.debug("epoll forgot a connection", metadata: [SimulatorLogKey.error: "\(error)"])
+        }
+        socket.close()
+    }
+}
+
+/// A loop's due tasks.
+extension ServerLoop {
+    func schedule(_ task: LoopTimers.Task, at due: ContinuousClock.Instant) {
+        timers.schedule(task, at: due) { connections[$0] != nil || lingering[$0] != nil }
+    }
+
+    func runTimers() {
+        guard !timers.isEmpty else { return }
+        let now = ContinuousClock.now
+        while let task = timers.popDue(at: now) { run(task, now) }
+    }
+
+    private func run(_ task: LoopTimers.Task, _ now: ContinuousClock.Instant) {
+        switch task {
+        case .act(let number, let stream):
+            guard let connection = connections[number] else { return }
+            connection.act(stream)
+            connection.flush(&scratch)
+            settle(connection)
+        case .release(let number):
+            if let socket = lingering[number] {
+                socket.output.noteRelease()
+                return proceed(socket, number)
+            }
+            guard let connection = connections[number] else { return }
+            connection.output.noteRelease()
+            connection.flush(&scratch)
+            settle(connection)
+        case .handshakeDeadline(let number):
+            if let connection = connections[number], !connection.isEstablished { close(connection) }
+        case .endOfLingering(let number):
+            if let socket = lingering[number] { end(socket, number) }
+        case .idleSweep: sweepIdle(now)
+        case .resumeHandshake(let number):
+            guard let connection = connections[number] else { return }
+            connection.resumeHandshake()
+            connection.flush(&scratch)
+            settle(connection)
+            schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
+        case .scenarioEvent(let run, let index): strike(run, index)
+        case .endOfPatience: break
+        case .resumeAccepting:
+            do throws(SystemError) { try listeners.resume(poller) } catch { schedule(task, at: now + Self.acceptingPause) }
+        }
+    }
+
+    // MARK: Idle connections
+
+    /// Schedules a sweep while there are connections.
+    func scheduleSweep() {
+        guard let timeout = service.configuration.idleTimeout, !isSweepScheduled else { return }
+        isSweepScheduled = true
+        schedule(.idleSweep, at: .now + timeout)
+    }
+
+    /// Sends GOAWAY over idle connections, and schedules the next sweep for when one may be due.
+    private func sweepIdle(_ now: ContinuousClock.Instant) {
+        isSweepScheduled = false
+        guard let timeout = service.configuration.idleTimeout else { return }
+        for connection in connections.values where connection.idleDeadline(timeout) <= now { endIdle(connection, now) }
+        guard let next = connections.values.lazy.map({ $0.idleDeadline(timeout) }).min() else { return }
+        isSweepScheduled = true
+        // A sweep checks all of them, so not one for each.
+        schedule(.idleSweep, at: max(next, now + timeout / 100))
+    }
+
+    private func endIdle(_ connection: ServerConnection, _ now: ContinuousClock.Instant) {
+        // A stream without an answer, or a peer that has vanished, keeps it open.
+        guard connection.idleSince == nil else { return close(connection) }
+        connection.idleSince = now
+        connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])
+        connection.flush(&scratch)
+        settle(connection)
+    }
+}

@@ -3,6 +3,7 @@ import Broker
 import Logging
 import PushModel
 import ServiceLifecycle
+import Synchronization
 import SystemIO
 
 /// Performs commands for broadcast channels. It makes the request, publishes the answer, and acknowledges the command when the broker has
@@ -142,5 +143,80 @@ struct ChannelCommandService: Service {
         if let reason = answer.reason { metadata[LogKey.reason] = "\(reason)" }
         logger.log(
             level: answer.result == .done ? .info : .warning, "A command for a broadcast channel has its answer", metadata: metadata)
+    }
+}
+
+/// The requests of channel management that pools have, and the tasks that await their answers. Thread-safe.
+final class ChannelRequests: Sendable {
+    private struct Contents {
+        var lastTag: UInt64 = 0
+        var waiting: [UInt64: CheckedContinuation<APNsAnswer, Never>] = [:]
+    }
+
+    private let contents = Mutex(Contents())
+
+    /// Awaits the answer to a batch of one request. A pool gives every batch back, also when it is shut down.
+    /// - Parameter submit: gets the batch's tag, and hands the batch to a pool.
+    func answer(_ submit: (_ tag: UInt64) -> Void) async -> APNsAnswer {
+        await withCheckedContinuation { continuation in
+            let tag = contents.withLock { contents in
+                contents.lastTag += 1
+                contents.waiting[contents.lastTag] = continuation
+                return contents.lastTag
+            }
+            submit(tag)
+        }
+    }
+
+    func finish(_ finished: [APNsFinishedBatch]) {
+        for one in finished {
+            let continuation = contents.withLock { $0.waiting.removeValue(forKey: one.batch.tag) }
+            if let continuation, let answer = one.answers.first { continuation.resume(returning: answer) }
+        }
+    }
+}
+
+extension ChannelAnswer {
+    /// The reasons that are this program's own. The others are ``NotSentReason`` and ``UnknownReason``.
+    enum OwnReason {
+        /// The broker delivered a `create` for the second time.
+        static let redelivered = "redelivered"
+        /// APNs did it, and the answer lacks what the operation is for.
+        static let incompleteAnswer = "incomplete_answer"
+    }
+
+    /// What became of a command that got no answer of APNs.
+    init(_ command: ChannelCommand, _ result: Result, because reason: String? = nil, source: String, now: Int64) {
+        self.init(
+            id: .timeOrdered(milliseconds: now), source: source, time: now, command: command.id, app: command.app,
+            environment: command.environment, operation: command.request.operation, result: result, reason: reason)
+        if case .read(let channel) = command.request { channelID = channel.text }
+        if case .delete(let channel) = command.request { channelID = channel.text }
+    }
+
+    /// - Parameter content: nil if the status is all that came.
+    init(
+        _ command: ChannelCommand, status: Int, reason: String?, _ content: APNsChannelContent?, source: String, now: Int64
+    ) {
+        self.init(command, .refused, because: reason, source: source, now: now)
+        self.status = status
+        guard (200..<300).contains(status) else { return }
+        result = .done
+        var isComplete = true
+        switch command.request {
+        case .create(let storage):
+            self.storage = storage
+            channelID = content?.channelID.flatMap { ChannelID($0) }?.text
+            isComplete = channelID != nil
+        case .read:
+            storage = content?.storage
+            isComplete = storage != nil
+        case .delete: break
+        case .list:
+            // Apple writes base64. No command could name another text.
+            channels = content?.channels?.filter { ChannelID($0) != nil }
+            isComplete = channels != nil
+        }
+        if !isComplete { (result, self.reason) = (.unanswered, OwnReason.incompleteAnswer) }
     }
 }

@@ -1,3 +1,4 @@
+import APNs
 import Broker
 import Observability
 import PushModel
@@ -179,5 +180,94 @@ extension PushJob.Delivery {
         other.environment = environment.other
         other.environmentTrial = .made
         return other
+    }
+}
+
+/// The tag of a batch in a pool: its job, and its app for the gate.
+struct BatchTag: Equatable, Sendable {
+    /// At 10,000 jobs a second, 48 bits last for nine centuries.
+    let job: UInt64
+    let app: ControlState.AppIndex
+
+    init(job: UInt64, app: ControlState.AppIndex) {
+        self.job = job
+        self.app = app
+    }
+
+    init(_ raw: UInt64) {
+        job = raw >> 16
+        app = ControlState.AppIndex(truncatingIfNeeded: raw)
+    }
+
+    var raw: UInt64 { job << 16 | UInt64(app) }
+}
+
+extension APNsBatch {
+    /// Some deliveries of one job, all of one environment.
+    convenience init(_ chosen: DeliverySet, of progress: borrowing JobInProgress) {
+        var requests: [APNsRequest] = []
+        requests.reserveCapacity(chosen.count)
+        chosen.forEach { index in requests.append(APNsRequest(progress.job.deliveries[index], index: index)) }
+        self.init(
+            tag: BatchTag(job: progress.number, app: progress.app).raw, target: progress.job.isBroadcast ? .broadcast : .device,
+            lane: progress.job.lane,
+            pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority,
+            // A broadcast has no such header.
+            collapseID: progress.job.isBroadcast ? nil : progress.job.collapseID,
+            // A second copy of an alert replaces the first on the screen.
+            collapsesByID: progress.job.pushType == .alert && !progress.job.isBroadcast, expiration: progress.job.apnsExpiration,
+            expiresAt: progress.job.expiresAt,
+            payload: progress.job.payload, requests: requests)
+    }
+}
+
+extension APNsRequest {
+    fileprivate init(_ delivery: PushJob.Delivery, index: Int) {
+        self.init(
+            id: delivery.id, token: delivery.token, installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, index: index)
+    }
+}
+
+/// The spans of one job whose trace is sampled (docs/guides/traces.md). Times are UNIX milliseconds.
+struct JobTrace {
+    /// Of the message: the publishing, or the try before this one.
+    let sender: TraceContext
+    /// Of this try. A retry's message carries it, so that all tries of a job have one trace.
+    let own: TraceContext
+
+    init(_ sender: TraceContext) {
+        self.sender = sender
+        own = sender.child()
+    }
+
+    /// The wait of the message in its queue, and in delayed queues before it.
+    func wait(of job: PushJob, publishedAt: Int64, takenAt: Int64) -> Span {
+        Span(
+            "receive \(job.lane.rawValue)", .consumer, sender.child(), parent: sender,
+            start: min(publishedAt, takenAt) * 1_000_000, end: takenAt * 1_000_000)
+    }
+
+    /// From the taking of the job to the decision about its last delivery.
+    func work(on job: PushJob, takenAt: Int64, decidedAt: Int64) -> Span {
+        Span(
+            "process \(job.lane.rawValue)", .consumer, own, parent: sender, start: takenAt * 1_000_000, end: decidedAt * 1_000_000,
+            [
+                ("messaging.system", .text("rabbitmq")), ("push.app", .text(job.app.text)),
+                ("push.notification", .text(job.notification.description)), ("push.attempt", .number(job.attempt + 1)),
+                ("push.deliveries", .number(job.deliveries.count)),
+            ])
+    }
+
+    /// One request to APNs.
+    func request(_ target: APNsTarget, _ delivery: PushJob.Delivery, sentAt: Int64, answeredAt: Int64, _ said: Answered) -> Span {
+        var attributes: [(name: String, value: Span.Value)] = [
+            ("push.delivery", .text(delivery.id.description)), ("push.environment", .text(delivery.environment.rawValue)),
+        ]
+        if let status = said.status { attributes.append(("http.response.status_code", .number(status))) }
+        if let reason = said.reason { attributes.append(("push.apns.reason", .text(reason))) }
+        return Span(
+            target == .broadcast ? "POST /4/broadcasts" : "POST /3/device", .client, own.child(), parent: own, start: sentAt * 1_000_000,
+            end: answeredAt * 1_000_000, attributes,
+            fault: said.status == 200 ? nil : said.reason ?? said.status.map { "status \($0)" } ?? "no answer")
     }
 }

@@ -86,3 +86,166 @@ extension InstallationsCommand {
         }
     }
 }
+
+extension InstallationsCommand {
+    struct History: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Say why an installation gets pushes or not, and what happened to it.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: InstallationOptions
+        @Argument(help: "The installation's id.") var id: String
+        @Option(help: "How many entries to show at most.") var limit = 100
+        @Flag(help: "Begin with the oldest entry.") var oldestFirst = false
+
+        func validate() throws {
+            guard limit > 0 else { throw ValidationError("--limit must be at least 1") }
+        }
+
+        func run() async throws {
+            let path = "/v1/apps/\(options.app.percentEncoded)/installations/\(id.percentEncoded)/history"
+            let order = [("order", oldestFirst ? "asc" : "desc" as String?)]
+            let found = try await connection.withClient { client in try await client.pages(path, order, of: "entries", limit: limit) }
+            let explanation = found.first["explanation"]?.stringValue ?? "?"
+            try output.show(
+                found, as: "entries",
+                more: { document in
+                    document.field("reachable", found.first["reachable"]?.boolValue ?? false)
+                    document.field("explanation", explanation)
+                }, "\(explanation)\n\n\(historyTable(found.rows))")
+        }
+    }
+}
+
+extension InstallationsCommand {
+    struct Search: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Find who holds or held a token.",
+            discussion: """
+                The token is read from --token-file, or from standard input: arguments can be seen by every user of this machine and stay \
+                in the shell's history.
+                """)
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: InstallationOptions
+        @Option(help: "A file that holds the token in hex; without it, standard input is read.") var tokenFile: String?
+        @Option(help: "production or sandbox; without it, both.") var environment: String?
+        @Argument(help: .hidden) var misplaced: [String] = []
+
+        func validate() throws {
+            // A token in the app's place would go into a URL, and from there into logs.
+            let isToken = options.app.count >= 32 && options.app.allSatisfy(\.isHexDigit)
+            guard misplaced.isEmpty, !isToken else {
+                throw ValidationError("give the token in --token-file or on standard input: arguments can be seen by others")
+            }
+        }
+
+        func run() async throws {
+            let token = try token()
+            let answer = try await connection.withClient { client in
+                try await client.post("/v1/apps/\(options.app.percentEncoded)/tokens/search") { body in
+                    body.field("token", token)
+                    body.field("environment", environment)
+                }
+            }
+            try output.show(answer, Self.text(answer))
+        }
+
+        private static func text(_ answer: JSONValue) -> String {
+            let holders = answer["installations"]?.arrayValue ?? []
+            let former = answer["former_holders"]?.arrayValue ?? []
+            guard !holders.isEmpty || !former.isEmpty else { return "No installation is known to hold or have held this token." }
+            let now = holders.isEmpty ? "No installation holds it now." : "\(installationTable(holders))"
+            return former.isEmpty ? now : "\(now)\n\nFormer holders\n\(formerHolderTable(former))"
+        }
+
+        private func token() throws -> String {
+            let text: String?
+            if let tokenFile {
+                text = String(decoding: try InputFile.read(tokenFile), as: UTF8.self)
+            } else {
+                text = readLine()
+            }
+            let token = (text ?? "").filter { !$0.isWhitespace }
+            guard !token.isEmpty else { throw CommandFailure("no token: give --token-file, or write it to standard input") }
+            return token
+        }
+    }
+}
+
+/// One row per installation.
+func installationTable(_ installations: [JSONValue]) -> Table {
+    var table = Table("INSTALLATION", "USER", "ACTIVE TOKENS", "LAST REGISTERED", "APP", "SYSTEM", "TAGS")
+    for installation in installations {
+        let active = (installation["tokens"]?.arrayValue ?? []).filter { $0["state"]?.stringValue == "active" }
+        table.add(
+            installation.shown("id"), installation.shown("user"),
+            active.isEmpty ? "none" : active.map { "\($0.shown("purpose"))/\($0.shown("environment"))" }.joined(separator: ","),
+            installation.shown("registered_at"), installation.shown("app_version"), installation.shown("os_version"),
+            tagWords(installation))
+    }
+    return table
+}
+
+/// The facts about one installation, a line each.
+func installationFacts(_ record: JSONValue) -> String {
+    let user = record["user"]?.stringValue ?? "no user"
+    let names = [
+        "registered_at", "created_at", "throttled_until", "locale", "time_zone", "app_version", "os_version", "device_model", "permission",
+    ]
+    let facts = names.compactMap { name in record[name]?.stringValue.map { "\(name) \($0)" } }
+    let tags = tagWords(record)
+    let epoch = record["owner_epoch"]?.integerValue ?? 0
+    let head = "\(record.shown("id")), signed in: \(user), owner epoch \(epoch), fence \(record.shown("fence"))"
+    return ([head] + facts + (tags.isEmpty ? [] : ["tags \(tags)"])).joined(separator: "\n")
+}
+
+/// The backend's tags and the app's, as a tag expression names them.
+private func tagWords(_ record: JSONValue) -> String {
+    func texts(_ name: String) -> [String] { (record[name]?.arrayValue ?? []).compactMap(\.stringValue) }
+    return (texts("tags") + texts("app_tags").map { "app:" + $0 }).joined(separator: ",")
+}
+
+func tokenTable(_ record: JSONValue, isFull: Bool) -> Table {
+    var table = Table("TOKEN", "PURPOSE", "ENVIRONMENT", "STATE", "REGISTERED", "RETIRED", "WHY")
+    for token in record["tokens"]?.arrayValue ?? [] {
+        table.add(
+            token.shown(isFull ? "token" : "hint"), token.shown("purpose"), token.shown("environment"), token.shown("state"),
+            token.shown("registered_at"), token.shown("retired_at"), token.shown("retired_reason"))
+    }
+    return table
+}
+
+func historyTable(_ entries: [JSONValue]) -> Table {
+    var table = Table("WHEN", "EVENT", "USER", "TOKEN", "OTHER INSTALLATION", "REASON", "APNS SINCE")
+    for entry in entries {
+        let token = entry["token"].map { "\($0.shown("hint")) \($0.shown("purpose"))/\($0.shown("environment"))" }
+        let reason = [entry["status"]?.integerValue.map(String.init), entry["reason"]?.stringValue].compactMap { $0 }
+        table.add(
+            entry.shown("at"), entry.shown("event"), entry.shown("user"), token ?? "-", entry.shown("other_installation"),
+            reason.isEmpty ? "-" : reason.joined(separator: " "), entry.shown("apns_timestamp"))
+    }
+    return table
+}
+
+func formerHolderTable(_ holders: [JSONValue]) -> Table {
+    var table = Table("INSTALLATION", "UNTIL", "WHY", "MOVED TO", "PURPOSE", "ENVIRONMENT")
+    for holder in holders {
+        table.add(
+            holder.shown("id"), holder.shown("until"), holder.shown("reason"), holder.shown("moved_to"), holder.shown("purpose"),
+            holder.shown("environment"))
+    }
+    return table
+}
+
+extension JSONValue {
+    /// A text field for a table's cell.
+    fileprivate func shown(_ name: String) -> String { self[name]?.stringValue ?? "-" }
+
+    /// The value as one line of JSON.
+    var jsonText: String {
+        var writer = JSONWriter()
+        writer.value(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

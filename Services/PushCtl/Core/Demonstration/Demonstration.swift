@@ -1,7 +1,10 @@
+import ArgumentParser
 import FoundationEssentials
 import PushAPI
+import PushClient
 import PushModel
 import StrictJSON
+import Synchronization
 
 /// The main use case, step by step, through the public API alone. Every step checks its claim and throws if it does not hold.
 struct Demonstration {
@@ -148,5 +151,219 @@ extension Demonstration {
         try expect(count(status, "fenced") == 1, "the waiting delivery was not fenced")
         try await expectInbox(phone, inbox)
         try report.fact("its status says fenced, and \(phone.name)'s lock screen shows nothing new")
+    }
+}
+
+extension Demonstration {
+    /// Installs the app on the device in the simulated APNs.
+    func install(_ device: DemoDevice) async throws {
+        try await simulator.put("/v1/devices/\(device.token)") { body in
+            body.field("environment", device.environment.rawValue)
+            body.field("state", "installed")
+            body.field("name", device.name)
+        }
+    }
+
+    @discardableResult
+    func register(_ device: DemoDevice, user: String) async throws -> PushAPI.Installation {
+        let token = PushAPI.Token(device.token, environment: device.environment.rawValue)
+        return try await backend.register(device.installation, .init(user: user, tokens: [token]))
+    }
+
+    func send(_ title: String, _ text: String, to user: String) async throws -> DemoPush {
+        let calledAt = currentMilliseconds()
+        let accepted = try await backend.send(.init(to: .user(user), .alert(title: title, body: text)))
+        return DemoPush(id: accepted.id, calledAt: calledAt)
+    }
+
+    /// The device's next answer from the simulated APNs, once; later ones are as usual.
+    func script(_ device: DemoDevice, status: Int, reason: String, timestamp: Bool = false) async throws {
+        try await simulator.put("/v1/devices/\(device.token)/script") { body in
+            body.array("answers") { answers in
+                answers.object { answer in
+                    answer.field("status", status)
+                    answer.field("reason", reason)
+                    if timestamp { answer.field("timestamp_ms", currentMilliseconds()) }
+                }
+            }
+            body.field("then", "accept")
+        }
+    }
+
+    func inbox(_ device: DemoDevice) async throws -> [JSONValue] {
+        let answer = try await simulator.get("/v1/devices/\(device.token)/inbox")
+        return answer["notifications"]?.arrayValue ?? []
+    }
+
+    func inboxCount(_ device: DemoDevice) async throws -> Int { try await inbox(device).count }
+
+    func expectInbox(_ device: DemoDevice, _ expected: Int) async throws {
+        let shown = try await inboxCount(device)
+        try expect(shown == expected, "\(device.name)'s lock screen shows \(shown) notifications instead of \(expected)")
+    }
+
+    func show(_ push: DemoPush, _ status: PushAPI.NotificationStatus, on devices: [DemoDevice]) async throws {
+        var screens: [(device: DemoDevice, inbox: [JSONValue])] = []
+        for device in devices { screens.append((device, try await inbox(device))) }
+        try report.show(push.table(status, on: screens))
+    }
+
+    /// The status document, once every delivery has its outcome.
+    func settled(_ push: DemoPush) async throws -> PushAPI.NotificationStatus {
+        try await eventually("notification \(push.id) is completed") {
+            let status = try await backend.status(push.id)
+            return status.state == .completed ? status : nil
+        }
+    }
+
+    /// The status document, once the delivery to `device` waits for another attempt because of `outcome`.
+    func lastAttempt(of push: DemoPush, on device: DemoDevice, is outcome: String) async throws -> PushAPI.NotificationStatus {
+        try await eventually("the delivery to \(device.name) is \(outcome)") {
+            let status = try await backend.status(push.id)
+            let delivery = status.deliveries.first { $0.installation == device.installation }
+            return delivery?.lastAttempt?.outcome == outcome ? status : nil
+        }
+    }
+
+    func count(_ status: PushAPI.NotificationStatus, _ outcome: String) -> Int { status.counts[outcome] ?? 0 }
+
+    func expect(_ condition: Bool, _ otherwise: String) throws {
+        guard condition else { throw CommandFailure("the demonstration failed: \(otherwise)") }
+    }
+
+    /// Asks again, five times a second for a minute at most, until `answer` has a value: the API has no way to wait.
+    func eventually<Answer>(_ what: String, _ answer: () async throws -> Answer?) async throws -> Answer {
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(60)
+        while clock.now < deadline {
+            if let value = try await answer() { return value }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        throw CommandFailure("the demonstration failed: a minute passed and it is not so that \(what)")
+    }
+}
+
+/// A device whose app uses PushClient. The other devices of the demonstration are calls of a backend.
+extension Demonstration {
+    mutating func registerTheEarlyToken() async throws {
+        try report.begin("A token that comes before the app's client exists is kept, and registered")
+        var device = DemoDevice("Ada's new iPhone")
+        try await install(device)
+        let inbox = PushInbox()
+        inbox.put(.token(device.tokenBytes, purpose: .alert))
+        try report.fact("iOS gave \(device.name)'s token while the app had no client yet: it waits in the app's inbox")
+
+        let client = PushClient(
+            PushConfiguration(
+                app: backend.slug, environment: .production, server: .backend(DemoBackend(api: backend.api)), store: DemoStore()),
+            inbox: inbox)
+        client.signIn(as: ada)
+        let status = try await eventually("\(device.name) has registered") { client.status.flatMap { $0.isUploaded ? $0 : nil } }
+        let record = try await backend.installation(status.installation.uuidString)
+        let active = record.tokens.filter(\.isActive).map { $0.hint.suffix(6) }
+        try expect(
+            record.user == ada && active.count == 1 && active.allSatisfy(device.token.hasSuffix),
+            "the token that came early is not registered for \(ada)")
+        try report.fact("the client took it from there, \(ada) signed in, and the registry has both")
+
+        device.installation = record.id
+        let push = try await send("Welcome to your new iPhone", "Your token came early, and was kept", to: ada)
+        let end = try await settled(push)
+        try await show(push, end, on: [phone, tablet, device])
+        try expect(count(end, "accepted") == 2, "not every device of \(ada) got it")
+        try await expectInbox(device, 1)
+        try report.fact("a notification reaches it")
+    }
+}
+
+/// The company's backend: it forwards the app's requests with the key that the app must not have.
+private struct DemoBackend: PushTransport {
+    let api: PushAPI
+
+    func send(_ request: PushRequest) async throws -> PushResponse {
+        guard let method = PushAPI.Method(rawValue: request.method) else { throw CommandFailure("the app sent \(request.method)") }
+        let answer = try await api.once(.init(method, request.path, json: request.body.map(Array.init)))
+        return PushResponse(status: answer.status, headers: answer.headers, body: Data(answer.body))
+    }
+}
+
+/// The device's storage.
+private final class DemoStore: PushStore {
+    private let items = Mutex<[PushStoreItem: Data]>([:])
+
+    func read(_ item: PushStoreItem) throws -> Data? { items.withLock { $0[item] } }
+    func write(_ data: Data?, for item: PushStoreItem) throws { items.withLock { $0[item] = data } }
+}
+
+/// Prints the events in sentences, and keeps them for the summary.
+struct DemoReport {
+    private var steps: [(title: String, facts: Int)] = []
+
+    mutating func begin(_ title: String) throws {
+        steps.append((title, 0))
+        try StandardOutput.print("\n\(steps.count). \(title)")
+    }
+
+    mutating func fact(_ text: String) throws {
+        if !steps.isEmpty { steps[steps.count - 1].facts += 1 }
+        try StandardOutput.print("   ✓ \(text)")
+    }
+
+    func show(_ text: some CustomStringConvertible) throws {
+        for line in text.description.split(separator: "\n", omittingEmptySubsequences: false) { try StandardOutput.print("     \(line)") }
+    }
+
+    func end(_ next: String) throws {
+        var table = Table("STEP", "WHAT HAPPENED", "CHECKED")
+        for (index, step) in steps.enumerated() { table.add("\(index + 1)", step.title, "\(counted(step.facts, "fact", "facts")) ✓") }
+        try StandardOutput.print("\n\(table)\n\nEverything happened as promised.\n\(next)")
+    }
+}
+
+/// A device of the demonstration. Names for people; ids and tokens are new in every run, so that runs do not meet.
+struct DemoDevice {
+    let name: String
+    let environment: APNsEnvironment
+    /// Of an app with PushClient: the client makes it.
+    var installation = PushID.random().description
+    private(set) var token = DemoDevice.newToken()
+
+    init(_ name: String, _ environment: APNsEnvironment = .production) {
+        self.name = name
+        self.environment = environment
+    }
+
+    /// As after a reinstall: iOS issues a new token; the installation id stays, because it is in the keychain.
+    mutating func reinstall() { token = Self.newToken() }
+
+    /// As iOS gives it to the app.
+    var tokenBytes: Data { Data(DeviceToken(hex: token)?.bytes ?? []) }
+
+    private static func newToken() -> String {
+        hexText((0..<32).map { _ in UInt8.random(in: .min ... .max) })
+    }
+}
+
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo", abstract: "Show the platform doing its main job, against the APNs simulator.",
+        discussion: """
+            Registers users and devices, sends, and follows every delivery to the simulated lock screens: reinstalls, a shared device, a dead token, \
+            a throttled device, a logout, and an app whose token comes early. Needs an administrator's key, and dispatchers whose APNs is \
+            the simulator. Ends with 1 when a step did not happen.
+            """)
+    @OptionGroup var connection: ConnectionOptions
+    @Option(help: "The simulator's control address.") var simulator = "http://127.0.0.1:2199"
+    @Option(help: "The app; it must be one of the dispatcher's credentials.") var app = "shop"
+    @Option(help: "The last line: what to open next. Default: the simulator's page and the API's.") var next: String?
+
+    func run() async throws {
+        let simulator = try ServiceAddress.parse(simulator, from: "--simulator")
+        try await connection.withClient { admin in
+            var demonstration = try await Demonstration(admin: admin, simulator: admin.other(baseURL: simulator, key: nil), app: app)
+            try await demonstration.run()
+            let pages = "Next, in a browser: \(simulator) shows these lock screens, \(admin.baseURL)/docs the API."
+            try demonstration.report.end(next ?? pages)
+        }
     }
 }

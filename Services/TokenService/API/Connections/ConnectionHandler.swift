@@ -1,7 +1,11 @@
 import HTTPTypes
-import NIOCore
-import NIOHTTP1
-import TokenServiceApps
+package import HummingbirdCore
+package import Logging
+package import NIOCore
+package import NIOHTTP1
+import NIOHTTPTypesHTTP1
+import SystemIO
+package import TokenServiceApps
 import TokenServiceKit
 
 /// Applies the rules of ``ConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's
@@ -246,4 +250,88 @@ extension ConnectionState.Actions {
 /// The client stopped sending in the middle of a body.
 struct BodyTimedOut: ProblemError {
     var problem: APIError { APIError(.bodyTimeout, "the request's body did not arrive in time") }
+}
+
+/// The body of a request whose client waits for `100 Continue` with it (RFC 9110, section 10.1.1): the first read reports it to
+/// ``ConnectionHandler``, which answers `100 Continue`. If the service refuses the request by its head, the client sends no body.
+struct AwaitedBody: AsyncSequence, Sendable {
+    typealias Element = ByteBuffer
+
+    let base: HummingbirdCore.RequestBody
+    let channel: any Channel
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: base.makeAsyncIterator(), channel: channel) }
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        var base: HummingbirdCore.RequestBody.AsyncIterator
+        /// Until the first read is reported.
+        var channel: (any Channel)?
+
+        @concurrent mutating func next() async throws -> ByteBuffer? {
+            channel?.triggerUserOutboundEvent(BodyIsWanted(), promise: nil)
+            channel = nil
+            return try await base.next()
+        }
+    }
+}
+
+/// The service reads the body of the request that it is answering.
+struct BodyIsWanted: Sendable {}
+
+extension HTTPRequest {
+    /// Whether its client waits for `100 Continue` before it sends the body.
+    var awaitsContinue: Bool { headerFields[.expect]?.lowercased() == "100-continue" }
+}
+
+extension Request {
+    /// The same request; reading its body sends `100 Continue` if the client waits for it.
+    func askingForItsBody(on channel: any Channel) -> Request {
+        guard head.awaitsContinue else { return self }
+        var request = self
+        request.body = HummingbirdCore.RequestBody(asyncSequence: AwaitedBody(base: body, channel: channel))
+        return request
+    }
+}
+
+/// HTTP/1 whose requests run on the event loop that read them. On Swift's task threads, each request would go from the loop to another
+/// thread and back, and both would be woken for it. Work that takes a processor for long leaves the loop (``offItsLoop(_:)``).
+package struct LoopChannel: ServerChildChannel {
+    package typealias Value = HTTP1Channel.Value
+
+    private let base: HTTP1Channel
+    private let limits: RequestLimits
+    private let decide: @Sendable (HTTPRequestHead) -> AdmissionDecision?
+
+    /// - Parameter decide: Decides on a request by its head (``ConnectionHandler/Decide``).
+    package static func server(
+        _ limits: RequestLimits, decide: @escaping @Sendable (HTTPRequestHead) -> AdmissionDecision?
+    ) -> HTTPServerBuilder {
+        let configuration = HTTP1Channel.Configuration(
+            idleTimeout: TimeAmount(limits.idleTimeout),
+            httpDecoderConfiguration: .init(
+                maxHeaderFieldSize: RequestLimits.headerFieldBytes, maxHeaderListSize: RequestLimits.headerListBytes,
+                maxHeaderFieldCount: RequestLimits.headerFields))
+        return HTTPServerBuilder { responder in
+            let base = HTTP1Channel(
+                responder: { (request, writer: consuming ResponseWriter, channel) in
+                    try await responder(request.askingForItsBody(on: channel), writer, channel)
+                }, configuration: configuration)
+            return LoopChannel(base: base, limits: limits, decide: decide)
+        }
+    }
+
+    package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+        base.setup(channel: channel, logger: logger).flatMapThrowing { [limits, decide] value in
+            let pipeline = channel.pipeline.syncOperations
+            let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
+            let handler = ConnectionHandler(bodyTimeout: limits.bodyTimeout, idleTimeout: limits.idleTimeout, decide: decide)
+            try pipeline.addHandler(handler, position: .before(codec))
+            return value
+        }
+    }
+
+    package func handle(value: Value, logger: Logger) async {
+        let loop = value.channel.eventLoop
+        await withTaskExecutorPreference(EventLoopExecutor { loop.execute($0) }) { await base.handle(value: value, logger: logger) }
+    }
 }

@@ -1,4 +1,5 @@
-import HTTPTypes
+package import HTTPTypes
+package import Hummingbird
 import PushModel
 package import TokenServiceKit
 
@@ -188,4 +189,60 @@ extension JSONSchema {
     fileprivate var isUUID: Bool {
         if case .string(let text) = kind { text.format == "uuid" } else { false }
     }
+}
+
+/// Operations that belong together.
+package struct Resource: Sendable {
+    package let name: String
+    package let summary: String
+    package let operations: [Operation]
+
+    package init(_ name: String, _ summary: String, _ operations: [Operation]) {
+        self.name = name
+        self.summary = summary
+        self.operations = operations
+    }
+
+    /// The same resource with the operations that a higher floor has for it, behind its own.
+    package func adding(_ more: Operation...) -> Resource { Resource(name, summary, operations + more) }
+
+    /// For links: the name in lower case without blanks.
+    package var anchor: String { name.lowercased().replacing(" ", with: "-") }
+}
+
+/// One operation of the API and who may use it. A room declares its routes beside the words for them; ``all`` and ``open`` are the table
+/// that the documentation and the tests read.
+package struct APIRoute: Hashable, Sendable {
+    package let method: HTTPRequest.Method
+    /// With `{name}` for a parameter.
+    package let path: String
+    /// Any one of these is enough. Empty: open to all, for probes and scrapers.
+    package let scopes: [Scope]
+
+    /// An operation on no single app needs an administrator's key that is bound to no app.
+    package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
+    package let isOfApp: Bool
+    /// A device may use it with its credential, for its own installation.
+    package let isForDevices: Bool
+
+    /// What the audit trail calls its use; nil: the trail does not know it. Routes that read record it for `tokens=full` alone.
+    package let audit: AuditAction?
+
+    package init(
+        _ method: HTTPRequest.Method, _ path: String, _ scopes: Scope..., forDevices: Bool = false, audit: AuditAction? = nil
+    ) {
+        self.method = method
+        self.path = path
+        self.scopes = scopes
+        isForDevices = forDevices
+        self.audit = audit
+        isOfApp = path.contains("{app}")
+    }
+}
+
+/// Takes a room's handlers, so that a room need not know what runs before them.
+package protocol RouteBinder: AnyObject {
+    typealias Handler = @Sendable (APICall) async throws -> Response
+
+    func on(_ route: APIRoute, _ handler: @escaping Handler)
 }

@@ -1,3 +1,7 @@
+import HTTPTypes
+import Hummingbird
+import Metrics
+package import Observability
 package import Postgres
 package import PushModel
 package import TokenServiceApps
@@ -76,4 +80,56 @@ package struct DeviceReceiptIntake: Sendable {
             return (index: index, report: report)
         }
     }
+}
+
+/// Counts device receipts by their result.
+package struct DeviceReceiptMetrics: Sendable {
+    private let receipts: MetricSeries<Counter>
+
+    package init(_ registry: PrometheusMetrics) {
+        receipts = registry.counters(
+            "push_token_service_device_receipts_total", ["result"], "Receipts that devices reported. Result: counted, repeated, refused.")
+        for word in DeviceReceipt.Result.words { _ = receipts[word] }
+    }
+
+    func deviceReceipts(_ results: [DeviceReceipt.Result]) {
+        for (word, number) in Tally(results.lazy.map(\.word)).counts { receipts[word].increment(by: Int(number)) }
+    }
+}
+
+/// `POST /v1/apps/{app}/installations/{id}/receipts`
+package struct DeviceReceiptsController: Sendable {
+    package let intake: DeviceReceiptIntake
+    package let metrics: DeviceReceiptMetrics
+
+    package init(intake: DeviceReceiptIntake, metrics: DeviceReceiptMetrics) {
+        self.intake = intake
+        self.metrics = metrics
+    }
+
+    package func bind(to router: some RouteBinder) { router.on(.reportReceipts, report) }
+
+    @Sendable private func report(_ call: APICall) async throws -> Response {
+        let id = try call.id("id")
+        let receipts = try await call.body().object { DeviceReceipt.list(&$0) }
+        let results = try await call.byDevice {
+            try await intake.count(receipts, of: id, app: call.app(), expectedOwner: call.owner(expected: .anyone))
+        }
+        metrics.deviceReceipts(results)
+        return JSONAnswer.response(.ok, DeviceReceipt.response, results)
+    }
+}
+
+extension APIRoute {
+    package static let reportReceipts = APIRoute(.post, "/v1/apps/{app}/installations/{id}/receipts", .devices, forDevices: true)
+}
+
+extension Operation {
+    package static let reportReceipts = Operation(
+        .reportReceipts, "reportDeviceReceipts", "Report what became of notifications on the device",
+        """
+        Of notifications that were sent with `device_receipts`: their payload's key `push-receipt` names notification and job. Each event of a \
+        delivery counts once, up to 30 days after it was sent. Receipts that are refused are listed, and the others count all the same.
+        """,
+        request: .json(DeviceReceipt.request), answers: [Answer(200, "One result for each.", .json(DeviceReceipt.response))])
 }

@@ -1,11 +1,14 @@
+package import Broker
 package import Logging
+import Metrics
+package import Observability
 package import Postgres
 import PushModel
-import ServiceLifecycle
+package import ServiceLifecycle
 import Synchronization
 package import TokenServiceApps
-import TokenServiceKit
-import TokenServiceSending
+package import TokenServiceKit
+package import TokenServiceSending
 
 /// Reads one log for one sink in batches, and records its position in the database. It publishes every event at least once: after a crash
 /// the same ids again. Every process runs the feed; the one with its lease reads.
@@ -300,5 +303,65 @@ package final class EventFeed: Service {
     private func report(_ error: any Error) {
         logger.failed(
             "Events could not be published", error, [LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)"])
+    }
+}
+
+/// Counts published events and shows how many wait.
+package struct EventMetrics: Sendable {
+    private let published: MetricSeries<Counter>
+    let waiting: GaugeMetric
+
+    package init(_ registry: PrometheusMetrics) {
+        published = registry.counters(
+            "push_token_service_events_published_total", ["log", "sink"],
+            "State changes that were published, or looked at for webhooks. Log: notifications, installations, device_receipts; "
+                + "Sink: broker, webhooks.")
+        for log in EventLog.allCases { for sink in EventSink.Kind.allCases { _ = published[log.rawValue, sink.rawValue] } }
+        waiting = registry.gauge(
+            "push_token_service_events_waiting", ["log", "sink"],
+            "Rows of a log that this process is still to read; 0 in processes that do not read it; alert when it grows. The sink `counts`: "
+                + "device receipts that are not in their notifications' counts yet.")
+    }
+
+    func observe(_ feeds: [EventFeed]) {
+        for feed in feeds { waiting.observe(feed.name.log.rawValue, feed.name.sink.rawValue) { Double(feed.waitingCount) } }
+    }
+
+    func publishedEvents(_ number: Int, of feed: EventFeed.Name) {
+        published[feed.log.rawValue, feed.sink.rawValue].increment(by: number)
+    }
+}
+
+/// All parts that publish events.
+package struct EventStream: Sendable {
+    package let subscriptions: WebhookSubscriptions
+    let addresses: WebhookAddresses
+    /// Wakes the dispatcher of webhooks.
+    package let wakeUp: WorkSignal
+    /// In the order in which they start.
+    package let services: [any Service]
+
+    package init(
+        _ webhooks: WebhookSettings, pool: PostgresPool, publisher: Publisher, topology: Topology, marks: OutboxMarks,
+        metrics: EventMetrics, webhookMetrics: WebhookMetrics, logger: Logger
+    ) {
+        let wakeUp = WorkSignal()
+        self.wakeUp = wakeUp
+        subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
+        let dispatcher = WebhookDispatcher(
+            pool: pool, settings: webhooks, waiting: marks.webhookMessages, wakeUp: wakeUp, metrics: webhookMetrics,
+            logger: logger)
+        addresses = dispatcher.addresses
+        let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]
+        let feeds = sinks.flatMap { kind, sink in
+            EventLog.allCases.map { log in
+                EventFeed(name: EventFeed.Name(log: log, sink: kind), pool: pool, sink: sink, metrics: metrics, logger: logger)
+            }
+        }
+        let counter = DeviceReceiptCounter(pool: pool, logger: logger)
+        metrics.observe(feeds)
+        metrics.waiting.observe(EventLog.deviceReceipts.rawValue, "counts") { Double(counter.waitingCount) }
+        webhookMetrics.lag.observe { dispatcher.lag }
+        services = [dispatcher] + feeds + [counter]
     }
 }

@@ -1,6 +1,8 @@
 package import PushModel
 package import StrictJSON
 package import TokenServiceApps
+package import TokenServiceRegistry
+import TokenServiceSending
 
 /// One state change, as a CloudEvents 1.0 event in structured JSON. It holds ids and facts: no payload, no token, no user.
 package struct PushEvent: Sendable {
@@ -68,5 +70,62 @@ package struct PushEvent: Sendable {
         PushID(
             high: UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x8000 | log.number,
             low: UInt64(truncatingIfNeeded: row) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
+    }
+}
+
+extension HistoryEntry {
+    /// The event of a row of `installation_history`. It does not name the user.
+    package func event(id: PushID, slug: AppSlug) -> PushEvent {
+        PushEvent(id: id, topic: event.topic, app: app, slug: slug, subject: "installations/\(installation)", time: at) { writer in
+            writer.plainField("installation", installation.append)
+            writer.field("owner_epoch", ownerEpoch)
+            if let token {
+                writer.object("token") { object in
+                    object.field("hint", token.hint)
+                    object.field("environment", token.environment)
+                    object.field("purpose", token.purpose)
+                }
+            }
+            if let otherInstallation { writer.plainField("other_installation", otherInstallation.append) }
+            writer.field("status", status)
+            writer.field("reason", reason)
+            writer.field("apns_timestamp_ms", apnsTimestamp)
+            if let delivery { writer.plainField("delivery", delivery.append) }
+        }
+    }
+}
+
+/// The topics of events of the token service and the dispatchers: `<kind>.<event>`, the second half of a routing key, and the value that
+/// webhook filters match. `push.<topic>.v1` is the CloudEvents type, except for outcomes (``OutcomeEvent/type``).
+package enum EventTopic {
+    package static let notifications = [
+        "notification.accepted", "notification.scheduled", "notification.expanding", "notification.sending", "notification.completed",
+        "notification.cancelled", "notification.superseded", "notification.expired", "notification.no_targets",
+    ]
+    package static let installations = HistoryEntry.Event.allCases.map(\.topic)
+    package static let deliveries = OutcomeClass.allCases.map { delivery($0) }
+    package static let deviceReceipts = DeviceReceipt.Event.allCases.map(\.topic)
+    package static let ping = "webhook.ping"
+
+    /// Every topic that a webhook can ask for.
+    package static let all = notifications + installations + deliveries + deviceReceipts
+
+    static func of(_ log: EventLog) -> [String] {
+        switch log {
+        case .notifications: notifications
+        case .installations: installations
+        case .deviceReceipts: deviceReceipts
+        }
+    }
+
+    package static func delivery(_ outcome: OutcomeClass) -> String { "delivery.\(outcome.rawValue)" }
+}
+
+extension HistoryEntry.Event {
+    /// An installation's own changes, and those of its tokens.
+    package var topic: String {
+        let tokenPrefix = "token_"
+        if rawValue.hasPrefix(tokenPrefix) { return "token.\(rawValue.dropFirst(tokenPrefix.count))" }
+        return self == .environmentCorrected ? "token.\(rawValue)" : "installation.\(rawValue)"
     }
 }

@@ -5,6 +5,7 @@ import NIOHTTP1
 import Observability
 import PushModel
 import SystemIO
+package import TokenServiceApps
 import TokenServiceKit
 import TokenServiceSending
 
@@ -125,5 +126,91 @@ package struct WebhookAttempt: Sendable {
         if let error = error as? HTTPClientError { return "http: \(error.shortDescription)" }
         if error is CancellationError { return "timeout" }
         return "connection: \(OutsideText.harmless(String(String(describing: error).prefix(100))) ?? "failed")"
+    }
+}
+
+/// A webhook's URL, taken apart and put together again, so that the service connects to exactly what it checked: a host name of letters,
+/// digits, hyphens and full stops, no user, no fragment.
+package struct WebhookURL: Hashable, Sendable {
+    package static let maximumBytes = 2048
+    package static let rule = "https, a host name, no user and no fragment, at most \(maximumBytes) bytes"
+
+    package let text: String
+    package let host: String
+    package let port: Int
+
+    /// - Parameter allowsHTTP: For development.
+    package init?(_ text: String, allowsHTTP: Bool) {
+        guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }),
+            let url = SettingURL(text), url.scheme == "https" || allowsHTTP && url.scheme == "http", !url.hasUser, !url.hasFragment,
+            Self.isName(url.host.lowercased())
+        else { return nil }
+        host = url.host.lowercased()
+        port = url.port ?? (url.scheme == "https" ? 443 : 80)
+        let path = url.percentEncodedPath.isEmpty ? "/" : url.percentEncodedPath
+        let query = url.percentEncodedQuery.map { "?" + $0 } ?? ""
+        self.text = "\(url.scheme)://\(host)" + (url.port.map { ":\($0)" } ?? "") + path + query
+    }
+
+    private static func isName(_ host: String) -> Bool {
+        (1...253).contains(host.utf8.count)
+            && host.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            }
+    }
+}
+
+/// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and again before each
+/// connection, because the name may have another address by then.
+package struct WebhookAddresses: Sendable {
+    package struct Refused: Error {
+        /// For the webhook's owner.
+        package let words: String
+    }
+
+    /// How long a request that makes a webhook waits for the resolver.
+    private static let timeout = Duration.seconds(2)
+
+    let rules: AddressRules
+    private let resolution: HostResolution
+
+    /// A process has one: its copies share the threads that wait for the resolver.
+    package init(
+        rules: AddressRules, resolve: @escaping HostResolution.Resolver = { try SocketAddress.resolve(host: $0, port: $1) }
+    ) {
+        self.rules = rules
+        resolution = HostResolution(resolve: resolve)
+    }
+
+    /// Every address is checked: a name may lead to a public and to a private address.
+    /// - Throws: ``Refused``; ``HostResolution/Busy``; `ResolveError`.
+    func checked(host: String, port: Int, for app: App.ID) async throws -> [SystemIO.SocketAddress] {
+        let addresses = try await resolution.addresses(of: host, port: port, for: app)
+        guard !addresses.isEmpty, addresses.allSatisfy({ rules.allows($0.ip) }) else {
+            throw Refused(
+                words: "\(host) leads to an address that is not on the public internet; for development, WEBHOOK_INSECURE=true permits "
+                    + "addresses of the token service's own machine")
+        }
+        return addresses
+    }
+
+    /// Why a webhook may not have this URL. A name that cannot be resolved now is checked when a message is sent.
+    package func refusal(of url: WebhookURL, for app: App.ID) async -> Refused? {
+        await withTaskGroup(of: Refused?.self) { group in
+            group.addTask {
+                do { _ = try await checked(host: url.host, port: url.port, for: app) } catch { return error as? Refused }
+                return nil
+            }
+            group.addTask {
+                _ = await Pause.of(Self.timeout)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
     }
 }

@@ -1,6 +1,8 @@
 package import Postgres
 package import PushModel
+package import TokenServiceApps
 package import TokenServiceKit
+import TokenServiceRegistry
 
 /// The messages of every app's webhooks, within one transaction: what the feeds of events queue and the dispatcher sends. ``WebhookStore``
 /// is the side of the webhooks' owners.
@@ -253,3 +255,82 @@ package struct WebhookQueue {
 
 extension Webhook.DisabledReason: PostgresEncodable, PostgresDecodable {}
 extension WebhookMessage.State: PostgresEncodable, PostgresDecodable {}
+
+/// Removes webhooks whose removal has begun (``WebhookStore/beginDeletion(_:by:)``). A webhook may have millions of messages.
+struct WebhookRemoval: Sendable {
+    let pool: PostgresPool
+
+    func finish(_ id: PushID) async throws {
+        var last: PushID? = .lowest
+        while let from = last {
+            last = try await pool.session { session in try WebhookQueue(session: session).deleteMessages(of: id, after: from) }
+        }
+        // Another process may have removed it meanwhile.
+        try await pool.session { session in try WebhookQueue(session: session).delete(id) }
+    }
+
+    /// Goes on with those whose request was cut off.
+    func finishOthers() async throws {
+        let begun = try await pool.session { session in try WebhookQueue(session: session).unfinishedDeletions() }
+        var firstError: (any Error)?
+        for id in begun {
+            do { try await finish(id) } catch {
+                guard Refusal(error) != .outage, !Task.isCancelled else { throw error }
+                firstError = firstError ?? error
+            }
+        }
+        if let firstError { throw firstError }
+    }
+}
+
+/// One event on its way to one webhook.
+package struct WebhookMessage: Equatable, Sendable {
+    package enum State: String, CaseIterable, Sendable {
+        case pending, delivered, failed
+    }
+
+    /// The event's: `webhook-id`, the same on every attempt.
+    package var id: PushID
+    package var topic: String
+    package var state: State
+    package var attempts: Int
+    /// UNIX milliseconds, as are the others.
+    package var createdAt: Int64
+    /// Of a pending one: the time before which it is not tried (again).
+    package var dueAt: Int64
+    package var settledAt: Int64?
+    package var lastAt: Int64?
+    package var lastStatus: Int?
+    package var lastError: String?
+
+    package struct New: Equatable, Sendable {
+        package var webhook: PushID
+        package var id: PushID
+        package var topic: String
+        package var body: [UInt8]
+    }
+
+    /// A message that this process has for itself, until the lease runs out.
+    package struct Claimed: Equatable, Sendable {
+        package var app: App.ID
+        package var webhook: PushID
+        package var id: PushID
+        package var body: [UInt8]
+        /// This one included.
+        package var attempts: Int
+        package var url: String
+        package var secrets: [WebhookSecret]
+
+        package init(
+            app: App.ID, webhook: PushID, id: PushID, body: [UInt8], attempts: Int, url: String, secrets: [WebhookSecret]
+        ) {
+            self.app = app
+            self.webhook = webhook
+            self.id = id
+            self.body = body
+            self.attempts = attempts
+            self.url = url
+            self.secrets = secrets
+        }
+    }
+}

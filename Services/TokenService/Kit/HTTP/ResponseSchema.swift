@@ -1,3 +1,5 @@
+package import HTTPTypes
+package import Hummingbird
 package import PushModel
 package import StrictJSON
 
@@ -130,4 +132,53 @@ extension ResponseSchema where Value: RawRepresentable<String> & CaseIterable & 
 extension ResponseSchema where Value == [UInt8] {
     /// Bytes that are JSON already.
     package static func raw(_ schema: JSONSchema) -> ResponseSchema { ResponseSchema(schema: schema) { $1.raw($0) } }
+}
+
+package enum JSONAnswer {
+    private static let contentType = HTTPField(name: .contentType, value: "application/json")
+    private static let cacheControl = HTTPField(name: .cacheControl, value: "no-store")
+
+    /// - Parameter headers: Further headers, beside the content's type and `no-store`.
+    package static func response<Value>(
+        _ status: HTTPResponse.Status, _ schema: ResponseSchema<Value>, _ value: Value, headers: HTTPFields = [:]
+    ) -> Response {
+        var writer = JSONWriter()
+        schema.write(value, &writer)
+        var headers = headers
+        headers.append(contentType)
+        headers.append(cacheControl)
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: writer.bytes)))
+    }
+
+    package static let noContent = Response(status: .noContent)
+}
+
+/// One page of a list, and where the next one begins.
+package struct PageResponse<Element: Sendable>: Sendable {
+    package let elements: [Element]
+    /// Nil on the last page.
+    package let nextCursor: String?
+
+    package init(elements: [Element], nextCursor: String?) {
+        self.elements = elements
+        self.nextCursor = nextCursor
+    }
+
+    /// - Parameters:
+    ///   - name: In the document.
+    ///   - field: That holds the elements.
+    package static func schema(_ name: String, _ field: String, of element: ResponseSchema<Element>) -> ResponseSchema<PageResponse> {
+        .object(name, [.required(field, .array(element)) { $0.elements }, .nextCursor { $0.nextCursor }])
+    }
+}
+
+extension ResponseSchema.Field {
+    package static func nextCursor(_ cursor: @escaping @Sendable (Value) -> String?) -> Self {
+        .nullable("next_cursor", .text(.nextCursor), nil, cursor)
+    }
+}
+
+extension JSONSchema {
+    fileprivate static let nextCursor = JSONSchema.string().orNull.example("AAAB")
+        .described("For the next page; null where this is the last.")
 }

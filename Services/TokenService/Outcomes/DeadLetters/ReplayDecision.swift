@@ -1,4 +1,5 @@
 import PushModel
+import TokenServiceSending
 
 /// The decision of a replay about one delivery.
 struct ReplayDecision {
@@ -78,5 +79,91 @@ struct ReplayDecision {
                 id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: attempts + 1,
                 ownerEpoch: delivery.ownerEpoch, reason: reason)
         }
+    }
+}
+
+/// A delivery that dead letters name.
+struct DeadDelivery: Sendable {
+    let id: PushID
+    let notification: PushID
+    let installation: PushID
+    /// Of the owner that its job was for.
+    var ownerEpoch: Int64
+    /// No dispatcher has reported an outcome: the broker gave the job up by itself.
+    var isOrphan: Bool
+    /// The attempts that the job had behind it.
+    var attempts: Int
+    /// The earlier outcome of those attempts.
+    var earlier = PushJob.EarlierOutcome.none
+    /// Of its job, UNIX milliseconds. With a local time, that of the notification is the last zone's.
+    var expiresAt: Int64
+
+    var job: JobID { JobID(notification: notification, number: DeliveryNames.place(of: id).job) }
+    var position: Int { DeliveryNames.place(of: id).position }
+
+    /// Each delivery of the letters once, in ascending order of id; without ids that match no place among the notification's jobs.
+    static func all(of letters: [DeadLetter]) -> [DeadDelivery] {
+        var all: [PushID: DeadDelivery] = [:]
+        for letter in letters {
+            guard let job = letter.job else { continue }
+            let names = DeliveryNames(job.notification)
+            for delivery in job.deliveries {
+                let place = DeliveryNames.place(of: delivery.id)
+                guard place.position < PushJob.maximumDeliveries, names.id(job: place.job, position: place.position) == delivery.id else {
+                    continue
+                }
+                let other = all[delivery.id]
+                all[delivery.id] = DeadDelivery(
+                    id: delivery.id, notification: job.notification, installation: delivery.installation,
+                    ownerEpoch: min(delivery.ownerEpoch, other?.ownerEpoch ?? .max), isOrphan: letter.isOrphan && other?.isOrphan ?? true,
+                    attempts: max(job.attempt, other?.attempts ?? 0), earlier: max(delivery.earlierOutcome, other?.earlier ?? .none),
+                    expiresAt: max(job.expiresAt, other?.expiresAt ?? 0))
+            }
+        }
+        return all.values.sorted { $0.id < $1.id }
+    }
+}
+
+/// The database's facts about a delivery that dead letters name: read under locks, for one ``ReplayDecision``. Times are UNIX milliseconds.
+struct ReplayFacts: Sendable {
+    var delivery: DeadDelivery
+    let now: Int64
+
+    // Its job.
+    var token: Int64
+    var locale = ""
+    /// Its bit.
+    var isSettled = false
+
+    // Its receipt.
+    /// Nil until it is final.
+    var outcome: OutcomeClass?
+    var attempts = 0
+    var isReplayed = false
+    /// A replay reopened it, and no attempt has been reported since.
+    var isOpen = false
+
+    // Its notification.
+    var isCancelled = false
+    var expiresAt: Int64
+    /// The lifetime counts from the moment at which each delivery is due.
+    var hasOwnEnds = false
+    /// How many it has.
+    var jobs = 0
+
+    // Its installation.
+    /// Of the present owner; nil where the installation was deregistered.
+    var ownerEpoch: Int64?
+    /// The live token for the delivery's purpose and environment; nil also if that one was erased.
+    var liveToken: Int64?
+    /// The delivery to that token.
+    var live: PushJob.Delivery?
+    /// If that is another token, its receipt of this notification.
+    var other: Receipt?
+
+    struct Receipt: Sendable {
+        let delivery: PushID
+        let attempts: Int
+        let isOpen: Bool
     }
 }

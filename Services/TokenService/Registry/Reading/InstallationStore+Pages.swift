@@ -1,6 +1,7 @@
 package import Postgres
-import PushModel
-import TokenServiceApps
+package import PushModel
+package import TokenServiceApps
+package import TokenServiceKit
 
 /// Lists of installations, keyset by id: an insertion or removal meanwhile neither repeats a row nor hides one that was there all along.
 extension InstallationStore {
@@ -96,5 +97,89 @@ extension InstallationStore {
         let kept = try withinBytes(found)
         let next = kept.count < found.count ? kept.last : end
         return .init(records: try records(kept), next: next.map { .init(after: $0, isScan: isScan) })
+    }
+}
+
+/// Which installations a list shows: those that pass every filter that is set.
+package struct InstallationFilter: Hashable, Sendable {
+    package enum State: String, CaseIterable, Sendable {
+        case signedIn = "signed_in"
+        case signedOut = "signed_out"
+        /// APNs asked, and the time has not passed yet.
+        case throttled
+        case stale
+        /// Without an active token of any purpose.
+        case unreachable
+    }
+
+    package var state: State?
+    package var permission: ReportedPermission?
+    /// As a tag expression names it: `beta` is a tag of the backend, `app:beta` one of the app.
+    package var tag: String?
+    /// Last registered at that moment or later; UNIX milliseconds.
+    package var seenAfter: Int64?
+    /// Last registered before that moment, so that windows with a common border share no installation; UNIX milliseconds.
+    package var seenBefore: Int64?
+
+    package init(
+        state: State? = nil, permission: ReportedPermission? = nil, tag: String? = nil, seenAfter: Int64? = nil, seenBefore: Int64? = nil
+    ) {
+        self.state = state
+        self.permission = permission
+        self.tag = tag
+        self.seenAfter = seenAfter
+        self.seenBefore = seenBefore
+    }
+
+    package var isEmpty: Bool { self == InstallationFilter() }
+}
+
+/// A list that is read page by page: of an app's installations, or of one user's.
+package struct InstallationList: Hashable, Sendable {
+    /// Nil for the whole app.
+    package var user: String?
+    package var filter: InstallationFilter
+
+    package init(user: String? = nil, filter: InstallationFilter = InstallationFilter()) {
+        self.user = user
+        self.filter = filter
+    }
+
+    /// The beginning of a page: behind an installation.
+    package struct Position: Hashable, Sendable {
+        package var after: PushID
+        /// The tag is too common for its index: the list is scanned in order of id.
+        package var isScan: Bool
+
+        package init(after: PushID, isScan: Bool) {
+            self.after = after
+            self.isScan = isScan
+        }
+    }
+
+    package struct Page: Sendable {
+        /// In ascending order of id. May be fewer than the limit, even none, while there is a next page.
+        package var records: [InstallationRecord]
+        /// Nil on the last page.
+        package var next: Position?
+    }
+}
+
+extension InstallationList {
+    package func cursor(_ position: Position, app: App) -> String {
+        PageCursor.encode(position.after.bytes + [position.isScan ? 1 : 0], list: identity(app))
+    }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
+        let place = try PageCursor.decode(cursor, list: identity(app))
+        guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
+        return Position(after: id, isScan: place[16] == 1)
+    }
+
+    private func identity(_ app: App) -> [String?] {
+        [
+            "installations", "\(app.id)", user, filter.state?.rawValue, filter.permission?.rawValue, filter.tag,
+            filter.seenAfter.map { "\($0)" }, filter.seenBefore.map { "\($0)" },
+        ]
     }
 }

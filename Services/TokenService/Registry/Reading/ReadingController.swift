@@ -1,10 +1,10 @@
 import HTTPTypes
 import Hummingbird
 package import Postgres
-import PushModel
+package import PushModel
 import StrictJSON
 package import TokenServiceApps
-import TokenServiceKit
+package import TokenServiceKit
 
 /// Reads the registry: one installation, lists of them, the holder of a token, the history of an installation.
 package struct ReadingController: Sendable {
@@ -116,4 +116,31 @@ extension APICall {
             tag: try words("tag", maximumBytes: InstallationTags.maximumWordBytes), seenAfter: try moment("seen_after"),
             seenBefore: try moment("seen_before"))
     }
+}
+
+/// An installation's history, read page by page.
+package struct HistoryList: Hashable, Sendable {
+    package enum Order: String, CaseIterable, Sendable {
+        case newestFirst = "desc"
+        case oldestFirst = "asc"
+    }
+
+    package var installation: PushID
+    package var order: Order
+
+    package init(installation: PushID, order: Order = .newestFirst) {
+        self.installation = installation
+        self.order = order
+    }
+
+    /// - Parameter entry: The last one that was shown.
+    package func cursor(after entry: Int64, app: App) -> String {
+        PageCursor.encode(entry, list: identity(app))
+    }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Int64 {
+        try PageCursor.decodeNumber(cursor, list: identity(app))
+    }
+
+    private func identity(_ app: App) -> [String?] { ["history", "\(app.id)", installation.description, order.rawValue] }
 }

@@ -1,3 +1,5 @@
+package import Configuration
+package import Observability
 import PushModel
 
 /// One step of a scope, in the transaction that has locked it: an answer, a timeout, or the next command.
@@ -168,5 +170,64 @@ struct ChannelProgress {
         scope.command = ChannelScope.UnderWay(id: id, operation: request.operation, channel: channel?.id, endsAt: endsAt)
         scope.dueAt = endsAt
         return request
+    }
+}
+
+/// How the registry of channels works with the dispatchers.
+package struct ChannelSettings: Equatable, Sendable {
+    package var listInterval: Duration
+    package var commandTimeout: Duration
+
+    package init(_ config: ConfigReader) throws {
+        listInterval = try config.read(Self.listInterval)
+        commandTimeout = try config.read(Self.commandTimeout)
+    }
+
+    package static let all: [any DocumentedSetting] = [listInterval, commandTimeout]
+
+    private static let listInterval = Setting.seconds(
+        "channels.list.interval.seconds", 3600, in: 1...86_400,
+        "how often the broadcast channels of each app and environment are compared with Apple's list")
+    private static let commandTimeout = Setting.milliseconds(
+        "channels.command.timeout.ms", 15_000, in: 100...300_000,
+        "for so long a dispatcher may begin a request about a channel, and for as long again it may wait for Apple")
+
+    /// After a refusal that may pass.
+    var retryDelay: Duration { commandTimeout * 2 }
+}
+
+extension Duration {
+    var milliseconds: Int64 { Int64(self / .milliseconds(1)) }
+}
+
+/// What a dispatcher's answer says about a command.
+enum ChannelReply: Equatable {
+    case created(ChannelID)
+    case described(ChannelStorage)
+    case deleted
+    case listed([ChannelID])
+    case refused(ChannelRefusal)
+    /// Apple may have carried it out, or not.
+    case unclear(String)
+
+    /// No answer came in time.
+    static let lost = ChannelReply.unclear("unanswered")
+
+    init(_ answer: ChannelAnswer) {
+        let reason = answer.reason.flatMap(OutsideText.harmless)
+        switch answer.result {
+        case .done:
+            let reply: ChannelReply? =
+                switch answer.operation {
+                case .create: answer.channelID.flatMap { ChannelID($0) }.map { .created($0) }
+                case .read: answer.storage.map { .described($0) }
+                case .delete: .deleted
+                case .list: answer.channels.map { .listed($0.compactMap { ChannelID($0) }) }
+                }
+            self = reply ?? .unclear("unreadable_answer")
+        case .refused: self = .refused(ChannelRefusal(status: answer.status ?? 500, reason: reason ?? "HTTP \(answer.status ?? 500)"))
+        // Another dispatcher may have begun the command before.
+        case .unanswered, .expired, .noCredential: self = .unclear(reason ?? answer.result.rawValue)
+        }
     }
 }

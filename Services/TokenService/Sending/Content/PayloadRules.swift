@@ -140,3 +140,170 @@ struct PayloadRules {
         problems.add(JSONProblem(pointer: pointer, code: code, detail: detail))
     }
 }
+
+extension PayloadRules {
+    /// UNIX seconds until the year 2286; the sender of a larger value meant milliseconds.
+    private static let secondsBound = 10_000_000_000.0
+
+    /// Apple, "Starting and updating Live Activities with ActivityKit push notifications".
+    func checkLiveActivity(_ aps: JSONValue?) {
+        guard let aps else { return problem(place.aps(), "missing", "required for push type liveactivity") }
+        for key in ["timestamp", "stale-date", "dismissal-date"] { checkTime(aps[key], key) }
+        expect(aps, "content-state", "an object") { $0.objectValue != nil }
+        expect(aps, "attributes", "an object") { $0.objectValue != nil }
+        expect(aps, "attributes-type", "a string") { $0.stringValue != nil }
+        // The start goes to the tokens of that name.
+        if let name = aps["attributes-type"]?.stringValue, !Purpose.isName(name) {
+            let code = name.isEmpty ? "too_short" : name.utf8.count > Purpose.maximumNameBytes ? "too_long" : "invalid_character"
+            problem(place.aps("attributes-type"), code, Purpose.nameRule)
+        }
+        expect(aps, "input-push-token", "1") { $0.integerValue == 1 }
+        expect(aps, "input-push-channel", "a string") { $0.stringValue != nil }
+        if let channel = aps["input-push-channel"]?.stringValue, ChannelID(channel) == nil {
+            problem(place.aps("input-push-channel"), "invalid_channel_id", "Apple's id of a channel, in base64")
+        }
+        guard let event = aps["event"]?.stringValue, ["start", "update", "end"].contains(event) else {
+            return problem(place.aps("event"), "unsupported_value", "one of start, update, end")
+        }
+        if aps["timestamp"] == nil { problem(place.aps("timestamp"), "missing", "required: UNIX seconds of the sending") }
+        check(event, aps)
+    }
+
+    private func checkTime(_ time: JSONValue?, _ key: String) {
+        guard let time, !(time.numberValue.map { (0..<Self.secondsBound).contains($0) } ?? false) else { return }
+        // A typed value was a date and a time, or it would have been refused before.
+        if isTyped {
+            problem(place.aps(key), "out_of_range", "a date and time from 1970 to 2286")
+        } else {
+            problem(place.aps(key), "wrong_type", "expected UNIX seconds")
+        }
+    }
+
+    private func check(_ event: String, _ aps: JSONValue) {
+        let ofStart = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
+        if event == "start" {
+            // An empty alert is as good as none.
+            if !hasText(aps["alert"]) {
+                problem(place.aps("alert"), "missing", "a title or body, or its localization key: required to start a Live Activity")
+            }
+            if aps["attributes-type"] == nil {
+                problem(place.aps("attributes-type"), "missing", "required to start a Live Activity")
+            }
+            if aps["attributes"] == nil { problem(place.aps("attributes"), "missing", "required to start a Live Activity") }
+        } else {
+            for key in ofStart where aps[key] != nil {
+                problem(place.aps(key), "not_allowed", "belongs to the event start alone")
+            }
+        }
+        if event == "update", aps["content-state"] == nil {
+            problem(place.aps("content-state"), "missing", "required to update a Live Activity")
+        }
+        if event != "end", aps["dismissal-date"] != nil {
+            problem(place.aps("dismissal-date"), "not_allowed", "belongs to the event end alone")
+        }
+    }
+}
+
+extension PayloadRules {
+    /// The types and ranges of Apple's keys, for every push type.
+    func checkValues(of aps: JSONValue) {
+        expect(aps, "alert", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
+        if let alert = aps["alert"], alert.objectValue != nil { check(alert: alert) }
+        expect(aps, "badge", "a whole number from 0") { ($0.integerValue ?? -1) >= 0 }
+        expect(aps, "sound", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
+        if let sound = aps["sound"], sound.objectValue != nil { check(sound: sound, at: "sound") }
+        for key in ["thread-id", "category", "target-content-id", "filter-criteria"] {
+            expect(aps, key, "a string") { $0.stringValue != nil }
+        }
+        for key in ["content-available", "mutable-content"] {
+            expect(aps, key, "0 or 1") { $0.integerValue == 0 || $0.integerValue == 1 }
+        }
+        expect(aps, "url-args", "an array of strings", Self.isTexts)
+        expect(aps, "interruption-level", "passive, active, time-sensitive or critical") {
+            ["passive", "active", "time-sensitive", "critical"].contains($0.stringValue)
+        }
+        expect(aps, "relevance-score", type == .liveactivity ? "a number" : "a number from 0 to 1") {
+            guard let score = $0.numberValue else { return false }
+            return type == .liveactivity || (0...1).contains(score)
+        }
+    }
+
+    /// Apple, "Generating a remote notification", keys of `alert`.
+    private func check(alert: JSONValue) {
+        for key in ["title", "body"] {
+            if type == .liveactivity, let text = alert[key], text.objectValue != nil {
+                expect(text, "loc-key", below: "alert/\(key)/", "a string") { $0.stringValue != nil }
+                expect(text, "loc-args", below: "alert/\(key)/", "an array of strings", Self.isTexts)
+            } else {
+                expect(alert, key, below: "alert/", "a string") { $0.stringValue != nil }
+            }
+        }
+        for key in ["subtitle", "launch-image", "title-loc-key", "subtitle-loc-key", "loc-key"] {
+            expect(alert, key, below: "alert/", "a string") { $0.stringValue != nil }
+        }
+        for key in ["title-loc-args", "subtitle-loc-args", "loc-args"] {
+            expect(alert, key, below: "alert/", "an array of strings", Self.isTexts)
+        }
+        expect(alert, "sound", below: "alert/", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
+        // In a notification's alert it has no effect.
+        if type == .liveactivity, let sound = alert["sound"], sound.objectValue != nil { check(sound: sound, at: "alert/sound") }
+    }
+
+    /// Apple, "Generating a remote notification", keys of a critical `sound`.
+    private func check(sound: JSONValue, at path: String) {
+        let critical = sound["critical"]
+        if critical?.integerValue != 1 {
+            problem(
+                place.aps("\(path)/critical"), critical == nil ? "missing" : "unsupported_value",
+                "\(isTyped ? "true" : "1"): a sound that is an object is a critical one; any other sound is a string, its name")
+        }
+        if sound["name"]?.stringValue.map(\.isEmpty) ?? true {
+            problem(place.aps("\(path)/name"), "missing", "a string: a file of the app, or default")
+        }
+        expect(sound, "volume", below: "\(path)/", "a number from 0 to 1") { $0.numberValue.map { (0...1).contains($0) } ?? false }
+    }
+
+    private static func isTexts(_ value: JSONValue) -> Bool { value.arrayValue?.allSatisfy { $0.stringValue != nil } ?? false }
+
+    /// - Parameter path: The place of `object` below `aps`, with a slash at its end.
+    func expect(_ object: JSONValue, _ key: String, below path: String = "", _ what: String, _ isRight: (JSONValue) -> Bool) {
+        if let value = object[key], !isRight(value) { problem(place.aps(path + key), "wrong_type", "expected \(what)") }
+    }
+}
+
+/// The place of a body in the request, so that a fault in Apple's terms is reported in the sender's own.
+struct ContentPlace {
+    enum Form {
+        /// As Apple has it.
+        case payload
+        /// Our typed fields, from which the body was rendered.
+        case content
+    }
+
+    let form: Form
+    /// A JSON pointer to the payload or the content.
+    let pointer: String
+
+    /// - Parameter key: A custom key, one step of a JSON pointer already.
+    func custom(_ key: String) -> String {
+        switch form {
+        case .payload: "\(pointer)/\(key)"
+        case .content: "\(pointer)/custom/\(key)"
+        }
+    }
+
+    /// - Parameter path: Apple's keys below `aps`, with slashes between them; empty for `aps` itself.
+    func aps(_ path: String = "") -> String {
+        switch form {
+        case .payload: path.isEmpty ? "\(pointer)/aps" : "\(pointer)/aps/\(path)"
+        case .content: path.isEmpty ? pointer : "\(pointer)/\(Self.fields[path] ?? path.replacing("-", with: "_"))"
+        }
+    }
+
+    /// Live Activity fields that Apple keeps in other places than in a notification, which the typed fields hide.
+    private static let fields = [
+        "alert/title/loc-key": "alert/title_loc_key", "alert/title/loc-args": "alert/title_loc_args",
+        "alert/body/loc-key": "alert/loc_key", "alert/body/loc-args": "alert/loc_args", "alert/sound": "sound",
+        "alert/sound/critical": "sound/critical", "alert/sound/name": "sound/name", "alert/sound/volume": "sound/volume",
+    ]
+}

@@ -1,6 +1,7 @@
 package import Postgres
 package import PushModel
 package import TokenServiceApps
+import TokenServiceKit
 import TokenServiceRegistry
 
 /// The SQL that accepts notifications: a list, because requests that come together share one commit. They may be of several apps: each item
@@ -141,5 +142,156 @@ package struct NotificationStore {
         PushJob.Delivery(
             id: id, token: try row["token"], environment: try row["environment"], installation: try row["installation"],
             ownerEpoch: try row["owner_epoch"], environmentTrial: try row["may_try"] ? .allowed : .none)
+    }
+}
+
+extension NotificationStore {
+    /// Entries of a list that one statement writes: far from the statement timeout, and 1.3 MB of the longest names.
+    private static let targetsOfStatement = 5000
+
+    /// The members of a list, as they are now: with the owners' epochs, and tokens with their installations. It leaves out a token without
+    /// an installation. Such a token reaches no device, and an erasure of its user could not find it: no row would record whose it was.
+    static func insertTargets(of item: Item) -> [PostgresQuery] {
+        let (id, app, request) = (item.notification.id, item.app.id, item.notification.request)
+        switch request.target {
+        case .users(let users):
+            return users.parts(of: targetsOfStatement).map { before, part in
+                """
+                INSERT INTO targets (notification, place, app_id, owner)
+                SELECT \(id), place + \(before), \(app), owner FROM unnest(\(part)::text[]) WITH ORDINALITY AS named (owner, place)
+                """
+            }
+        case .installations(let installations):
+            return installations.parts(of: targetsOfStatement).map { before, part in
+                """
+                INSERT INTO targets (notification, place, app_id, installation, owner_epoch)
+                SELECT \(id), place + \(before), \(app), named.id, i.owner_epoch
+                FROM unnest(\(part)::uuid[]) WITH ORDINALITY AS named (id, place)
+                LEFT JOIN installations i ON i.app_id = \(app) AND i.id = named.id
+                """
+            }
+        case .tokens(let tokens):
+            return [
+                """
+                INSERT INTO targets (notification, place, app_id, installation, owner_epoch, token)
+                SELECT \(id), place, \(app), held.id, held.owner_epoch, named.token
+                FROM unnest(\(tokens.map(\.bytes))::bytea[]) WITH ORDINALITY AS named (token, place) CROSS JOIN LATERAL (
+                    SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+                    -- IS TRUE: by the token, of all indexes that begin with the app.
+                    WHERE t.app_id = \(app) AND t.token = named.token
+                        AND (t.purpose = \(request.purpose) AND t.state = 'active') IS TRUE
+                    ORDER BY t.registered_at DESC LIMIT 1
+                ) AS held
+                """
+            ]
+        case .user, .installation, .tags, .all, .channel: return []
+        }
+    }
+}
+
+extension Array {
+    /// At most `size` at a time, each part with the number of elements before it.
+    fileprivate func parts(of size: Int) -> [(before: Int, part: [Element])] {
+        stride(from: 0, to: count, by: size).map { ($0, Array(self[$0..<Swift.min($0 + size, count)])) }
+    }
+}
+
+/// One accepted send request with everything that its jobs need.
+package struct Notification: Equatable, Sendable {
+    package var id: PushID
+    package var app: AppSlug
+    package var topic: String
+    package var request: NotificationRequest
+    /// UNIX milliseconds.
+    package var acceptedAt: Int64
+    /// W3C trace context: the sender's, or our own.
+    package var traceparent: String
+}
+
+/// `accepted → sending → completed`, or an end without a push.
+package enum NotificationState: String, CaseIterable, Sendable {
+    case accepted, scheduled, expanding, sending, completed, cancelled, expired
+    case noTargets = "no_targets"
+}
+
+/// The sender's answer with the 202. A function of the row, so that a replay gives the same bytes.
+package struct NotificationReceipt: Equatable, Sendable {
+    package var id: PushID
+    package var app: AppSlug
+    package var lane: Lane
+    package var pushType: PushType
+    /// Nil where the targets are found later.
+    package var deliveries: Int?
+    /// It was not due yet in any time zone when it was accepted.
+    package var isScheduled = false
+    package var acceptedAt: Int64
+    package var expiresAt: Int64
+    package var warnings: [NotificationWarning] = []
+
+    /// As its row shows it.
+    var state: NotificationState { deliveries == 0 ? .noTargets : isScheduled ? .scheduled : .accepted }
+
+    static let response = ResponseSchema<NotificationReceipt>.object("Receipt", fields)
+
+    static let fields: [ResponseSchema<NotificationReceipt>.Field] = [
+        .required("id", .uuid) { $0.id },
+        .required("app", .slug) { $0.app },
+        .required("state", .word) { $0.state },
+        .required("lane", .word) { $0.lane },
+        .required("push_type", .word) { $0.pushType },
+        .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer.") { $0.deliveries },
+        .required("accepted_at", .time) { $0.acceptedAt },
+        .required("expires_at", .time) { $0.expiresAt },
+        .required("warnings", .array(NotificationWarning.response), "Legal but doubtful.") { $0.warnings },
+    ]
+}
+
+/// The idempotency keys that an app's callers have used.
+struct IdempotencyRecords {
+    let session: PostgresSession
+    let app: App
+
+    init(session: PostgresSession, app: App) {
+        self.session = session
+        self.app = app
+    }
+
+    /// The result of the key's use today or yesterday, UTC: ``NotificationStore/Insertion/replay(_:)``,
+    /// ``NotificationStore/Insertion/mismatch``, or nil.
+    func earlier(_ idempotency: IdempotencyKey) throws -> NotificationStore.Insertion? {
+        try session.execute(select(idempotency)).first.map { row in try insertion(row, of: idempotency) }
+    }
+
+    /// The use of the key by an earlier transaction. Its record is there, and so is its notification: the claim of the key locked the record,
+    /// and both are removed together.
+    func claimedEarlier(_ idempotency: IdempotencyKey) throws -> NotificationStore.Insertion {
+        try insertion(session.execute(select(idempotency)).only(), of: idempotency)
+    }
+
+    private func insertion(_ row: PostgresRow, of idempotency: IdempotencyKey) throws -> NotificationStore.Insertion {
+        let fingerprint: [UInt8] = try row["fingerprint"]
+        return fingerprint == idempotency.fingerprint ? .replay(try receipt(row)) : .mismatch
+    }
+
+    /// - Parameter row: Of ``select(_:)``.
+    private func receipt(_ row: PostgresRow) throws -> NotificationReceipt {
+        let (total, isFannedOut): (Int32, Bool) = (try row["total"], try row["is_fanned_out"])
+        return NotificationReceipt(
+            id: try row["id"], app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
+            deliveries: isFannedOut ? nil : Int(total), isScheduled: try row["is_scheduled"],
+            acceptedAt: try row.milliseconds("accepted_at"),
+            expiresAt: try row.milliseconds("expires_at"), warnings: try NotificationWarning.restored(row["warnings"]))
+    }
+
+    /// The earlier use of a key. A key that was first used in the first minutes of a day has two records, of the same notification.
+    func select(_ idempotency: IdempotencyKey) -> PostgresQuery {
+        """
+        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
+            (coalesce(n.not_before, n.local_text::timestamp AT TIME ZONE 'Etc/GMT-14') > n.accepted_at) IS TRUE AS is_scheduled, r.warnings
+        FROM idempotency_records r JOIN notification_records n ON n.id = r.notification
+        WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
+            AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours'
+        ORDER BY r.day DESC LIMIT 1
+        """
     }
 }

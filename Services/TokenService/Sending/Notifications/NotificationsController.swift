@@ -187,3 +187,210 @@ extension HTTPFields {
         }
     }
 }
+
+extension APIRoute {
+    package static let send = APIRoute(.post, "/v1/apps/{app}/notifications", .send)
+    package static let sendBatch = APIRoute(.post, "/v1/apps/{app}/notifications/batch", .send)
+    package static let upload = APIRoute(.post, "/v1/apps/{app}/notifications/upload", .send)
+    package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
+    package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
+    package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
+}
+
+extension Resource {
+    package static let notifications = Resource(
+        "Notifications", "Sending, and what became of it.", [send, sendBatch, upload, validate, cancel, read])
+
+    private static let send = Operation(
+        .send, "sendNotification", "Send a notification",
+        "202 means that it is durable and will be sent: at least once, unless `on_unknown` is `drop` or `resend_once`.",
+        parameters: sendParameters, request: .json(NotificationRequest.schema), answers: [accepted], problems: sendProblems)
+
+    private static let upload = Operation(
+        .upload, "uploadNotification", "Send a notification to up to 100,000 users or installations",
+        """
+        The same as sending, with a longer list in `to`. Each 1000 entries count as a request. A list of more than 1000 is an audience: by itself \
+        its lane is `bulk` and its `receipts` are `failures`.
+        """,
+        parameters: sendParameters,
+        request: OperationBody(
+            mediaTypes: ["application/json"], schema: NotificationRequest.uploadSchema, description: "At most 32 MiB."),
+        answers: [accepted], problems: sendProblems)
+
+    static let sendParameters: [Parameter] = [
+        .header(
+            "Idempotency-Key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),
+            "The same key with the same body answers the same again, for at least 24 hours per app and API key."),
+        .header("traceparent", .string(), "W3C trace context; travels with the notification."),
+    ]
+
+    static let accepted = Answer(
+        202, "Accepted.", .json(NotificationReceipt.response),
+        headers: [
+            .always("Location", .string(), "Where its state can be read."),
+            .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),
+        ])
+
+    static let sendProblems: [ProblemCode] = [
+        .activityExists, .activityNotSingle, .idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed,
+        .backlogFull,
+    ]
+
+    private static let sendBatch = Operation(
+        .sendBatch, "sendNotifications", "Send up to 1000 notifications in one request",
+        """
+        Each item is accepted or refused as if it had been sent alone; a bad one harms no other. Results are in the order of the request: a \
+        receipt, or the problem that sending it alone would answer with. Pointers of a result lead into the item's `notification`; those to \
+        the item around it begin with `/notifications/`. Of two items with one key, the later one finds what became of the first. Otherwise \
+        the items take effect in no promised order. Each item counts as a request.
+        """,
+        parameters: [.header("traceparent", .string(), "W3C trace context; travels with each notification.")],
+        request: OperationBody(
+            mediaTypes: ["application/json"], schema: NotificationBatch.request,
+            description: "At most 4 MiB, and each notification at most as large as one that is sent alone, 1 MiB.", isItemwise: true),
+        answers: [Answer(202, "One result for each item.", .json(NotificationBatch.response))], problems: [.invalidIdempotencyKey])
+
+    private static let validate = Operation(
+        .validate, "validateNotification", "Say what a notification would do, without sending it",
+        """
+        The same body as for sending, refused for the same reasons. Answers what would be sent, in every locale, and to how many devices. Of an \
+        audience of more than 10,000 devices only so many are looked at.
+        """,
+        request: .json(NotificationRequest.schema), answers: [Answer(200, "It would be accepted.", .json(NotificationValidation.response))],
+        problems: [.activityNotSingle, .laneNotAllowed])
+
+    private static let read = Operation(
+        .readNotification, "readNotification", "What became of a notification, delivery by delivery",
+        answers: [
+            Answer(200, "Its state, exact counts, and its first 1000 deliveries, all of one moment.", .json(NotificationStatus.response))
+        ],
+        problems: [.unknownParameter])
+
+    private static let cancel = Operation(
+        .cancelNotification, "cancelNotification", "Stop a notification",
+        "Nothing more of it is sent from one second after `fence` is `effective`. What has its outcome keeps it; the rest becomes `cancelled`. Repeating it changes nothing.",
+        answers: [Answer(200, "Its state now, and how many deliveries could still be stopped.", .json(Cancelled.response))])
+
+}
+
+/// `POST /v1/apps/{app}/notifications/batch`: handles each item as a request of its own, in shared transactions.
+extension NotificationsController {
+    private typealias ItemAnswer = Result<NotificationIntake.Acceptance, any Error>
+
+    @Sendable func sendBatch(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        guard HTTPField.Name.idempotencyKey.flatMap(call.request.headers.text) == nil else {
+            throw APIError.invalid(
+                "Idempotency-Key", .invalidIdempotencyKey, "each item of a batch has a key of its own, in idempotency_key")
+        }
+        let body = try await call.body(maximumBytes: NotificationBatch.maximumBodyBytes)
+        return try await offItsLoop { try await sendBatch(body, of: call, app: app) }
+    }
+
+    private func sendBatch(_ body: CallBody, of call: APICall, app: App) async throws -> Response {
+        let now = UnixTime.milliseconds()
+        let batch = try body.object(maximumDepth: NotificationBatch.maximumDepth) {
+            NotificationBatch(&$0, source: body.bytes, caller: call.caller, now: now)
+        }
+        call.charge(batch.items.count - 1)
+        let answers = await accept(await named(batch.items, app: app), app: app, trace: Self.trace, now: now)
+        return JSONAnswer.response(.accepted, NotificationBatch.response, answers.map { outcome(of: $0) })
+    }
+
+    /// One answer for each item, in their order.
+    private func accept(_ items: [NotificationBatch.Item], app: App, trace: TraceContext, now: Int64) async -> [ItemAnswer] {
+        var answers: [Int: ItemAnswer] = [:]
+        var requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)] = []
+        var places: [Int] = []
+        for (index, request) in await warned(items.map(\.request), app: app, now: now).enumerated() {
+            switch request {
+            case .success(let request):
+                requests.append((request, items[index].idempotency))
+                places.append(index)
+            case .failure(let error): answers[index] = .failure(error)
+            }
+        }
+        let accepted = await intake.accept(requests, app: app, trace: trace, now: now)
+        for (index, answer) in zip(places, accepted) { answers[index] = answer }
+        // After the others: one of them may have been accepted with the key.
+        answers.merge(await repeats(among: items, app: app)) { $1 }
+        return items.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
+    }
+
+    /// The items, with the names of the activities that they give by user and type.
+    private func named(_ items: [NotificationBatch.Item], app: App) async -> [NotificationBatch.Item] {
+        guard items.contains(where: \.namesActivityByType) else { return items }
+        do {
+            return try await pool.session { session in
+                let requests = items.compactMap { item in try? item.request.get() }
+                var named = try NotificationRequest.namingActivities(requests, of: app, in: session).makeIterator()
+                return items.map { item in
+                    guard case .success = item.request, let request = named.next() else { return item }
+                    return NotificationBatch.Item(idempotency: item.idempotency, request: request)
+                }
+            }
+        } catch {
+            return items.map { item in
+                item.namesActivityByType ? NotificationBatch.Item(idempotency: item.idempotency, request: .failure(error)) : item
+            }
+        }
+    }
+
+    /// The requests, with the warnings that depend on earlier requests.
+    private func warned(
+        _ requests: [Result<NotificationRequest, any Error>], app: App, now: Int64
+    ) async -> [Result<NotificationRequest, any Error>] {
+        var background: [(index: Int, request: NotificationRequest)] = []
+        for (index, request) in requests.enumerated() {
+            if case .success(let request) = request, request.pushType == .background { background.append((index, request)) }
+        }
+        guard !background.isEmpty else { return requests }
+        var warned = requests
+        do {
+            let counts = try await pool.session { [targets = background.map(\.request.target)] session in
+                try AudienceCount(session: session, app: app).recentBackgroundPushes(targets, now: now)
+            }
+            for ((index, request), recent) in zip(background, counts) {
+                var request = request
+                request.warnings += request.warnings(recentBackgroundPushes: recent)
+                warned[index] = .success(request)
+            }
+        } catch {
+            for (index, _) in background { warned[index] = .failure(error) }
+        }
+        return warned
+    }
+
+    /// By index, the answers to repeated requests that would be refused now and were accepted earlier.
+    private func repeats(among items: [NotificationBatch.Item], app: App) async -> [Int: ItemAnswer] {
+        var refused: [(index: Int, key: IdempotencyKey)] = []
+        for (index, item) in items.enumerated() {
+            if case .failure = item.request, let key = item.idempotency { refused.append((index, key)) }
+        }
+        var answers: [Int: ItemAnswer] = [:]
+        guard !refused.isEmpty else { return answers }
+        do {
+            let known = try await earlier(refused.map(\.key), app: app)
+            for ((index, _), answer) in zip(refused, known) { answers[index] = answer }
+        } catch {
+            for (index, _) in refused { answers[index] = .failure(error) }
+        }
+        return answers
+    }
+
+    private func outcome(of answer: ItemAnswer) -> NotificationBatch.Outcome {
+        switch answer {
+        case .success(let acceptance):
+            metrics.accepted(lane: acceptance.receipt.lane, isReplay: acceptance.isReplay)
+            return .accepted(acceptance)
+        case .failure(let error):
+            return .refused(errors.answer(to: error, "An item of a batch failed"))
+        }
+    }
+}
+
+extension NotificationBatch.Item {
+    fileprivate var namesActivityByType: Bool {
+        if case .success(let request) = request { request.namesActivityByType } else { false }
+    }
+}

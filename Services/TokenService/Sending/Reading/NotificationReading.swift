@@ -1,6 +1,7 @@
 package import Postgres
 package import PushModel
 package import TokenServiceApps
+package import TokenServiceKit
 import TokenServiceRegistry
 
 /// The SQL that finds notifications. Every page is bounded: a filter that rarely matches makes pages short, never slow.
@@ -94,5 +95,140 @@ extension NotificationAddress {
             case .user, .installation, nil: throw CorruptRow(table: "fan_outs")
             }
         }
+    }
+}
+
+/// The limits are written out in the SQL: a planner that does not know the limit prefers to sort the whole app.
+extension NotificationReading {
+    /// Rows are compared as a whole: with single columns the planner takes the primary key, which goes through the rows of every app. Both
+    /// limits have the index's order, so that PostgreSQL stops when the page is full. In another one it sorts up to 5,000 rows first.
+    func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
+        """
+        SELECT * FROM (
+            SELECT n.*, (sum(n.bytes) OVER (ORDER BY listed.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before,
+                count(*) OVER () AS found
+            FROM (
+                SELECT id FROM (
+                    SELECT app_id, id, state FROM notifications
+                    WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
+                    ORDER BY app_id DESC, id DESC LIMIT 5000
+                ) AS scanned WHERE \(list.state)::text IS NULL OR state = \(list.state)
+                ORDER BY app_id DESC, id DESC LIMIT \(limit)
+            ) AS listed JOIN notification_summaries n ON n.id = listed.id
+        ) AS measured
+        WHERE coalesce(before, 0) < \(PageBytes.maximum) ORDER BY id DESC
+        """
+    }
+
+    /// The last one that a scan read; no row if it came to the end.
+    func scanEnd(before: PushID, lowest: PushID) -> PostgresQuery {
+        """
+        SELECT id FROM notifications WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(lowest))
+        ORDER BY app_id DESC, id DESC OFFSET 4999 LIMIT 1
+        """
+    }
+
+    func named(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
+        """
+        SELECT id FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id < \(before) AND id >= \(lowest)
+        ORDER BY id DESC LIMIT 1000
+        """
+    }
+
+    func listed(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
+        """
+        SELECT notification AS id FROM targets
+        WHERE app_id = \(app.id) AND owner = \(user) AND notification < \(before) AND notification >= \(lowest)
+        ORDER BY notification DESC LIMIT 1000
+        """
+    }
+
+    /// For each time that the user was signed in at an installation, as the registry and its history record it: the notifications with a
+    /// receipt of the installation, and those addressed to it. Of a user with very many installations the first thousand count.
+    func reached(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
+        """
+        WITH signed_in AS MATERIALIZED (
+            (SELECT id AS installation, owner_epoch FROM installations WHERE app_id = \(app.id) AND owner = \(user) ORDER BY id LIMIT 1000)
+            UNION
+            SELECT installation, owner_epoch FROM (
+                SELECT installation, owner_epoch FROM installation_history WHERE app_id = \(app.id) AND owner = \(user)
+                ORDER BY id DESC LIMIT 1000
+            ) AS h WHERE owner_epoch IS NOT NULL
+        )
+        SELECT DISTINCT found.id FROM signed_in s
+        CROSS JOIN LATERAL (
+            (
+                SELECT notification AS id FROM receipts
+                WHERE installation = s.installation AND owner_epoch = s.owner_epoch AND notification < \(before)
+                    AND notification >= \(lowest)
+                ORDER BY notification DESC LIMIT 1000
+            ) UNION ALL (
+                SELECT id FROM notifications
+                WHERE app_id = \(app.id) AND target_installation = s.installation AND target_epoch = s.owner_epoch
+                    AND id < \(before) AND id >= \(lowest)
+                ORDER BY id DESC LIMIT 1000
+            )
+        ) AS found ORDER BY found.id DESC LIMIT 1000
+        """
+    }
+
+    func summaries(of notifications: [PushID], state: NotificationState?, limit: Int) -> PostgresQuery {
+        """
+        SELECT * FROM (
+            SELECT n.*, (sum(n.bytes) OVER (ORDER BY n.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))::bigint AS before,
+                count(*) OVER () AS found
+            FROM (
+                SELECT n.* FROM unnest(\(notifications)::uuid[]) AS wanted (id) JOIN notification_summaries n ON n.id = wanted.id
+                WHERE n.app_id = \(app.id) AND (\(state)::text IS NULL OR n.state = \(state))
+                ORDER BY n.id DESC LIMIT \(limit)
+            ) AS n
+        ) AS measured
+        WHERE coalesce(before, 0) < \(PageBytes.maximum) ORDER BY id DESC
+        """
+    }
+}
+
+/// A list of an app's notifications, newest first.
+package struct NotificationList: Hashable, Sendable {
+    package var state: NotificationState?
+    /// Addressed to this user by name, or to an installation while the user was signed in there, or with a receipt of a delivery there.
+    package var user: String?
+    /// Accepted at that moment or later; UNIX milliseconds.
+    package var since: Int64?
+    /// Accepted before that moment; UNIX milliseconds.
+    package var until: Int64?
+
+    package init(state: NotificationState? = nil, user: String? = nil, since: Int64? = nil, until: Int64? = nil) {
+        self.state = state
+        self.user = user
+        self.since = since
+        self.until = until
+    }
+
+    package struct Page: Sendable {
+        /// May be fewer than the limit, even none, while there is a next page.
+        package var notifications: [NotificationSummary]
+        /// The next page begins behind this one, which is later in the list and earlier in time. Nil on the last page.
+        package var next: PushID?
+    }
+
+    package func cursor(_ last: PushID, app: App) -> String { PageCursor.encode(last.bytes, list: identity(app)) }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> PushID {
+        guard let id = PushID(bytes: try PageCursor.decode(cursor, list: identity(app))) else { throw .unreadable }
+        return id
+    }
+
+    private func identity(_ app: App) -> [String?] {
+        ["notifications", "\(app.id)", state?.rawValue, user, since.map { "\($0)" }, until.map { "\($0)" }]
+    }
+
+    /// Ids from this one on: they begin with the millisecond of acceptance.
+    var lowest: PushID { Self.first(of: since ?? 0) }
+    /// Ids below this one.
+    var end: PushID { until.map { Self.first(of: $0) } ?? PushID(high: .max, low: .max) }
+
+    private static func first(of milliseconds: Int64) -> PushID {
+        PushID(high: UInt64(min(max(0, milliseconds), 0xffff_ffff_ffff)) << 16, low: 0)
     }
 }

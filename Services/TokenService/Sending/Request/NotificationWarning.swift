@@ -1,3 +1,4 @@
+import StrictJSON
 import TokenServiceKit
 
 /// A legal but doubtful part of a request. The request is accepted all the same.
@@ -60,6 +61,33 @@ extension NotificationWarning.Code {
         case .ignoredKey: "APNs and the system ignore this key here; keys of your own stand beside aps"
         case .misplacedKey: "Apple has this key in aps, and nowhere else: here it is a key of your own, or nothing"
         case .argumentsWithoutKey: "arguments without their localization key are not shown"
+        }
+    }
+}
+
+/// The form in which an idempotency record keeps the warnings of an answer, so that a repeat gives the first answer.
+extension NotificationWarning {
+    static func stored(_ warnings: [NotificationWarning]) -> String {
+        var writer = JSONWriter()
+        writer.array { array in
+            for warning in warnings {
+                array.object { object in
+                    object.field("pointer", warning.pointer)
+                    object.field("code", warning.code.rawValue)
+                }
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    static func restored(_ text: String) throws -> [NotificationWarning] {
+        return (try JSONValue.parse(Array(text.utf8)).arrayValue ?? []).compactMap { stored in
+            // A newer release may know other codes.
+            guard let code = stored["code"]?.stringValue.flatMap({ Code(rawValue: $0) }), let pointer = stored["pointer"]?.stringValue
+            else {
+                return nil
+            }
+            return NotificationWarning(code, at: pointer)
         }
     }
 }

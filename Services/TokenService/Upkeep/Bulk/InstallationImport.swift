@@ -1,6 +1,8 @@
 package import NIOCore
 import Postgres
+import PushModel
 import ServiceLifecycle
+import StrictJSON
 package import TokenServiceApps
 package import TokenServiceKit
 package import TokenServiceRegistry
@@ -184,5 +186,102 @@ package struct InstallationImport: Sendable {
 
     private func fault(_ registration: Registration, _ error: any Error) -> BulkFault {
         BulkFault(id: registration.installation, errors.answer(to: error, "A line of an import failed"))
+    }
+}
+
+/// The counts of an import so far.
+package struct ImportTotals: Equatable, Sendable {
+    /// The last line that was dealt with.
+    package var through: Int
+    package var created = 0
+    package var updated = 0
+    package var failed = 0
+    /// Of the others, lines of which a part is doubtful.
+    package var doubtful = 0
+
+    package init(through: Int) { self.through = through }
+
+    mutating func add(_ answer: ImportAnswer, lines: [ImportLine]) {
+        through = lines.last?.number ?? through
+        created += answer.created
+        updated += answer.updated
+        failed += answer.failures.count
+        doubtful += answer.warnings.count
+    }
+}
+
+/// The result of one chunk.
+struct ImportAnswer {
+    var created = 0
+    var updated = 0
+    /// In the lines' order.
+    var failures: [(line: Int, fault: BulkFault)] = []
+    /// In the lines' order: those of which a part is doubtful.
+    var warnings: [(line: Int, id: PushID, warnings: [RegistrationWarning])] = []
+
+    mutating func count(isNew: Bool) {
+        if isNew { created += 1 } else { updated += 1 }
+    }
+}
+
+extension ImportTotals {
+    static let fields: [ResponseSchema<ImportTotals>.Field] = [
+        .required("through", .count, "The last line that is done with.") { $0.through },
+        .required("created", .count) { $0.created },
+        .required("updated", .count) { $0.updated },
+        .required("failed", .count) { $0.failed },
+        .required("doubtful", .count, "Lines that are registered and have warnings.") { $0.doubtful },
+    ]
+}
+
+/// Cuts a stream of bytes into lines. A line that is too long is skipped, not kept: its rest counts as the same line.
+package struct LineSplitter {
+    package enum Line: Equatable, Sendable {
+        /// Without its line feed.
+        case text([UInt8])
+        case tooLong
+    }
+
+    private let maximumBytes: Int
+    private var partial: [UInt8] = []
+    private var isOverlong = false
+
+    package init(maximumBytes: Int) { self.maximumBytes = maximumBytes }
+
+    /// The next line that ends within `buffer`, whose bytes up to there it takes. If none does, it takes all of them, and returns nil.
+    package mutating func next(in buffer: inout ByteBuffer) -> Line? {
+        let bytes = buffer.readableBytesView
+        guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else {
+            take(bytes)
+            buffer.moveReaderIndex(forwardBy: bytes.count)
+            return nil
+        }
+        take(bytes[..<end])
+        buffer.moveReaderIndex(forwardBy: bytes.distance(from: bytes.startIndex, to: end) + 1)
+        return finishedLine()
+    }
+
+    /// The last line, where the stream did not end with a line feed.
+    package mutating func finish() -> Line? {
+        guard isOverlong || !partial.isEmpty else { return nil }
+        return finishedLine()
+    }
+
+    private mutating func take(_ bytes: ByteBufferView) {
+        guard !isOverlong else { return }
+        if partial.count + bytes.count > maximumBytes {
+            isOverlong = true
+            partial = []
+        } else {
+            partial.append(contentsOf: bytes)
+        }
+    }
+
+    private mutating func finishedLine() -> Line {
+        defer {
+            partial = []
+            isOverlong = false
+        }
+        return isOverlong ? .tooLong : .text(partial)
     }
 }

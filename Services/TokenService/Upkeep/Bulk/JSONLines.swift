@@ -1,8 +1,8 @@
 import NIOCore
-import PushModel
-import StrictJSON
+package import PushModel
+package import StrictJSON
 import TokenServiceKit
-import TokenServiceRegistry
+package import TokenServiceRegistry
 
 /// The answer to an import or an export, line by line.
 struct JSONLines {
@@ -77,4 +77,67 @@ extension JSONLines {
 
     private static let exportBroken = ResponseSchema<(fault: BulkFault, after: PushID?)>.object(
         nil, [.required("error", BulkFault.response) { $0.fault }, .nullable("after", .uuid, "Go on behind this id.") { $0.after }])
+}
+
+/// One installation as an import takes it: the state of its last registration, and its active tokens in full.
+package struct ExportedInstallation: Equatable, Sendable {
+    package var id: PushID
+    package var user: String?
+    package var tokens: [RegisteredToken]
+    package var profile: InstallationProfile
+    /// The backend's.
+    package var tags: [String] = []
+}
+
+extension ExportedInstallation {
+    static let response = ResponseSchema<ExportedInstallation>.object(
+        nil,
+        [
+            .required("id", .uuid) { $0.id },
+            .nullable("user", .text(.user)) { $0.user },
+            .required("tokens", .array(RegisteredToken.response), "The active ones.") { $0.tokens },
+            .all(InstallationProfile.texts) { $0.profile },
+            .optional("tags", .array(.text(.tag)), "The backend's.") { $0.tags.isEmpty ? nil : $0.tags },
+            .optional("app_tags", .array(.text(.tag)), "The app's own.") { $0.profile.appTags.isEmpty ? nil : $0.profile.appTags },
+        ])
+}
+
+/// Why one item among many was not registered.
+package struct BulkFault: Sendable {
+    package var id: PushID?
+    /// As in a problem document.
+    package var code: String
+    package var detail: String
+    package var errors: [JSONProblem] = []
+    /// Whether the same item may succeed later.
+    package var isRetryable: Bool
+
+    package init(id: PushID?, code: String, detail: String, isRetryable: Bool) {
+        self.id = id
+        self.code = code
+        self.detail = detail
+        self.isRetryable = isRetryable
+    }
+
+    package init(id: PushID?, problems: [JSONProblem]) {
+        self.init(id: id, APIError.invalid(problems))
+    }
+
+    init(id: PushID?, _ error: APIError) {
+        self.init(id: id, code: error.code.rawValue, detail: error.detail, isRetryable: error.isRetryable)
+        errors = error.errors
+    }
+
+    /// The value of an `error` field.
+    static let response = ResponseSchema<BulkFault>.object(
+        "ItemProblem",
+        [
+            .required(
+                "code", .text(.string().example("invalid_request")),
+                "A problem's code, or `line_too_long`, or `stopping` where the process ends."
+            ) { $0.code },
+            .required("detail", .text(.string().example("see errors"))) { $0.detail },
+            .optional("errors", .array(JSONProblem.response)) { $0.errors.isEmpty ? nil : $0.errors },
+            .required("retryable", .retryable) { $0.isRetryable },
+        ])
 }

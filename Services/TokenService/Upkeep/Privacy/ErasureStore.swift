@@ -1,6 +1,8 @@
 import Postgres
 import PushModel
 import TokenServiceApps
+import TokenServiceEvents
+import TokenServiceKit
 import TokenServiceRegistry
 
 /// The SQL that erases one user of one app. Every method is one bounded step.
@@ -165,5 +167,201 @@ struct ErasureStore {
             WHERE i.signed_out_reason = 'erased' ORDER BY f.free_from LIMIT 500
             """
         ).map { row in try Fence(row) }
+    }
+}
+
+/// Notifications to lists that name the user, or the user's installations and tokens. Erasure removes the user's entries. If a list has no
+/// other entry, it removes the notification.
+///
+/// If a list has other entries, the jobs that fan-out made of it stay as they are: they hold the ids of tokens, which name no user once the
+/// tokens are erased.
+extension ErasureStore {
+    struct Listing: Sendable {
+        /// They name no other user and are still to be removed.
+        var only: [PushID] = []
+        /// How many were removed from the other ones.
+        var entries = 0
+        /// The last one that was read; nil at the end.
+        var last: PushID?
+    }
+
+    /// Removes the user from the next lists of users.
+    func leaveUserLists(after cursor: PushID) throws -> Listing {
+        try leave(
+            """
+            SELECT notification, place FROM targets WHERE app_id = \(app.id) AND owner = \(user) AND notification > \(cursor)
+            ORDER BY notification FETCH FIRST \(Self.notificationBatch) ROWS WITH TIES
+            """)
+    }
+
+    /// Removes installations and their tokens from the next lists that were accepted during these times.
+    func leaveInstallationLists(_ ended: [Ended], after cursor: PushID) throws -> Listing {
+        try leave(
+            """
+            SELECT DISTINCT t.notification, t.place
+            FROM unnest(
+                    \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
+                AS e (installation, epochs_from, epochs_below)
+            JOIN targets t ON t.app_id = \(app.id) AND t.installation = e.installation AND t.owner_epoch >= e.epochs_from
+                AND t.owner_epoch < e.epochs_below
+            WHERE t.notification > \(cursor)
+            ORDER BY t.notification FETCH FIRST \(Self.notificationBatch) ROWS WITH TIES
+            """)
+    }
+
+    /// - Parameter entries: All that are the user's in the next notifications: notification and place. Notifications are locked, so that if
+    ///   two users are erased at the same time, one finds the list without the other.
+    private func leave(_ entries: PostgresQuery) throws -> Listing {
+        let rows = try session.execute(entries)
+        let (notifications, places): ([PushID], [Int32]) = (try rows.column("notification"), try rows.column("place"))
+        guard let last = notifications.last else { return Listing() }
+        let lock = RowLock(
+            """
+            SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id AND n.app_id = \(app.id)
+            ORDER BY n.id FOR NO KEY UPDATE OF n
+            """)
+        let left = try session.execute(
+            """
+            WITH own AS (SELECT * FROM unnest(\(notifications)::uuid[], \(places.map(Int.init))::bigint[]) AS e (notification, place)), page AS (
+                SELECT DISTINCT own.notification, NOT EXISTS (
+                    SELECT FROM targets t WHERE t.app_id = \(app.id) AND t.notification = own.notification
+                        AND NOT EXISTS (SELECT FROM own o WHERE o.notification = t.notification AND o.place = t.place)) AS is_only
+                FROM own
+            ), left_out AS (
+                DELETE FROM targets t USING own, page
+                WHERE t.app_id = \(app.id) AND t.notification = own.notification AND t.place = own.place
+                    AND page.notification = own.notification AND NOT page.is_only
+                RETURNING t.place
+            )
+            SELECT l.entries, page.notification FROM (SELECT count(*) AS entries FROM left_out) AS l LEFT JOIN page ON page.is_only
+            ORDER BY page.notification
+            """, under: lock)
+        var listing = Listing(last: last)
+        for row in left {
+            listing.entries = try row["entries"]
+            let only: PushID? = try row["notification"]
+            if let only { listing.only.append(only) }
+        }
+        return listing
+    }
+}
+
+/// The data of the user's times at installations: notifications, receipts and history.
+extension ErasureStore {
+    func notificationsToUser(after cursor: PushID) throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT id FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor)
+            ORDER BY id LIMIT \(Self.notificationBatch)
+            """
+        ).column("id")
+    }
+
+    /// Those sent to the installations by id, during these times: by the epoch at acceptance. If there was no token to send to, no epoch is
+    /// stored, and the time of acceptance decides.
+    func notifications(to ended: [Ended]) throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT DISTINCT n.id
+            FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[],
+                    \(milliseconds: ended.map(\.beganAt))::timestamptz[], \(milliseconds: ended.map(\.at))::timestamptz[])
+                AS e (installation, epochs_from, epochs_below, began_at, ended_at)
+            JOIN notifications n ON n.app_id = \(app.id) AND n.target_installation = e.installation
+            WHERE n.target_epoch >= e.epochs_from AND n.target_epoch < e.epochs_below
+                OR n.target_epoch IS NULL AND n.accepted_at BETWEEN e.began_at AND e.ended_at
+            ORDER BY n.id LIMIT \(Self.notificationBatch)
+            """
+        ).column("id")
+    }
+
+    /// A delivery that is under way stays a member of its job, which names its token alone, and ends by itself. If the token is erased, the
+    /// outcome leaves no receipt.
+    ///
+    /// Another app may have an installation of the same id, with any number of receipts. So a step reads a bounded number of receipts of any
+    /// app, and the next step begins behind them.
+    /// - Parameter cursor: The last notification that the step before read.
+    /// - Returns: how many receipts this step removed, and the last notification that it read; nil at the end.
+    func removeReceipts(of ended: Ended, after cursor: PushID) throws -> (removed: Int, last: PushID?) {
+        let rows = try session.execute(
+            """
+            SELECT r.notification, r.number, r."position", r.owner_epoch >= \(ended.epochsFrom) AND r.owner_epoch < \(ended.epochsBelow) AND (
+                SELECT count(*) > 0 FROM notifications n WHERE n.app_id = \(app.id) AND n.id = r.notification) AS is_theirs
+            FROM (
+                SELECT notification, number, "position", owner_epoch FROM receipts
+                WHERE installation = \(ended.installation) AND notification > \(cursor)
+                ORDER BY notification FETCH FIRST \(ReceiptRemoval.batch) ROWS WITH TIES
+            ) AS r ORDER BY r.notification
+            """)
+        let theirs = try rows.filter { row in try row["is_theirs"] }.map { row in try ReceiptRemoval.Key(row) }
+        let last: PushID? = try rows.last?["notification"]
+        return (removed: try ReceiptRemoval(session: session, app: app).remove(theirs), last: last)
+    }
+
+    /// What these installations reported while the user had them. Its counts stay: those that ``DeviceReceiptCounter`` has not come to are put
+    /// aside for it.
+    func removeDeviceReceipts(of ended: [Ended]) throws -> RemovalStep {
+        let row = try session.execute(
+            """
+            WITH found AS (
+                SELECT r.notification, r.number, r."position", r.event
+                FROM unnest(
+                        \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[],
+                        \(ended.map(\.epochsBelow))::bigint[])
+                    AS e (installation, epochs_from, epochs_below)
+                JOIN device_receipts r ON r.app_id = \(app.id) AND r.installation = e.installation
+                    AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
+                LIMIT \(ReceiptRemoval.batch)
+            ), gone AS (
+                DELETE FROM device_receipts WHERE (notification, number, "position", event) IN (
+                    SELECT notification, number, "position", event FROM found)
+                RETURNING notification, event, id
+            ), aside AS (
+                INSERT INTO counts_to_add AS c (notification, shown, opened, dismissed)
+                SELECT notification, count(*) FILTER (WHERE event = 'shown'), count(*) FILTER (WHERE event = 'opened'),
+                    count(*) FILTER (WHERE event = 'dismissed')
+                FROM gone WHERE id > (SELECT position FROM event_feeds WHERE log = 'device_receipts' AND sink = 'counts')
+                GROUP BY notification
+                ON CONFLICT (notification) DO UPDATE
+                SET shown = c.shown + excluded.shown, opened = c.opened + excluded.opened, dismissed = c.dismissed + excluded.dismissed
+            )
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM gone) AS removed
+            """, under: RowLock(DeviceReceiptCounts.counterLock)
+        ).only()
+        return try RemovalStep(row, limit: ReceiptRemoval.batch)
+    }
+
+    func removeHistory(of ended: [Ended]) throws -> RemovalStep {
+        let row = try session.execute(
+            """
+            WITH found AS (
+                SELECT h.id, h.at
+                FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.historyFrom))::bigint[], \(ended.map(\.historyTo))::bigint[])
+                    AS e (installation, history_from, history_to)
+                JOIN installation_history h ON h.app_id = \(app.id) AND h.installation = e.installation
+                    AND h.id BETWEEN e.history_from AND e.history_to
+                LIMIT \(Self.historyBatch)
+            ), removed AS (
+                DELETE FROM installation_history WHERE (id, at) IN (SELECT id, at FROM found) RETURNING id
+            )
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM removed) AS removed
+            """
+        ).only()
+        return try RemovalStep(row, limit: Self.historyBatch)
+    }
+
+    /// Lines of other installations' histories that name the user.
+    func removeHistory(namingUserUpTo end: Int64) throws -> RemovalStep {
+        let row = try session.execute(
+            """
+            WITH found AS (
+                SELECT id, at FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id <= \(end)
+                ORDER BY id LIMIT \(Self.historyBatch)
+            ), removed AS (
+                DELETE FROM installation_history WHERE (id, at) IN (SELECT id, at FROM found) RETURNING id
+            )
+            SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM removed) AS removed
+            """
+        ).only()
+        return try RemovalStep(row, limit: Self.historyBatch)
     }
 }
