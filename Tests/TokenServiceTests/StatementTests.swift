@@ -28,7 +28,7 @@ struct StatementTests {
     @Test("the page about tables names each table once") func areOnThePage() throws {
         let folder = SourceStatement.folder
         let schema = try String(contentsOf: folder.appending(path: "Core/Migrations/m0001_schema.sql"), encoding: .utf8)
-        let page = try String(contentsOf: folder.appending(path: "../../../docs/tables.md"), encoding: .utf8)
+        let page = try String(contentsOf: folder.appending(path: "../../docs/tables.md"), encoding: .utf8)
         let tables = schema.matches(of: /(?m)^CREATE TABLE (\w+)/).map { String($0.1) }
         #expect(tables.count > 20)
         #expect(page.matches(of: /(?m)^\| `(\w+)` \|/).map { String($0.1) }.sorted() == tables.sorted())

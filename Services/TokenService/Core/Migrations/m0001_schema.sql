@@ -189,7 +189,7 @@ CREATE INDEX tokens_by_activity ON tokens (app_id, purpose, installation) WHERE 
 CREATE INDEX tokens_of_activities ON tokens (registered_at) WHERE (state = 'active' AND purpose LIKE 'activity:%') IS TRUE;
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
 -- By the id, which no update changes.
-CREATE INDEX tokens_doubtful ON tokens (id) WHERE state = 'doubtful';
+CREATE INDEX tokens_doubtful ON tokens (id) WHERE (state = 'doubtful') IS TRUE;
 -- Whether an app uses its sandbox.
 CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
 -- Whether an app has doubtful tokens in an environment: they are active again a day later.

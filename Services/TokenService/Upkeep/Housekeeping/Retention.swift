@@ -109,7 +109,7 @@ package struct Retention {
         let rows = try session.execute(
             """
             SELECT id, (silent_since < now() - interval '1 day') IS TRUE AS is_due FROM tokens
-            WHERE state = 'doubtful' AND id > \(from) ORDER BY id LIMIT \(limit)
+            WHERE (state = 'doubtful') IS TRUE AND id > \(from) ORDER BY id LIMIT \(limit)
             """)
         let ids: [Int64] = try rows.column("id")
         let due: [Int64] = try rows.filter { row in try row["is_due"] }.map { row in try row["id"] }
@@ -119,7 +119,7 @@ package struct Retention {
             probed = try session.execute(
                 """
                 WITH locked AS (
-                    SELECT id FROM tokens WHERE id = ANY (\(due)) AND (state = 'doubtful') IS TRUE ORDER BY id FOR NO KEY UPDATE
+                    SELECT id FROM tokens WHERE id = ANY (\(due)) AND state = 'doubtful' ORDER BY id FOR NO KEY UPDATE
                 )
                 UPDATE tokens t SET state = 'active' FROM locked
                 WHERE t.id = locked.id AND NOT EXISTS (
