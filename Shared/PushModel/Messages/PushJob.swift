@@ -187,8 +187,8 @@ extension PushJob.Delivery {
     }
 }
 
-/// The wire form: Protocol Buffers, `Generated/push_job.proto` (why: PushModel.docc, PD-0001). Fields are described in PushModel.docc, Contracts.
-/// Reading it is in `PushJob+Decoding.swift`.
+/// The wire form: Protocol Buffers, `Generated/push_job.proto` (why: docs/decisions/job-encoding.md). PushModel.docc, Contracts, describes
+/// the fields. `PushJob+Decoding.swift` reads it.
 extension PushJob {
     package static let contentType = "application/x-protobuf"
     /// Longer bytes are not read at all. A full job with the longest tokens and payload is a tenth of it.

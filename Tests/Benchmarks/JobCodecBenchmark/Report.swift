@@ -10,7 +10,8 @@ func printTable(_ figures: [Figure]) {
     }
 }
 
-/// One measure per figure of the kept codec and each of the others. There is no bar: the figures decide PD-0001, they guard nothing.
+/// Makes one measure for each figure of the kept codec and of the others. They have no bar, because they guard nothing: they decide
+/// docs/decisions/job-encoding.md.
 func printLine(_ figures: [Figure], kept: String) {
     var writer = JSONWriter()
     writer.object { writer in

@@ -221,7 +221,7 @@ struct SettlementBook {
         outbox.append(OutboundMessage(message: message, covers: [], kind: .heartbeat))
     }
 
-    // MARK: Outcomes that the broker refuses (PushModel.docc, PD-0006)
+    // MARK: Outcomes that the broker refuses (docs/decisions/refused-outcomes.md)
 
     // While the broker refuses outcomes, no request is sent, so only requests in flight get answers that cannot be reported. Their outcomes
     // wait in a durable queue, and their jobs are acknowledged long before `consumer_timeout`, after which the broker would deliver them
