@@ -87,7 +87,7 @@ package final class Startup: Service {
         return false
     }
 
-    /// Without them, a process only reads more. The relay tries again.
+    /// Reads the marks of waiting rows. Without them, a process only reads more. The relay tries again.
     private func readMarks() async {
         do { try await marks.exchange(in: pool) } catch { logger.failed("The marks of waiting rows could not be read", error) }
     }

@@ -23,12 +23,12 @@ package import UnixSignals
 /// dispatcher → broker → `OutcomeConsumer.run` → `OutcomeApplication.apply`. The path of a registration:
 /// `RegistrationController.register` → `InstallationRegistration.register` → `RegistryBatch.apply` → `FencePublisher.publish`.
 package struct TokenService: Sendable {
-    /// For requests.
+    /// The pool for requests.
     package let pool: PostgresPool
-    /// For the services of this process, and for the look-up of keys and apps: however many requests wait for ``pool``, these go on.
+    /// The pool for the services of this process, and for the look-up of keys and apps: however many requests wait for ``pool``, these go on.
     package let background: PostgresPool
     package let publisher: Publisher
-    /// In the order in which they start. They stop in the opposite order: the server first, the record of the last publications last.
+    /// The services, in the order of their start. They stop in the opposite order: the server first, the record of the last publications last.
     package let services: [any Service]
     /// Every route that is served, `METHOD /path`.
     package let routes: [String]
@@ -142,7 +142,7 @@ package struct TokenService: Sendable {
         try await run(services, gracefulShutdownSignals: gracefulShutdownSignals)
     }
 
-    /// The same with some of ``services`` only.
+    /// Runs some of ``services`` only, until a signal or a graceful shutdown.
     package func run(_ services: [any Service], gracefulShutdownSignals: [UnixSignal] = []) async throws {
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: gracefulShutdownSignals, logger: logger)

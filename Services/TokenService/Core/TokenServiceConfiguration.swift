@@ -21,7 +21,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var limits: RequestLimits
     /// Where `/healthz`, `/readyz` and `/metrics` are served; nil: on ``port``.
     package var operations: (host: String, port: Int)?
-    /// Of the connections for requests.
+    /// The connections for requests.
     package var database: PostgresConfiguration
     package var backgroundPoolSize: Int
     package var broker: RabbitMQConfiguration

@@ -19,7 +19,7 @@ package struct ControlPublisher: Sendable {
         self.patience = patience
     }
 
-    /// - Returns: For each message, whether the broker has confirmed it. It may have stored an unconfirmed one too.
+    /// - Returns: Whether the broker has confirmed each message. It may have stored an unconfirmed one too.
     package func publish(_ messages: [ControlMessage]) async -> [Bool] {
         let entries = messages.map(message)
         // A dispatcher that gets a copy, and not the entry, knows that its reader of the stream is late. No answer waits for it.

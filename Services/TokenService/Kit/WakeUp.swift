@@ -1,7 +1,7 @@
 /// Wakes a loop: signals that come while it works count as one.
 package final class WorkSignal: Sendable {
     private let continuation: AsyncStream<Void>.Continuation
-    /// For one reader.
+    /// The signals for one reader.
     package let signals: AsyncStream<Void>
 
     package init() { (signals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1)) }

@@ -284,7 +284,7 @@ extension HTTPRequest {
 }
 
 extension Request {
-    /// The same request; reading its body sends `100 Continue` if the client waits for it.
+    /// This request, except that reading its body sends `100 Continue` if the client waits for it.
     func askingForItsBody(on channel: any Channel) -> Request {
         guard head.awaitsContinue else { return self }
         var request = self

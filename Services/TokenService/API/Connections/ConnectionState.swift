@@ -15,7 +15,7 @@ struct ConnectionState {
         static let sendContinue = Actions(rawValue: 1)
         /// Pass on the received or written part.
         static let forward = Actions(rawValue: 1 << 1)
-        /// With `Connection: close` among its fields.
+        /// The request is forwarded with `Connection: close` among its fields.
         static let forwardAsLast = Actions(rawValue: 1 << 2)
         static let stopTimer = Actions(rawValue: 1 << 3)
         /// Call ``ConnectionState/timerFired(at:)`` after ``ConnectionState/wait``.
@@ -37,7 +37,7 @@ struct ConnectionState {
         var isAmbiguous = false
         /// No request can follow on the connection.
         var isLast = false
-        /// Its client waits for `100 Continue` before it sends the body.
+        /// The client waits for `100 Continue` before it sends the body.
         var awaitsContinue = false
         /// Bytes of its body; `nil` if its head does not say how many.
         var bodyBytes: Int? = 0

@@ -12,7 +12,7 @@ struct PreparedRefusal: Sendable {
 
     /// Names the refusal: no two have the same.
     private let detail: String
-    /// Without the fields that differ from one answer to the next.
+    /// The answer's head without the fields that differ from one answer to the next.
     private let head: [UInt8]
     private let content: [UInt8]
 

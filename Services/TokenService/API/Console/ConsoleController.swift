@@ -28,7 +28,7 @@ package struct ConsoleController: Sendable {
         policy: "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 
     private let page: StaticContent
-    /// By name.
+    /// The console's files, by name.
     private let files: [String: StaticContent]
 
     /// - Throws: ``MissingResources``.

@@ -13,7 +13,7 @@ import TokenServiceUpkeep
 /// It is data, written down once per resource. Tests hold it against the router, the table of routes, the problems that the code
 /// throws, and every answer that any test receives.
 package enum OpenAPIDocument {
-    /// In the order of the page: what most readers look for comes first.
+    /// The resources in the order of the page: what most readers look for comes first.
     package static let resources: [Resource] = [
         .notifications, .notificationReading.adding(.readActivity),
         .installations.adding(.reportReceipts, .reportActivity, .endActivity),
@@ -29,7 +29,7 @@ package enum OpenAPIDocument {
         return Set(parameters.filter { $0.place == .query }.map(\.name))
     }
 
-    /// By name: the parts of requests and answers, and the problem that every refusal is.
+    /// The parts of requests and answers, and the problem that every refusal is, by name.
     package static let schemas = JSONSchema.named(
         in: [problem]
             + operations.flatMap { operation in ([operation.request] + operation.answers.map(\.body)).compactMap { $0?.schema } })
@@ -37,7 +37,7 @@ package enum OpenAPIDocument {
     /// The body of every refusal.
     package static let problem = APIError.response.schema
 
-    /// As JSON, a field a line.
+    /// The document as JSON, a field a line.
     package static let text = node.indented() + "\n"
 
     static let introduction = """

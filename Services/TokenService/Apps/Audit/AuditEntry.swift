@@ -108,6 +108,6 @@ package struct AuditFilter: Equatable, Sendable {
         (app == nil || entry.app == app) && (key == nil || entry.key == key) && (action == nil || entry.action == action)
     }
 
-    /// Of its list, for cursors.
+    /// What names the filtered list in its cursors.
     var identity: [String?] { ["audit", app?.text, key, action?.rawValue, since.map { "\($0)" }] }
 }

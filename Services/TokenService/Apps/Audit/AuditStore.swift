@@ -14,7 +14,7 @@ package struct AuditStore {
     package init(session: PostgresSession) { self.session = session }
 
     /// Adds an entry in the transaction of the change, so that neither is there without the other.
-    /// - Parameter count: Of what the action was about, where the object does not say it.
+    /// - Parameter count: How many things the action was about, where the object does not say it.
     package func record(
         _ action: AuditAction, by actor: AuditActor, app: AppSlug? = nil, object: String? = nil, count: Int? = nil
     ) throws {
@@ -50,7 +50,7 @@ package struct AuditStore {
         return page
     }
 
-    /// By the index of one filter; ``AuditFilter/matches(_:)`` applies the others.
+    /// Reads entries by the index of one filter; ``AuditFilter/matches(_:)`` applies the others.
     private static func entries(_ filter: AuditFilter, before: Int64) -> PostgresQuery {
         let since = filter.since ?? 0
         if let key = filter.key {
@@ -80,7 +80,7 @@ package struct AuditStore {
 extension AuditAction: PostgresEncodable, PostgresDecodable {}
 
 extension AuditEntry {
-    /// - Parameter row: Of the view `audit_entries`.
+    /// - Parameter row: A row of the view `audit_entries`.
     fileprivate init(_ row: PostgresRow) throws {
         self.init(
             id: try row["id"], at: try row.milliseconds("at"), action: try row["action"], key: try row["key_id"],

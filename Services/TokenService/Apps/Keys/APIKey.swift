@@ -72,7 +72,7 @@ extension APIError {
 
 /// A request to make a key.
 struct NewKey {
-    /// As the caller gave it: the app may not exist.
+    /// The app as the caller gave it: it may not exist.
     let app: String?
     let name: String
     let scopes: Set<Scope>
@@ -122,7 +122,7 @@ extension APIKey {
             .omissible("expires_at", .time, "When the new key ends; null for never."),
         ])
 
-    /// With the key itself, if it was just made.
+    /// Writes a key, with its secret if it was just made.
     static let made = ResponseSchema<(key: APIKey, secret: APIKeyText?)>.object("Key", fields)
     static let list = ResponseSchema<[APIKey]>.object("Keys", [.required("keys", .array(made)) { $0.map { ($0, nil) } }])
     static let rotated = ResponseSchema<(key: APIKey, secret: APIKeyText, previous: APIKey)>.object(

@@ -42,7 +42,7 @@ package final class Authenticator: Sendable {
     /// - Throws: `PostgresError` where the database cannot be asked; ``StillStarting`` for an unknown key before the service has started.
     package func caller(_ key: APIKeyText) async throws -> Caller? { check(key, try await keys.value(key.id)) }
 
-    /// The same without waiting; nil also for a key that is not in memory.
+    /// Finds the caller without waiting; nil also for a key that is not in memory.
     package func rememberedCaller(_ key: APIKeyText) -> Caller? { keys.remembered(key.id).flatMap { check(key, $0) } }
 
     private func check(_ key: APIKeyText, _ found: Remembered?) -> Caller? {

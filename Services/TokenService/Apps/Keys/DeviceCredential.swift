@@ -13,7 +13,7 @@ package struct DeviceCredential: Equatable, Sendable {
     package static let prefix = "psd_"
     /// Seconds.
     package static let lifetimes: ClosedRange<Int64> = 60...86_400
-    /// In milliseconds. One that is good for longer was made by a process whose clock was more than an hour ahead.
+    /// The longest life in milliseconds. One that is good for longer was made by a process whose clock was more than an hour ahead.
     package static let longestLife: Int64 = (86_400 + 3_600) * 1000
     /// How long after its end it may still sign out its user, in milliseconds: ninety days.
     package static let signOutPatience: Int64 = 90 * 86_400_000
@@ -38,7 +38,7 @@ package struct DeviceCredential: Equatable, Sendable {
 
 /// Signs device credentials with HMAC-SHA256 (RFC 2104). The first key signs, and every key verifies, so that keys can be replaced.
 package struct DeviceCredentialKeys: Sendable {
-    /// In bytes. As long as the digest (RFC 2104 section 3).
+    /// The least length of a key in bytes: that of the digest (RFC 2104 section 3).
     package static let minimumBytes = 32
     private static let macBytes = 32
 

@@ -124,7 +124,7 @@ package struct KeyStore: Sendable {
         package let remaining: Duration?
     }
 
-    /// Those of the keys that exist and are not over, by id.
+    /// Reads which of these keys exist and are not over, by id.
     package func liveKeys(_ ids: [String]) async throws -> [String: LiveKey] {
         try await pool.session { session in
             let rows = try session.execute(
@@ -165,7 +165,7 @@ package struct KeyStore: Sendable {
 }
 
 extension APIKey {
-    /// - Parameter row: Of the view `api_keys_with_state`.
+    /// - Parameter row: A row of the view `api_keys_with_state`.
     fileprivate init(_ row: PostgresRow) throws(PostgresError) {
         self.init(
             id: try row["id"], app: try row["app"], name: try row["name"], scopes: KeyStore.scopes(try row["scopes"]),

@@ -18,7 +18,7 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
     }
 
     private struct Lookup {
-        /// Without those that were forgotten meanwhile.
+        /// The keys that are looked up, without those that were forgotten meanwhile.
         var keys: Set<Key> = []
         let task: Task<[Key: Value], any Error>
     }
@@ -86,7 +86,7 @@ package final class LookupCache<Key: Hashable & Sendable, Value: Sendable>: Send
         return next.task
     }
 
-    /// In a task of its own: the caller that began it may be cancelled while others wait.
+    /// Asks in a task of its own: the caller that began it may be cancelled while others wait.
     private func lookup(after before: Task<[Key: Value], any Error>?) -> Task<[Key: Value], any Error> {
         Task {
             _ = await before?.result

@@ -6,11 +6,11 @@ package import TokenServiceKit
 /// The input and the answers of one route, errors included.
 package struct Operation: Sendable {
     package let route: APIRoute
-    /// For generated clients.
+    /// The name of the operation in generated clients.
     package let id: String
     package let summary: String
     package let details: String
-    /// In the query and in headers; those of the path are ``pathParameters``.
+    /// The parameters in the query and in headers; those in the path are ``pathParameters``.
     package let parameters: [Parameter]
     package let request: OperationBody?
     package let answers: [Answer]
@@ -52,7 +52,7 @@ package struct Operation: Sendable {
         return problems
     }
 
-    /// In the order of the path.
+    /// The parameters in the path, in its order.
     package var pathParameters: [Parameter] {
         route.path.split(separator: "/").filter { $0.hasPrefix("{") }.map { part in
             Parameter.path(String(part.dropFirst().dropLast()), of: route)
@@ -203,10 +203,10 @@ package struct Resource: Sendable {
         self.operations = operations
     }
 
-    /// The same resource with the operations that a higher floor has for it, behind its own.
+    /// Appends the operations that a higher floor has for this resource.
     package func adding(_ more: Operation...) -> Resource { Resource(name, summary, operations + more) }
 
-    /// For links: the name in lower case without blanks.
+    /// The name in lower case without blanks, for links.
     package var anchor: String { name.lowercased().replacing(" ", with: "-") }
 }
 
@@ -214,7 +214,7 @@ package struct Resource: Sendable {
 /// that the documentation and the tests read.
 package struct APIRoute: Hashable, Sendable {
     package let method: HTTPRequest.Method
-    /// With `{name}` for a parameter.
+    /// The path with `{name}` for each parameter.
     package let path: String
     /// Any one of these is enough. Empty: open to all, for probes and scrapers.
     package let scopes: [Scope]

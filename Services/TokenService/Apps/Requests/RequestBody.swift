@@ -12,7 +12,7 @@ package struct CallBody: Sendable {
 
     package let bytes: [UInt8]
     private let limit: Int
-    /// Its bytes among those of all large bodies.
+    /// The body's bytes among those of all large bodies.
     private let place: SharedLimit.Place?
 
     /// Refuses by the stated length before reading, and while reading where none was stated. A body of no stated length becomes a large

@@ -9,7 +9,7 @@ package struct RequestLimits: Equatable, Sendable {
     package var concurrentRequests: Int
     package var concurrentRequestsPerKey: Int
     package var concurrentRequestsPerApp: Int
-    /// Not part of ``concurrentRequests``: answers that are written while they are worked on.
+    /// How many answers may be written while they are worked on; these are not part of ``concurrentRequests``.
     package var concurrentStreams: Int
     /// Part of ``concurrentRequests``: bodies of up to 32 MiB, each in memory as a whole.
     package var concurrentUploads: Int

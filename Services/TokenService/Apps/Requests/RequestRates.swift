@@ -11,7 +11,7 @@ package final class RequestRates: Sendable {
     private let epoch = ContinuousClock.now
     private let buckets = Mutex<[String: TokenBucket]>([:])
 
-    /// - Parameter defaultRate: For keys without a rate of their own; 0 for none.
+    /// - Parameter defaultRate: The rate of keys without one of their own; 0 for none.
     package init(defaultRate: Int) { self.defaultRate = defaultRate }
 
     /// - Returns: nil for a key without a limit.

@@ -42,7 +42,7 @@ package final class SharedLimit: Sendable {
         self.metrics = metrics
     }
 
-    /// Of all callers together.
+    /// What all callers together use.
     package var used: Int { state.withLock { $0.used } }
 
     /// - Parameter amount: One, or bytes; not more than the share.

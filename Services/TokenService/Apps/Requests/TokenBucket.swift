@@ -12,7 +12,7 @@ package struct TokenBucket: Equatable, Sendable {
     let rate: Int
     private var fullAt: Int64 = .min
 
-    /// - Parameter rate: From 1 to 1,000,000.
+    /// - Parameter rate: The rate a second, from 1 to 1,000,000.
     init(rate: Int) { self.rate = rate }
 
     /// The limit as the answer reports it.

@@ -16,7 +16,7 @@ extension DeviceReceipt {
         /// UNIX milliseconds.
         let at: Int64
 
-        /// - Parameter row: With the columns `slug` and `delivery` beside those of the table.
+        /// - Parameter row: A row with the columns `slug` and `delivery` beside those of the table.
         init(_ row: PostgresRow) throws {
             app = try row["app_id"]
             slug = try row["slug"]

@@ -15,7 +15,7 @@ package struct DeviceReceiptIntake: Sendable {
     private static let maximumBatch = 128
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 2
-    /// Of a batch. Most requests have one.
+    /// The most receipts of one batch. Most requests have one.
     static let maximumReceipts = 512
 
     private let queue: CommitQueue<Item, [DeviceReceipt.Result]>

@@ -15,7 +15,7 @@ package struct DeviceReceiptStore {
     package struct Report: Sendable {
         package var app: App.ID
         package var installation: PushID
-        /// Of the owner who may report.
+        /// The epoch of the owner who may report.
         package var ownerEpoch: Int64
         package var receipts: [DeviceReceipt]
 

@@ -58,7 +58,7 @@ package final class EventFeed: Service {
         /// Rows up to its position are done, but for those of the apps that are behind.
         var log: LogProgress
         var behind: [App.ID: Behind] = [:]
-        /// As of the last round that had rows to read.
+        /// Who wanted events at the last round that had rows to read.
         var interest: EventSink.Interest?
         var renewed = ContinuousClock.now
 
@@ -130,8 +130,8 @@ package final class EventFeed: Service {
         return hasMore ? .zero : isPressing ? Self.shortPause : Self.idlePause
     }
 
-    /// With nothing to read, the one that is known: there may be thousands of webhooks. Otherwise it is read after the horizon, so that an app
-    /// that asks for events gets all that are written from then on.
+    /// Returns the known interest while there is nothing to read: there may be thousands of webhooks. Otherwise reads it after the horizon, so
+    /// that an app that asks for events gets all that are written from then on.
     private func interest(of now: Reader) async throws -> EventSink.Interest {
         if let known = now.interest, now.log.readable <= now.log.position, now.behind.isEmpty { return known }
         return try await pool.session { [name, sink] session in try sink.interest(in: name.log, session) }
@@ -293,7 +293,7 @@ package final class EventFeed: Service {
         now.renewed = .now
     }
 
-    /// - Parameter row: Its number in the log, where the row itself cannot be read.
+    /// - Parameter row: The row's number in the log, where the row itself cannot be read.
     private func leaveOut(_ error: any Error, row: Int64? = nil) {
         var metadata: Logger.Metadata = [LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)"]
         if let row { metadata[LogKey.eventRow] = "\(row)" }
@@ -338,7 +338,7 @@ package struct EventStream: Sendable {
     let addresses: WebhookAddresses
     /// Wakes the dispatcher of webhooks.
     package let wakeUp: WorkSignal
-    /// In the order in which they start.
+    /// The services in the order in which they start.
     package let services: [any Service]
 
     package init(

@@ -28,7 +28,7 @@ package enum EventSink: Sendable {
         /// Messages for one app's webhooks that one round stores. One event has as many as the app has webhooks.
         static let share = 500
 
-        /// Those that get this event.
+        /// Finds the webhooks that get this event.
         func webhooks(for event: PushEvent) -> [Webhook.Subscription] {
             (webhooks[event.slug] ?? []).filter { $0.wants(event.topic) }
         }

@@ -21,7 +21,7 @@ struct LogProgress: Sendable {
 
     init(position: Int64) { (self.position, readable, last) = (position, position, position) }
 
-    /// For a transaction that has written nothing before its insert into a log. PostgreSQL gives a row its number first, and the
+    /// Gives a transaction its id that has written nothing before its insert into a log. PostgreSQL gives a row its number first, and the
     /// transaction its id with the row: a reader between the two sees no open transaction, and reads past the number.
     static var transactionID: PostgresQuery { "SELECT pg_current_xact_id()" }
 

@@ -9,7 +9,7 @@ package struct PushEvent: Sendable {
     package static let contentType = "application/cloudevents+json"
     package static let source = "/push/token-service"
 
-    /// The same however often the event is published.
+    /// The event's id, the same however often the event is published.
     package let id: PushID
     package let topic: String
     package let app: App.ID

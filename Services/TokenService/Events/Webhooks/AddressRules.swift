@@ -1,7 +1,7 @@
 /// The addresses that a webhook may lead to: those of the public internet alone, so that a webhook cannot make the service call what only
 /// the service can reach (SSRF; RFC 6890 and the registries of special-purpose addresses, and the metadata servers of clouds).
 package struct AddressRules: Equatable, Sendable {
-    /// For development: this machine too.
+    /// Whether this machine is allowed too, for development.
     package var allowsLoopback: Bool
 
     package init(allowsLoopback: Bool) { self.allowsLoopback = allowsLoopback }

@@ -37,7 +37,7 @@ package struct WebhookAttempt: Sendable {
         }
     }
 
-    /// Of an answer's body; a longer one's connection is closed.
+    /// How much of an answer's body is read; the connection of a longer one is closed.
     private static let answerBytes = 16_384
 
     private let clients: WebhookClients
@@ -139,7 +139,7 @@ package struct WebhookURL: Hashable, Sendable {
     package let host: String
     package let port: Int
 
-    /// - Parameter allowsHTTP: For development.
+    /// - Parameter allowsHTTP: Whether `http` is taken too, for development.
     package init?(_ text: String, allowsHTTP: Bool) {
         guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }),
             let url = SettingURL(text), url.scheme == "https" || allowsHTTP && url.scheme == "http", !url.hasUser, !url.hasFragment,
@@ -168,7 +168,7 @@ package struct WebhookURL: Hashable, Sendable {
 /// connection, because the name may have another address by then.
 package struct WebhookAddresses: Sendable {
     package struct Refused: Error {
-        /// For the webhook's owner.
+        /// What the webhook's owner is told.
         package let words: String
     }
 

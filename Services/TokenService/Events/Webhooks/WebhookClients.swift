@@ -17,9 +17,9 @@ import TokenServiceKit
 /// longest goes, of an app that has its share one of its own. If messages use it, it lives until they end: while more webhooks than
 /// ``capacity`` have messages under way, each of these messages (256 at most) may have a client of its own beside those that are kept.
 package final class WebhookClients: Sendable {
-    /// Of all apps.
+    /// The most clients of all apps together.
     package static let capacity = 64
-    /// Of one app.
+    /// The most clients of one app.
     package static let share = Webhook.maximumPerApp
 
     private static let lifetime = Duration.seconds(60)
@@ -60,7 +60,7 @@ package final class WebhookClients: Sendable {
     }
 
     private struct Kept {
-        /// By webhook.
+        /// The clients by webhook.
         private(set) var clients: [PushID: (client: Client, lastUse: UInt64)] = [:]
         private var uses: UInt64 = 0
 
@@ -145,7 +145,7 @@ package final class WebhookClients: Sendable {
         return kept(client(for: place, Array(checked.prefix(Self.maximumAddresses))), insteadOf: nil)
     }
 
-    /// The same name's next address, for every request from now on.
+    /// Makes a client for the same name's next address, for every request from now on.
     private func next(after client: Client) -> Client {
         kept(self.client(for: client.place, Array(client.addresses.dropFirst()) + client.addresses.prefix(1)), insteadOf: client)
     }

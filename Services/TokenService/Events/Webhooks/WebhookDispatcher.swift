@@ -26,12 +26,12 @@ package final class WebhookDispatcher: Service {
     private let settings: WebhookSettings
     private let waiting: LowWater<PushID>
     private let wakeUp: WorkSignal
-    /// For requests that make webhooks, too.
+    /// The rules for addresses, used by requests that make webhooks, too.
     let addresses: WebhookAddresses
     private let clients: WebhookClients
     private let metrics: WebhookMetrics
     private let logger: Logger
-    /// By webhook.
+    /// How many attempts are under way, by webhook.
     private let underWay = Mutex<[PushID: Int]>([:])
     private let lagSeconds = Mutex(0.0)
 
@@ -50,7 +50,7 @@ package final class WebhookDispatcher: Service {
         clients = WebhookClients(settings: settings, addresses: addresses, concurrency: Self.perWebhook, logger: logger)
     }
 
-    /// For how long the message that is due longest has waited, in seconds.
+    /// How long the message that is due longest has waited, in seconds.
     var lag: Double { lagSeconds.withLock { $0 } }
 
     /// Runs until graceful shutdown: then it claims no more and waits a moment for messages that are under way. A process sends an

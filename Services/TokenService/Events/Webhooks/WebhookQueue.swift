@@ -47,7 +47,7 @@ package struct WebhookQueue {
 
     // MARK: Removed webhooks
 
-    /// Those deleted more than a minute ago: their requests were cut off.
+    /// Finds the webhooks that were deleted more than a minute ago: their requests were cut off.
     func unfinishedDeletions() throws -> [PushID] {
         try session.execute(
             """
@@ -153,7 +153,7 @@ package struct WebhookQueue {
         return reason
     }
 
-    /// Not for every delivery: that would write the webhook's row as often as all its messages.
+    /// Records a success, not that of every delivery: that would write the webhook's row as often as all its messages.
     private func recordSuccess(_ webhook: PushID) throws -> Webhook.DisabledReason? {
         try session.execute(
             """
@@ -188,12 +188,12 @@ package struct WebhookQueue {
 
     /// Moments are UNIX milliseconds.
     package struct Waiting: Sendable {
-        /// Of ``LowWater/clock``, before the search.
+        /// The moment of ``LowWater/clock`` before the search.
         package var now: Int64
         /// When the message became due that has been due for longest: of each webhook that has one, enabled or not. A webhook that is enabled
         /// again goes on with the messages that it had.
         package var oldest: [PushID: Int64] = [:]
-        /// For how many seconds the message that has been due for longest has waited for an attempt, of enabled webhooks.
+        /// How many seconds the message of an enabled webhook that has been due for longest has waited for an attempt.
         package var lag = 0.0
     }
 
@@ -296,7 +296,7 @@ package struct WebhookMessage: Equatable, Sendable {
     package var attempts: Int
     /// UNIX milliseconds, as are the others.
     package var createdAt: Int64
-    /// Of a pending one: the time before which it is not tried (again).
+    /// The time before which a pending message is not tried (again).
     package var dueAt: Int64
     package var settledAt: Int64?
     package var lastAt: Int64?

@@ -6,7 +6,7 @@ package import Observability
 package struct WebhookSettings: Sendable {
     /// The delay after each attempt but the last. A message is given up when the attempt after the last delay fails. Jitter is added.
     package var schedule: [Duration]
-    /// For one attempt as a whole: name, connection, TLS, request, answer.
+    /// The limit for one attempt as a whole: name, connection, TLS, request, answer.
     package var timeout: Duration
     package var disableAfterDays: Int
     package var backlogLimit: Int

@@ -238,7 +238,7 @@ package struct WebhookStore {
 }
 
 extension Webhook {
-    /// - Parameter row: Of the view `current_webhooks`.
+    /// - Parameter row: A row of the view `current_webhooks`.
     fileprivate init(_ row: PostgresRow) throws {
         guard let url = WebhookURL(try row["url"], allowsHTTP: true) else { throw CorruptRow(table: "webhooks") }
         self.init(

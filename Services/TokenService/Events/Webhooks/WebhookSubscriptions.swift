@@ -58,7 +58,7 @@ package final class WebhookSubscriptions: Sendable {
 }
 
 extension OutcomeEvent {
-    /// The same in parts of at most `size` deliveries. Each has an id of its own, the same every time; a single one keeps the event's.
+    /// Splits it into parts of at most `size` deliveries. Each has an id of its own, the same every time; a single one keeps the event's.
     package func parts(of size: Int) -> [OutcomeEvent] {
         guard deliveries.count > size else { return [self] }
         return stride(from: 0, to: deliveries.count, by: size).map { start in

@@ -73,14 +73,14 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 
     private struct State {
         var waiting: [Waiting] = []
-        /// Those that were submitted together with others.
+        /// Items that were submitted together with others.
         var together = Turns<Waiting>()
         var heavy = Turns<Waiting>()
         /// Batches of the others.
         var running = 0
         var isHeavyRunning = false
 
-        /// Without the heavy ones.
+        /// How many items wait, without the heavy ones.
         var light: Int { waiting.count + together.count }
         var count: Int { light + heavy.count }
     }
@@ -195,7 +195,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         hasRoom(for: owner, in: state.heavy, of: max(1, maximumWaiting / 4), state)
     }
 
-    /// - Parameter room: For the items of all owners in `turns`, of which one owner has half.
+    /// - Parameter room: How many items of all owners in `turns` have room; one owner has half of it.
     private func hasRoom(for owner: String, in turns: Turns<Waiting>, of room: Int, _ state: State) -> Bool {
         let own = turns.count(of: owner)
         return state.count < maximumWaiting && (own < assured(of: room) || turns.count < room && own < max(1, room / 2))

@@ -20,7 +20,7 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
     private static var earlyRenewal: Duration { .seconds(60) }
 
     package struct Marks: Sendable {
-        /// Of every key without an exception.
+        /// The mark of every key without an exception.
         package fileprivate(set) var floor: Int64 = 0
         /// Keys with a row that has waited for longer.
         package fileprivate(set) var exceptions: [Key: Int64] = [:]
@@ -133,7 +133,7 @@ extension LowWater {
     }
 }
 
-/// Of a kind that is not told apart by app and lane.
+/// The key of a kind that is not told apart by app and lane.
 package enum AnyApp: Hashable, Sendable { case any }
 
 extension LowWater<AnyApp> {

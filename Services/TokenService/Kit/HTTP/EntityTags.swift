@@ -3,7 +3,7 @@ package import HTTPTypes
 /// The states that an `If-Match` or `If-None-Match` field names (RFC 9110 section 13.1): any state, or those with these entity tags.
 package enum EntityTags: Equatable, Sendable {
     case any
-    /// As they were written, not checked.
+    /// The tags as they were written, not checked.
     case listed([String])
 
     init(_ field: String) {
@@ -33,7 +33,7 @@ package enum EntityTags: Equatable, Sendable {
 }
 
 extension HTTPFields {
-    /// The same value as the subscript's. The subscript goes through the fields in several layers and joins the values; nearly every field
+    /// Reads the same value as the subscript, which goes through the fields in several layers and joins the values; nearly every field
     /// is there once or not.
     package func text(_ name: HTTPField.Name) -> String? {
         var found: String?

@@ -12,7 +12,7 @@ package struct FormQuery {
 
     package let parameters: [Parameter]
 
-    /// - Parameter text: Without the question mark, as it came.
+    /// - Parameter text: The query as it came, without the question mark.
     package init(_ text: String?) {
         parameters = (text ?? "").utf8.split(separator: UInt8(ascii: "&")).map { part in
             let end = part.firstIndex(of: UInt8(ascii: "=")) ?? part.endIndex

@@ -37,7 +37,7 @@ package struct APIError: Error, Sendable {
     package let code: ProblemCode
     /// That of the code's kind, except where a layer below refuses a request with one of its own.
     package var status: HTTPResponse.Status
-    /// For people: the fault of this request.
+    /// The fault of this request, in words for people.
     package let detail: String
     package let errors: [JSONProblem]
     package let retryAfterSeconds: Int?

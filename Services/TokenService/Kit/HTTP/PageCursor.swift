@@ -4,7 +4,7 @@ import OpenSSL
 /// that list and those filters alone) and the place.
 package enum PageCursor {
     package enum Fault: Error, Equatable {
-        /// Not one of ours, or damaged.
+        /// The cursor is not one of ours, or damaged.
         case unreadable
         case ofAnotherList
     }

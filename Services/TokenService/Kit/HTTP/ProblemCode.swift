@@ -66,7 +66,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
         .httpError, .unauthenticated, .forbidden, .rateLimited, .concurrencyLimited, .headersTooLarge, .internalError, .databaseUnavailable,
         .overloaded, .shuttingDown, .unknownParameter, .repeatedParameter, .invalidEncoding,
     ]
-    /// Of a list.
+    /// The problems with a list's limit and cursor.
     package static let cursor: [ProblemCode] = [.outOfRange, .invalidCursor, .cursorOfAnotherList]
     package static let page: [ProblemCode] = cursor + [.unsupportedValue]
 }
@@ -74,7 +74,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
 /// One row of the table of problems.
 package struct ProblemKind: Sendable {
     package let status: HTTPResponse.Status
-    /// For people: the kind of the fault.
+    /// The kind of the fault, in words for people.
     package let title: String
     /// When it is answered, for people.
     package let when: String

@@ -31,7 +31,7 @@ package struct ResponseSchema<Value>: Sendable {
         }
     }
 
-    /// - Parameter schema: For a list that needs more than the schema of its elements.
+    /// - Parameter schema: The schema of a list that needs more than the schema of its elements.
     package static func array<Element>(
         _ element: ResponseSchema<Element>, _ schema: JSONSchema? = nil
     ) -> ResponseSchema where Value == [Element] {

@@ -63,7 +63,7 @@ extension JSONWriter {
 }
 
 extension DocumentNode {
-    /// As JSON that people read: a field per line.
+    /// Writes JSON that people read: a field per line.
     package func indented(_ margin: String = "") -> String {
         let inner = margin + "  "
         switch self {
@@ -76,7 +76,7 @@ extension DocumentNode {
         }
     }
 
-    /// As JSON on one line.
+    /// The node as JSON on one line.
     package var json: String {
         var writer = JSONWriter()
         writer.value(self)

@@ -23,7 +23,7 @@ package struct JSONSchema: Sendable {
     package struct Text: Sendable {
         package var format: String?
         package var pattern: String?
-        /// In characters. The service counts bytes of UTF-8, which the description says.
+        /// The least length in characters. The service counts bytes of UTF-8, which the description says.
         package var minimum: Int?
         package var maximum: Int?
 
@@ -58,7 +58,7 @@ extension JSONSchema {
     package static let boolean = JSONSchema(.boolean)
     package static let integer = JSONSchema(.integer(minimum: nil, maximum: nil))
     package static let number = JSONSchema(.number)
-    /// Not negative.
+    /// An integer that is not negative.
     package static let count = JSONSchema(.integer(minimum: 0, maximum: nil))
     package static let uuid = JSONSchema(.string(Text(format: "uuid"))).example("9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30")
     package static let time = JSONSchema(.string(Text(format: "date-time"))).example("2026-11-21T09:30:00.250Z")
@@ -164,7 +164,7 @@ extension JSONSchema {
 }
 
 extension JSONSchema {
-    /// As JSON Schema 2020-12.
+    /// The schema as JSON Schema 2020-12.
     package var node: DocumentNode {
         guard case .map(let fields) = kindNode else { return kindNode }
         return .map(
@@ -215,7 +215,7 @@ extension JSONSchema {
 
     private func type(_ name: String) -> DocumentNode { isNullable ? .texts([name, "null"]) : .text(name) }
 
-    /// For kinds without a `type` of their own.
+    /// Allows null for kinds without a `type` of their own.
     private func orNull(_ node: DocumentNode) -> DocumentNode {
         isNullable ? .map(["anyOf": .list([node, .map(["type": "null"])])]) : node
     }

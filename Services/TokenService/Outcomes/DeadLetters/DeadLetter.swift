@@ -5,7 +5,7 @@ import TokenServiceKit
 
 /// One message of the dead-letter queue, as an operator sees it. A message that cannot be read has no job.
 package struct DeadLetter: Sendable {
-    /// Of the message; nil where its publisher gave none.
+    /// The message's id; nil where its publisher gave none.
     package let id: PushID?
     /// Why it is here: a reason that a dispatcher gave, `delivery_limit` if the broker gave it up, or `unknown`.
     package let reason: String
@@ -191,7 +191,7 @@ extension DeadLetterService {
 }
 
 extension DeadLetterReplay.Disposition {
-    /// For the document.
+    /// What the disposition means, for the document.
     fileprivate var meaning: String? {
         switch self {
         case .sent: "Published anew."

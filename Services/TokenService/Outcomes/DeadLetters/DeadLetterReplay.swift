@@ -23,11 +23,11 @@ package struct DeadLetterReplay: Sendable {
         case cancelled
         /// It has an outcome that is no failure, or the device's present token has had the notification.
         case settled
-        /// Its notification is past its expiry.
+        /// The notification is past its expiry.
         case expired
-        /// Its outcome has not been applied yet, or it is being sent.
+        /// The delivery's outcome has not been applied yet, or it is being sent.
         case undecided
-        /// Its notification has been removed.
+        /// The notification has been removed.
         case forgotten
 
         /// Whether there is nothing left to do about it.
@@ -40,7 +40,7 @@ package struct DeadLetterReplay: Sendable {
     }
 
     package struct Result: Equatable, Sendable {
-        /// In the order of the letter's deliveries; empty where it is no job.
+        /// The dispositions in the order of the letter's deliveries; empty where it is no job.
         package var dispositions: [Disposition]
         /// The letter may go.
         package var isDone: Bool

@@ -35,7 +35,7 @@ struct DeadLetterStore {
 
     let session: PostgresSession
 
-    /// - Parameter deliveries: In ascending order of id, each once.
+    /// - Parameter deliveries: The deliveries in ascending order of id, each once.
     func reopen(_ deliveries: [DeadDelivery], extending seconds: Int64?) throws -> Resolved {
         try holdErasures(of: Set(deliveries.map(\.notification)))
         var resolved = Resolved()

@@ -14,9 +14,9 @@ struct ReplayDecision {
 
     let disposition: DeadLetterReplay.Disposition
     private(set) var target: Target?
-    /// Of the target. Its outcomes are numbered on from here, so that a repeated event from before the replay is recognised by its number.
+    /// The target's attempts: outcomes are numbered on from here, so that a repeated event from before the replay is recognised by its number.
     private(set) var attempts = 0
-    /// Of the target, if it differs from the notification's. UNIX milliseconds.
+    /// The target's end, if it differs from the notification's. UNIX milliseconds.
     private(set) var end: Int64?
     /// The end of a delivery that had no outcome and is not sent itself.
     private(set) var stop: Stop?
@@ -87,7 +87,7 @@ struct DeadDelivery: Sendable {
     let id: PushID
     let notification: PushID
     let installation: PushID
-    /// Of the owner that its job was for.
+    /// The epoch of the owner that the delivery's job was for.
     var ownerEpoch: Int64
     /// No dispatcher has reported an outcome: the broker gave the job up by itself.
     var isOrphan: Bool
@@ -95,7 +95,7 @@ struct DeadDelivery: Sendable {
     var attempts: Int
     /// The earlier outcome of those attempts.
     var earlier = PushJob.EarlierOutcome.none
-    /// Of its job, UNIX milliseconds. With a local time, that of the notification is the last zone's.
+    /// The job's end, UNIX milliseconds. With a local time, that of the notification is the last zone's.
     var expiresAt: Int64
 
     var job: JobID { JobID(notification: notification, number: DeliveryNames.place(of: id).job) }
@@ -132,7 +132,7 @@ struct ReplayFacts: Sendable {
     // Its job.
     var token: Int64
     var locale = ""
-    /// Its bit.
+    /// Whether the delivery's bit in the job is set.
     var isSettled = false
 
     // Its receipt.
@@ -152,7 +152,7 @@ struct ReplayFacts: Sendable {
     var jobs = 0
 
     // Its installation.
-    /// Of the present owner; nil where the installation was deregistered.
+    /// The present owner's epoch; nil where the installation was deregistered.
     var ownerEpoch: Int64?
     /// The live token for the delivery's purpose and environment; nil also if that one was erased.
     var liveToken: Int64?

@@ -7,7 +7,7 @@ import TokenServiceSending
 struct DeviceAccount {
     typealias Step = Explanation.Step
 
-    /// Of one delivery, or of the installation where there was none.
+    /// What became of one delivery, or of the installation where there was none.
     enum Fate {
         case accepted, waiting, stopped, unanswered, unknown, unreachable
         case notAddressed
@@ -283,7 +283,7 @@ extension DeviceAccount {
         }
     }
 
-    /// Its turn has not come, or never did.
+    /// The step and the fate of an installation whose turn has not come, or never did.
     private var unfinished: (Step, Fate)? {
         guard notification.isFannedOut else { return nil }
         if notification.cancelledAt != nil, notification.total == 0 || notification.expandedAt == notification.cancelledAt {

@@ -191,7 +191,7 @@ extension Explanation {
             isCutShort: facts.isCutShort)
     }
 
-    /// By time; a step without a time stays behind the step that it follows from.
+    /// Orders steps by time; a step without a time stays behind the step that it follows from.
     private static func ordered(_ steps: [Step]) -> [Step] {
         var last = Int64.min
         let placed = steps.enumerated().map { index, step in

@@ -8,11 +8,11 @@ package struct ExplanationFacts: Sendable {
     package var user: String
     package var notification: Notification
     package var quietHours: QuietHours?
-    /// In ascending order of id: those that the user is or was signed in on, as far as the history goes.
+    /// The installations that the user is or was signed in on, as far as the history goes, in ascending order of id.
     package var installations: [Installation]
     /// There are more installations, or more jobs, than the explanation reads.
     package var isCutShort = false
-    /// In force on the notification now; the hold that ends last comes first.
+    /// The holds that are in force on the notification now; the one that ends last comes first.
     package var holds: [Hold] = []
     /// The dispatchers' credentials for the app.
     package var credentials: [AppCredential] = []
@@ -58,11 +58,11 @@ package struct ExplanationFacts: Sendable {
         package var signedOutReason: String?
         package var deregisteredAt: Int64?
         package var throttledUntil: Int64?
-        /// As the app last reported it.
+        /// The permission as the app last reported it.
         package var permission: Permission?
         /// The target names the installation, or a token that it held.
         package var isNamed = false
-        /// For a named target, the epoch at acceptance; nil if it was not stored.
+        /// The epoch at acceptance, for a named target; nil if it was not stored.
         package var namedEpoch: Int64?
         /// A fan-out through the app's installations has not reached it yet.
         package var isAhead = false
@@ -72,14 +72,14 @@ package struct ExplanationFacts: Sendable {
         package var isLeftOutByPermission = false
         /// The notification's local time by the clock that the app last reported; nil where it has none.
         package var localDueAt: Int64?
-        /// For the notification's purpose, in the order of their registration.
+        /// The tokens for the notification's purpose, in the order of their registration.
         package var tokens: [ReachabilityState.Token] = []
         package var deliveries: [Delivery] = []
         package var counted: [CountedDelivery] = []
         package var fences: [Fence] = []
         /// Since the notification was accepted, oldest first.
         package var history: [HistoryEntry] = []
-        /// Of a start: the newest lines that say that a start token became doubtful, of the two days before its deliveries were made.
+        /// The newest lines that say that a start token became doubtful, of the two days before a start's deliveries were made.
         package var doubts: [HistoryEntry] = []
     }
 
@@ -97,7 +97,7 @@ package struct ExplanationFacts: Sendable {
         /// Nil if no receipt says whom it was meant for.
         package var ownerEpoch: Int64?
         package var tokenID: Int64
-        /// Of its job; nil where that was removed.
+        /// When the delivery's job is due; nil where that was removed.
         package var dueAt: Int64?
         /// Nil also if the broker's confirmation is not recorded yet.
         package var publishedAt: Int64?

@@ -205,7 +205,7 @@ extension ExplanationStore {
         "SELECT id, owner_epoch FROM installations WHERE app_id = \(app.id) AND owner = \(user) ORDER BY id LIMIT 101"
     }
 
-    /// Those in force are few (``HoldStore/maximumPerApp``), and have an index of their own.
+    /// Finds the holds in force on the notification: they are few (``HoldStore/maximumPerApp``), and have an index of their own.
     func holds(on notification: PushID) -> PostgresQuery {
         """
         SELECT h.id, a.slug AS app, h.lane, h.notification, h.reason, h.set_at, nullif(h.ends_at, 'infinity') AS ends_at
@@ -245,7 +245,7 @@ extension ExplanationStore {
         """
     }
 
-    /// By updated_at, which no index has: for any other order PostgreSQL may read all of the notification's receipts.
+    /// Finds receipts by updated_at, which no index has: for any other order PostgreSQL may read all of the notification's receipts.
     func receipts(of installations: [PushID], for notification: PushID) -> PostgresQuery {
         """
         SELECT r.*, t.token, j.due_at, j.published_at
@@ -291,7 +291,7 @@ extension ExplanationStore {
         """
     }
 
-    /// Of these members, those that have no receipt.
+    /// Finds which of these members have no receipt.
     func members(_ members: [MemberSearch.Found], of notification: PushID) -> PostgresQuery {
         """
         SELECT delivery_id(j.notification, j.number, p."position"::integer) AS id, p.token_id,

@@ -27,7 +27,7 @@ package struct OutcomeApplication: Sendable {
         package var corrected = 0
         /// Apps whose brake is engaged: their rejected tokens were left alone.
         package var braked: [Int64] = []
-        /// Of the braked apps.
+        /// The names of the braked apps.
         package var slugs: [Int64: AppSlug] = [:]
         /// Apps that had rejected tokens too, but not too many.
         package var unbraked: [Int64] = []
@@ -59,7 +59,7 @@ package struct OutcomeApplication: Sendable {
             absentChannels += other.absentChannels
         }
 
-        /// For people, who know no app by its number.
+        /// Lists the apps' names: people know no app by its number.
         func names(of apps: [Int64]) -> String { apps.compactMap { slugs[$0]?.text }.joined(separator: ", ") }
     }
 
@@ -139,7 +139,7 @@ package struct OutcomeApplication: Sendable {
         return effect
     }
 
-    /// Those whose broadcasts Apple answered with that reason.
+    /// Finds the channels whose broadcasts Apple answered with that reason.
     private static func absentChannels(_ broadcasts: [OutcomeStore.Finished], _ final: [OutcomeBatch.Entry]) -> [BroadcastChannel.ID] {
         guard !broadcasts.isEmpty else { return [] }
         let absent = Set(final.filter { $0.delivery.reason == ChannelRefusal.notRegistered }.map(\.delivery.id))
@@ -178,7 +178,7 @@ package struct RejectionBrake: Equatable, Sendable {
     package static let windowMinutes = 10
     /// Never engaged by fewer rejections than this.
     package static let allowance: Int64 = 20
-    /// In per cent of the app's finished deliveries in the window.
+    /// The largest share before the brake engages, in per cent of the app's finished deliveries in the window.
     package static let maximumShare: Int64 = 20
 
     package let finished: Int64

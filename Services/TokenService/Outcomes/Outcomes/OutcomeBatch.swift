@@ -51,7 +51,7 @@ package struct OutcomeBatch: Equatable, Sendable {
         throttled.sort { $0.delivery.id < $1.delivery.id }
     }
 
-    /// Of a delivery that was reported more than once the first end counts.
+    /// Sorts ends by id; the first end of a delivery that was reported more than once counts.
     private mutating func sort(_ ends: [Entry]) {
         // Sorts the ids alone, because an entry is large.
         let order = ends.indices.map { (id: ends[$0].delivery.id, place: $0) }.sorted { ($0.id, $0.place) < ($1.id, $1.place) }

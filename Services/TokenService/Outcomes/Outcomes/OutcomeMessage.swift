@@ -7,7 +7,7 @@ final class OutcomeMessage: Sendable {
     /// One delivery of a message.
     struct Part: Sendable {
         let message: OutcomeMessage
-        /// In the event's deliveries.
+        /// The delivery's place in the event.
         let index: Int
 
         var event: OutcomeEvent { message.event.only([index]) }
@@ -17,7 +17,7 @@ final class OutcomeMessage: Sendable {
         /// All of them at once, as a rule.
         var isSettled: Bool
         var settled: Set<Int> = []
-        /// Those whose end differs from the message's.
+        /// The events of deliveries whose end differs from the message's.
         var ended: [Int: OutcomeEvent] = [:]
     }
 

@@ -20,7 +20,7 @@ struct OutcomePace: Sendable {
 
     func pays(deliveries: Int, messages: Int) -> Bool { deliveries >= self.deliveries || messages >= self.messages }
 
-    /// For a batch that does not pay yet. A lone outcome does not wait.
+    /// How long a batch that does not pay yet waits. A lone outcome does not wait.
     func wait(at now: ContinuousClock.Instant) -> Duration {
         guard let last else { return .zero }
         return max(.zero, last + Self.interval - now)

@@ -50,7 +50,7 @@ extension OutcomeStore {
             """)
     }
 
-    /// Of deliveries whose bit is set: the receipt ends a delivery that a replay reopened, and only by an event after the replay.
+    /// Finds deliveries that end though their bit is set: a replay has reopened the receipt, and only an event after the replay ends it.
     func finishReplayed(_ entries: [OutcomeBatch.Entry]) throws -> [End] {
         guard !entries.isEmpty else { return [] }
         let places = entries.map { DeliveryNames.place(of: $0.delivery.id) }
@@ -88,8 +88,8 @@ extension OutcomeStore {
         return tokens
     }
 
-    /// Those that have a receipt, of an attempt before the last. Locks it, so that no erasure removes it meanwhile. Ordered by the names: in
-    /// the order of the index, PostgreSQL would read every period.
+    /// Finds the deliveries whose stored receipt is of an attempt before the last, and locks it, so that no erasure removes it meanwhile. The
+    /// rows are ordered by the names: in the order of the index, PostgreSQL would read every period.
     private func openReceipts(of ends: [End]) throws -> Set<PushID> {
         guard !ends.isEmpty else { return [] }
         let places = ends.map { DeliveryNames.place(of: $0.entry.delivery.id) }

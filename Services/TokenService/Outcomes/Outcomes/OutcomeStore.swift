@@ -74,7 +74,7 @@ package struct OutcomeStore {
     }
 
     /// Applies final outcomes: the bits in the jobs, and receipts.
-    /// - Parameter known: In ascending order of id.
+    /// - Parameter known: Final outcomes in ascending order of id.
     /// - Returns: those that had no final outcome before.
     package func finish(_ known: [OutcomeBatch.Entry], of origins: [PushID: Origin]) throws -> [Finished] {
         guard !known.isEmpty else { return [] }
@@ -238,11 +238,11 @@ extension OutcomeStore {
         /// The entry for each position; -1 if there is none.
         var places = [Int](repeating: -1, count: PushJob.maximumDeliveries)
 
-        /// As PostgreSQL writes `bit(100)`: the first position first.
+        /// The mask as PostgreSQL writes `bit(100)`: the first position first.
         var mask: String { String(decoding: places.map { $0 < 0 ? UInt8(ascii: "0") : UInt8(ascii: "1") }, as: UTF8.self) }
     }
 
-    /// - Parameter entries: In ascending order of id, and so job by job.
+    /// - Parameter entries: Final outcomes in ascending order of id, and so job by job.
     /// - Returns: those that had no final outcome before.
     func settle(_ entries: [OutcomeBatch.Entry]) throws -> [End] {
         var settled: [Settled] = []

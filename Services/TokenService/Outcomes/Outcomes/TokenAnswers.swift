@@ -11,7 +11,7 @@ struct TokenAnswers: Sendable {
     private(set) var starts: [RegistryChange] = []
     /// Every token that one of these is about, but for ``startTokens``.
     private(set) var tokens: Set<Int64> = []
-    /// Those that ``starts`` are about: most of these starts do not count.
+    /// The tokens that ``starts`` are about: most of these starts do not count.
     private(set) var startTokens: Set<Int64> = []
     private(set) var corrected: [Int64] = []
 

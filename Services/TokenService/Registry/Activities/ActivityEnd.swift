@@ -9,7 +9,7 @@ enum ActivityEnd {
     /// A device on which activities of one owner end; all of them if no purpose is given.
     struct Place {
         let installation: InstallationKey
-        /// Nil: of the installation without a user.
+        /// The user whose activity it is; nil: of the installation without a user.
         let user: String?
         var purpose: Purpose?
         /// Activities that the device reported afterwards, for the next user. They go on.

@@ -33,7 +33,7 @@ struct ActivityReports {
     }
 
     private var activities: [LiveActivity.Key: LiveActivity]
-    /// Of their newest notifications, those that may be copied: neither they nor the notifications that they are copies of were cancelled, and
+    /// The activities' newest notifications that may be copied: neither they nor the notifications that they are copies of were cancelled, and
     /// they have not expired.
     private var sendable: Set<PushID> = []
     /// Activities of these names were started for former users of the installations that report them.

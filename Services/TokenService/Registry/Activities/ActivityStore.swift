@@ -9,12 +9,12 @@ package struct ActivityStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Those of these that exist.
+    /// Locks the activities that exist; missing keys are absent from the result.
     package func lock(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
         try lock(Set(keys).sorted())
     }
 
-    /// The same for a transaction that may make the others: it locks their names first, so that no other one makes them.
+    /// Locks activities for a transaction that may make the missing ones: it locks their names first, so that no other one makes them.
     package func lockOrReserve(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
         let keys = Set(keys).sorted()
         let found = try lock(keys)
@@ -22,7 +22,7 @@ package struct ActivityStore {
     }
 
     /// Locks the names of activities that were not found, and those that another transaction has made meanwhile.
-    /// - Parameter keys: In ascending order.
+    /// - Parameter keys: The activities' keys in ascending order.
     func reserve(_ keys: [LiveActivity.Key]) throws -> [LiveActivity.Key: LiveActivity] {
         guard !keys.isEmpty else { return [:] }
         // The first half of their keys is the word "acti".
@@ -110,7 +110,7 @@ package struct ActivityStore {
 
     /// Writes rows that are locked or new. A notification that is over, such as one that found no device, is not ``LiveActivity/sending``. Between two pages
     /// of a fan-out it may have no pending delivery, and is not over.
-    /// - Parameter rows: In ascending order.
+    /// - Parameter rows: The activities in ascending order of key.
     package static func save(_ rows: [LiveActivity]) -> [PostgresQuery] {
         guard !rows.isEmpty else { return [] }
         return [
@@ -215,7 +215,7 @@ package struct ActivityStore {
 }
 
 extension LiveActivity {
-    /// - Parameter row: Of `activities`.
+    /// - Parameter row: A row of `activities`.
     package init(_ row: PostgresRow) throws {
         guard let owner = Owner(user: try row["owner"], orInstallation: try row["installation"]) else {
             throw CorruptRow(table: "activities")
@@ -234,7 +234,7 @@ extension LiveActivity {
 }
 
 extension UpdateLine {
-    /// - Parameter row: Of `activities` or `channels`.
+    /// - Parameter row: A row of `activities` or `channels`.
     package init(_ row: PostgresRow) throws {
         self.init()
         newest = try row["newest"]
@@ -253,7 +253,7 @@ extension LiveActivity.Owner {
     /// - Parameter user: Who is signed in on the installation.
     package init(user: String?, installation: PushID) { self = user.map { .user($0) } ?? .installation(installation) }
 
-    /// Nil if neither is named.
+    /// Makes the owner; nil if neither is named.
     package init?(user: String?, orInstallation installation: PushID?) {
         guard let owner = user.map({ Self.user($0) }) ?? installation.map({ .installation($0) }) else { return nil }
         self = owner

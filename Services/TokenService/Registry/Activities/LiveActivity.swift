@@ -110,7 +110,7 @@ package struct ActivityChange: Equatable, Sendable {
     }
 
     package enum Subject: Equatable, Sendable {
-        /// Of the request's target, by the name that the backend chose, as the next.
+        /// An activity of the request's target by the name that the backend chose. A channel has such a name, too.
         case activity(String)
         case channel(String)
         /// The only activity of this attributes type that the target's user has. ``NotificationRequest/namingActivity(of:in:)`` finds it.

@@ -67,7 +67,7 @@ package struct UpdateLine: Equatable, Sendable {
         return .send
     }
 
-    /// - Parameter window: Nil: it opens none.
+    /// - Parameter window: The window that it opens, in milliseconds; nil: it opens none.
     package mutating func begin(_ notification: PushID, window: Int64?, now: Int64) {
         sending = notification
         isRetrying = false
@@ -80,7 +80,7 @@ package struct UpdateLine: Equatable, Sendable {
         if newest == notification { isWaiting = false }
     }
 
-    /// Its notification has all its outcomes.
+    /// The notification has all its outcomes.
     /// - Returns: the notification that may go next.
     package mutating func settled(_ notification: PushID) -> PushID? {
         guard sending == notification else { return nil }

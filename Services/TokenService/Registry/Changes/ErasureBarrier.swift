@@ -6,11 +6,11 @@ package import TokenServiceApps
 /// from before it reads tokens until it commits. An erasure that has deleted tokens waits for those transactions once, and then removes
 /// receipts.
 package enum ErasureBarrier {
-    /// For a transaction that writes receipts, before it locks a job.
+    /// Holds the apps' locks in a transaction that writes receipts, before it locks a job.
     package static func hold(_ apps: Set<Int64>) -> PostgresQuery {
         "SELECT count(pg_advisory_xact_lock_shared(key)) FROM unnest(\(apps.map { RegistryLock.erasure(app: $0) }.sorted())::bigint[]) AS key"
     }
 
-    /// For a transaction of its own: it must hold no other lock.
+    /// Waits for those transactions, in a transaction of its own: it must hold no other lock.
     package static func wait(for app: App) -> PostgresQuery { "SELECT pg_advisory_xact_lock(\(RegistryLock.erasure(app: app.id)))" }
 }

@@ -23,7 +23,7 @@ package struct InstallationBounds: Sendable {
     /// How far ahead lines can count: a request is taken while they count an hour ahead. Farther ahead, PostgreSQL's clock was set back since.
     var farthest: Int64 { Self.hour + Self.linesOfRequest * lineTime }
 
-    /// For how long a line counts, in milliseconds.
+    /// How long a line counts, in milliseconds.
     var lineTime: Int64 { Self.hour / lines }
 }
 

@@ -12,9 +12,9 @@ package struct InstallationState: Sendable {
 
     package let key: InstallationKey
     package var owner: String? { didSet { if !oldValue.hasSameBytes(as: owner) { leaving.append(oldValue) } } }
-    /// Those who left since the last end of an epoch in this batch; nil: no user.
+    /// The users who left since the last end of an epoch in this batch; nil: no user.
     private(set) var leaving: [String?] = []
-    /// Whose Live Activities the device may show that end, because an epoch ended here in this batch; nil: of no user.
+    /// The users whose Live Activities that the device may show end, because an epoch ended here in this batch; nil: no user.
     private(set) var ownersOfEnded: [String?] = []
     /// The Live Activities that the device reported in this batch after the last of these ends.
     private(set) var reportedLater: Set<Purpose> = []
@@ -32,7 +32,7 @@ package struct InstallationState: Sendable {
     package var staleSince: Int64?
     /// Until when the lines of history that it made count, one after another (``InstallationBounds/lines``).
     package var linesCountUntil: Int64?
-    /// Of a stand-in (``isImported``): its active tokens in the database, also those that were not read.
+    /// How many active tokens a stand-in (``isImported``) has in the database, also those that were not read.
     package var storedActiveTokens: Int64 = 0
     package var fence = FenceState.none
     package let isStored: Bool

@@ -2,12 +2,12 @@ package import Postgres
 package import PushModel
 
 extension InstallationKey {
-    /// - Parameter row: With the columns `app_id` and `installation`.
+    /// - Parameter row: A row with the columns `app_id` and `installation`.
     init(_ row: PostgresRow) throws { self.init(app: try row["app_id"], id: try row["installation"]) }
 }
 
 extension Fence {
-    /// - Parameter row: Of the view `open_fences`.
+    /// - Parameter row: A row of the view `open_fences`.
     package init(_ row: PostgresRow) throws {
         self.init(
             id: try row["id"], app: try row["app"], installation: try row["installation"], epochsBelow: try row["epochs_below"],
@@ -16,7 +16,7 @@ extension Fence {
 }
 
 extension InstallationProfile {
-    /// - Parameter row: With those columns of `installations`.
+    /// - Parameter row: A row with the profile's columns of `installations`.
     package init(_ row: PostgresRow) throws {
         locale = try row["locale"]
         timeZone = try row["time_zone"]
@@ -41,7 +41,7 @@ extension DeviceToken: PostgresDecodable {
 }
 
 extension RegisteredToken {
-    /// - Parameter row: Of `tokens`.
+    /// - Parameter row: A row of `tokens`.
     init(_ row: PostgresRow) throws {
         self.init(token: try row["token"], environment: try row["environment"], purpose: try row["purpose"])
     }
@@ -66,7 +66,7 @@ extension InstallationState {
 }
 
 extension TokenState {
-    /// - Parameter row: Of `tokens`.
+    /// - Parameter row: A row of `tokens`.
     package init(_ row: PostgresRow) throws {
         let (retiredAt, state): (Int64?, String) = (try row.milliseconds("retired_at"), try row["state"])
         self.init(

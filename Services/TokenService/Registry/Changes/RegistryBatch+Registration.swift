@@ -195,7 +195,7 @@ extension RegistryBatch {
         throw TooManyChanges(retryAfterSeconds: Int((ahead - InstallationBounds.hour + 999) / 1000))
     }
 
-    /// For how long the lines that the installation has made still count, in milliseconds.
+    /// How long the lines that the installation has made still count, in milliseconds.
     private func linesAhead(of key: InstallationKey) -> Int64 {
         let ahead = (installations[key]?.linesCountUntil ?? now) - now
         return (0...bounds.farthest).contains(ahead) ? ahead : 0

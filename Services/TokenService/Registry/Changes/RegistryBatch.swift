@@ -32,7 +32,7 @@ package struct RegistryBatch {
     private var tokensByID: [Int64: Int] = [:]
     private var tokensByInstallation: [InstallationKey: [Int]] = [:]
 
-    /// - Parameter predecessors: Nil if they were not read.
+    /// - Parameter predecessors: The predecessors of each installation; nil if they were not read.
     package init(
         installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64,
         bounds: InstallationBounds = InstallationBounds()
@@ -88,7 +88,7 @@ extension RegistryBatch {
         indices(of: named.token, app: app).first { tokens[$0].environment == named.environment && tokens[$0].purpose == named.purpose }
     }
 
-    /// In the order in which they were read or made.
+    /// Finds the app's rows of a token, in the order in which they were read or made.
     func indices(of value: DeviceToken, app: App.ID) -> [Int] { tokensByValue[TokenValue(app: app, token: value)] ?? [] }
 
     func index(ofToken id: Int64) -> Int? { tokensByID[id] }
@@ -152,7 +152,7 @@ extension RegistryBatch {
 
 /// Rules 5, 7 and 8, staleness and erasure: all ways in which a user's time at installations ends.
 extension RegistryBatch {
-    /// In ascending order.
+    /// Finds the installations that a change is about, in ascending order.
     func keys(of target: RegistryChange.Target, app: App.ID, whereActive: Bool = false) -> [InstallationKey] {
         switch target {
         case .installation(let id): return [InstallationKey(app: app, id: id)]

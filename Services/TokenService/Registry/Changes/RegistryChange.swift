@@ -46,9 +46,9 @@ package enum RegistryChange: Sendable {
     /// The installations of a sign-out or a deregistration.
     package enum Target: Sendable {
         case installation(PushID)
-        /// Those that hold the token; a deregistration takes those where it is active. Nil: in either environment.
+        /// The installations that hold the token; a deregistration takes those where it is active. Nil: in either environment.
         case token(DeviceToken, APNsEnvironment?)
-        /// Those of these that the user is signed in on.
+        /// The installations among these that the user is signed in on.
         case user(String, among: [PushID])
     }
 
@@ -145,7 +145,7 @@ package struct RegistryRequest: Sendable {
         locks = RegistryLock.keys(app: app.id, installations: [id], tokens: tokens, users: user.map { [$0] } ?? [])
     }
 
-    /// Its part of a batch's weight. A value that it names for many purposes counts once for each.
+    /// The request's part of a batch's weight. A value that it names for many purposes counts once for each.
     var weight: Int { max(locks.count, tokens.count) }
 
     /// The user whose other installations the single policy signs out.

@@ -30,7 +30,7 @@ package struct RegistryStore {
 
     package struct Loaded {
         package var batch: RegistryBatch
-        /// Of the scopes' installations: committed earlier and perhaps not on the control stream. An answer waits for them as well.
+        /// Open fences of the scopes' installations: committed earlier and perhaps not on the control stream. An answer waits for them as well.
         package var openFences: [Fence]
     }
 
@@ -64,7 +64,7 @@ package struct RegistryStore {
     }
 
     /// Locks and reads tokens that APNs or the brake decides about. A token is read as it is under its lock.
-    /// - Parameter corrected: Of those that may get another environment, the rows that compete for it are read as well.
+    /// - Parameter corrected: Tokens that may get another environment: the rows that compete for it are read as well.
     package func load(tokens ids: Set<Int64>, corrected: [Int64]) throws -> RegistryBatch {
         let rivals: [Int64] = corrected.isEmpty ? [] : try session.execute(Self.rivals(of: corrected)).column("id")
         let rows = try session.execute(
@@ -73,7 +73,7 @@ package struct RegistryStore {
         return RegistryBatch(installations: [], tokens: try rows.map { row in try TokenState(row) }, predecessors: [:], now: now)
     }
 
-    /// Of these start tokens, those of which an accepted start may count now: ``TokenState/Starts/fairTime`` has passed since the last one
+    /// Finds the start tokens of which an accepted start may count now: ``TokenState/Starts/fairTime`` has passed since the last one
     /// that did, and since the last report. It takes no lock, so that the starts of many devices do not meet the reports of these.
     package func counting(_ tokens: Set<Int64>) throws -> [Int64] {
         guard !tokens.isEmpty else { return [] }
@@ -314,14 +314,14 @@ extension RegistryStore {
 /// ascending order: of installations, then of tokens. So two changes that race for the same token, installation or user wait for each
 /// other, even if their rows do not exist yet. After a deadlock with other locks (of indexes, of foreign keys) the transaction runs again.
 package enum RegistryLock {
-    /// In the order in which they are locked.
+    /// Names the locks of these values, in the order in which they are locked.
     package static func keys(app: App.ID, installations: [PushID] = [], tokens: [DeviceToken] = [], users: [String] = []) -> [Int64] {
         unique(
             installations.map { key("installation", app, $0.bytes) } + tokens.map { key("token", app, $0.bytes) }
                 + users.map { key("user", app, $0.utf8) })
     }
 
-    /// Those of many changes, in the order in which they are locked.
+    /// Puts the locks of many changes into the order in which they are locked, each once.
     static func unique(_ keys: [Int64]) -> [Int64] {
         keys.sorted().reduce(into: []) { unique, key in
             if unique.last != key { unique.append(key) }

@@ -5,7 +5,7 @@ package import TokenServiceApps
 package struct TokenState: Sendable {
     package enum Writing: Sendable {
         case nothing
-        /// Its device reported an activity, and named no start token: an answer of APNs that retired it after the row was read stays.
+        /// The device reported an activity, and named no start token: an answer of APNs that retired it after the row was read stays.
         case answer
         /// A registration names it again. This activates it as well: an answer of APNs that came after the row was read is about the
         /// registration before.
@@ -30,7 +30,7 @@ package struct TokenState: Sendable {
     package private(set) var endsByAPNs: EndsByAPNs
     package private(set) var starts: Starts
     package private(set) var writing = Writing.nothing
-    /// Its place in the database, if it is active there.
+    /// The token's place in the database, if it is active there.
     package let storedPlace: TokenPlace?
 
     package enum RetiredReason: String, Sendable { case replaced, removed, deregistered, gone, rejected, stale }
@@ -126,7 +126,8 @@ extension TokenState {
         retire(reason, at: now)
     }
 
-    /// The same, of a token that stays active because APNs knew it before the last registration. It counts once for each registration.
+    /// Notes that APNs said so, and does not retire the token: it stays active where APNs knew it before the last registration. It counts once
+    /// for each registration.
     package mutating func noteEnd(saidAt moment: Int64) {
         guard moment >= registeredAt, (endsByAPNs.at ?? .min) < registeredAt else { return }
         // PostgreSQL stores it in 16 bits.

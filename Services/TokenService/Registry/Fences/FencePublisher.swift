@@ -87,7 +87,7 @@ package struct Fence: Equatable, Sendable {
 package enum FenceState: String, Sendable {
     /// It was never fenced, as far as the database knows.
     case none
-    /// Its fences stand on the control stream.
+    /// The fences stand on the control stream.
     case effective
     /// The broker has not confirmed one yet; the relay goes on trying.
     case pending

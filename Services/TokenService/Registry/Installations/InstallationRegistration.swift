@@ -13,13 +13,13 @@ package struct InstallationRegistration: Sendable {
         package var record: InstallationRecord
         /// It was not registered before.
         package var isNew: Bool
-        /// Of an item of a list: whether it states the backend's tags.
+        /// Whether an item of a list states the backend's tags.
         package var hasStatedTags = false
         package var warnings: [RegistrationWarning] = []
     }
 
     private static let maximumBatch = 256
-    /// Of a transaction's locks of names: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
+    /// The most names that one transaction locks: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
     /// max_connections, 100), and all transactions share it.
     private static let maximumNames = 1000
     /// Below that, a batch of its own costs more than it saves in waiting.

@@ -54,7 +54,7 @@ extension PushID {
 
 /// Installations as they are shown, with their tokens: one statement each, so that an installation and its tokens are of one moment.
 extension InstallationStore {
-    /// In ascending order of id; those that are unknown or deregistered are left out.
+    /// Reads installations in ascending order of id; those that are unknown or deregistered are left out.
     package func records(_ installations: [PushID]) throws -> [InstallationRecord] {
         guard !installations.isEmpty else { return [] }
         return try Self.records(
@@ -100,7 +100,7 @@ extension InstallationStore {
     /// So many have room in a page: one takes 245 KB at most, with its tokens of any state. They need not be measured.
     private static let few = 4
 
-    /// - Parameter rows: Of the view `installation_records`, those of one installation together, and the one without a token first.
+    /// - Parameter rows: Rows of the view `installation_records`, those of one installation together, and the one without a token first.
     static func records(_ rows: PostgresRows) throws -> [InstallationRecord] {
         var records: [InstallationRecord] = []
         for row in rows {
@@ -120,7 +120,7 @@ extension InstallationStore {
             fence: try row["fence"])
     }
 
-    /// Nil in the installation's own row.
+    /// Reads the row's token; nil in the installation's own row.
     private static func token(_ row: PostgresRow) throws -> InstallationRecord.Token? {
         guard let token: DeviceToken = try row["token"] else { return nil }
         let (retiredAt, state): (Int64?, String) = (try row.milliseconds("retired_at"), try row["state"])

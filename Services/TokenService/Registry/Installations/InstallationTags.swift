@@ -6,14 +6,14 @@ package import TokenServiceKit
 /// The registry keeps both in one column, so that one index finds them, as the words of tag expressions: `beta` is a tag of the backend,
 /// `app:beta` the app's tag `beta`.
 package enum InstallationTags {
-    /// Of each owner.
+    /// The most tags of each owner.
     static let maximumCount = 100
     package static let maximumTagBytes = 64
     static let maximumWordBytes = maximumTagBytes + appPrefix.utf8.count
 
     private static let appPrefix = "app:"
 
-    /// By bytes, as the database compares tags.
+    /// Whether the app set the tag. Bytes are compared, as the database compares tags.
     package static func isOfApp(word: String) -> Bool { word.utf8.starts(with: appPrefix.utf8) }
 
     /// - Parameter word: One of the app's.
@@ -117,7 +117,7 @@ package enum ReportedPermission: RawRepresentable, CaseIterable, Hashable, Senda
 extension ReportedPermission {
     private static let prefix = "permission:"
 
-    /// By bytes, as the database compares tags.
+    /// Whether the tag stands for a permission. Bytes are compared, as the database compares tags.
     package static func isWord(_ tag: String) -> Bool { tag.utf8.starts(with: prefix.utf8) }
 
     package init?(word: String) { self.init(rawValue: String(decoding: word.utf8.dropFirst(Self.prefix.utf8.count), as: UTF8.self)) }

@@ -36,7 +36,7 @@ package struct InstallationPatch: Sendable {
     package var appTags: [String]?
     /// The list of a registration; nil to leave the tokens alone.
     package var tokens: [RegisteredToken]?
-    /// As in a registration.
+    /// The purposes whose tokens stay, as in a registration.
     package var keeps: Set<Purpose> = []
     package var replaces: DeviceToken?
     package var expectedOwner: ExpectedOwner
@@ -59,9 +59,9 @@ package struct InstallationPatch: Sendable {
 /// What a device reports of one Live Activity. It comes from the device, and stamps nothing but its token.
 package struct ActivityReport: Sendable {
     package var installation: PushID
-    /// Of purpose ``Purpose/activity(id:)``.
+    /// The activity's id, as in ``Purpose/activity(id:)``.
     package var id: String
-    /// Its present update token; nil if the activity is over.
+    /// The activity's present update token; nil if it is over.
     package var token: RegisteredToken?
     package var expectedOwner: ExpectedOwner
     package var attributesType: String?
@@ -103,7 +103,7 @@ package enum Permission: String, Sendable, CaseIterable {
     /// Shown quietly, in the notification centre alone.
     case provisional
     case denied, authorized
-    /// Of an App Clip, for a few hours.
+    /// The permission of an App Clip, for a few hours.
     case ephemeral
 }
 
@@ -120,7 +120,7 @@ package struct InstallationProfile: Equatable, Sendable {
 
     package init() {}
 
-    /// By bytes (``ExactText``).
+    /// Compares texts by bytes (``ExactText``).
     package static func == (left: InstallationProfile, right: InstallationProfile) -> Bool {
         left.locale.hasSameBytes(as: right.locale) && left.timeZone.hasSameBytes(as: right.timeZone)
             && left.appVersion.hasSameBytes(as: right.appVersion) && left.osVersion.hasSameBytes(as: right.osVersion)
@@ -179,7 +179,7 @@ package enum Precondition: Equatable, Sendable {
 /// Whether a device shows the app's alerts, by the permission that the app last reported (Apple: UNAuthorizationStatus).
 package enum AlertDisplay: String, CaseIterable, Sendable {
     case fully
-    /// In Notification Center only, without a sound.
+    /// The alert shows in Notification Center only, without a sound.
     case quietly
     case notAtAll = "not_at_all"
     case unknown

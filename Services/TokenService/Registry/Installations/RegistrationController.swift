@@ -95,7 +95,7 @@ extension APICall {
         caller.device.map { .device(user: $0.user, ownerEpoch: $0.ownerEpoch) } ?? expected
     }
 
-    /// The same for a request that states the owner.
+    /// The owner that the registry must find, for a request that states the owner.
     /// - Throws: ``APIError`` 403 if a device states another user than its credential's.
     func owner(expected: ExpectedOwner, stating user: String?) throws -> ExpectedOwner {
         if let device = caller.device, !device.user.hasSameBytes(as: user) {

@@ -35,7 +35,7 @@ extension RegistrationWarning.Code {
         }
     }
 
-    /// For people.
+    /// What the warning tells people.
     fileprivate var detail: String {
         switch self {
         case .unknownTimeZone:

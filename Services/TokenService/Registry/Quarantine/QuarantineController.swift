@@ -89,7 +89,7 @@ package struct QuarantineRestore: Sendable {
     package struct Result: Equatable, Sendable {
         package var restored = 0
         package var superseded = 0
-        /// Of the requested ones, those still in quarantine.
+        /// How many of the requested tokens are still in quarantine.
         package var remaining = 0
     }
 

@@ -19,7 +19,7 @@ package struct QuarantineStore {
 
     package struct Page: Sendable {
         package var tokens: [QuarantinedToken]
-        /// In quarantine, on all pages, counted to ``maximumCounted``.
+        /// How many tokens are in quarantine, on all pages, counted to ``maximumCounted``.
         package var total: Int
         /// The last token that is shown, where more follow.
         package var last: Int64?
@@ -58,7 +58,7 @@ package struct QuarantineStore {
     }
 
     /// Takes the next tokens out of quarantine, each as ``RegistryBatch`` decides. It commits.
-    /// - Parameter last: Of the tokens before: while a snapshot is open, their entries of the index stay.
+    /// - Parameter last: The last of the tokens before: while a snapshot is open, their entries of the index stay.
     /// - Returns: how many it took out, how many of them are active again, and the last one; nil if none is left.
     func restore(
         _ installations: [PushID]?, after last: Int64, limit: Int, by actor: AuditActor
@@ -99,7 +99,7 @@ package struct QuarantineStore {
 }
 
 extension QuarantinedToken {
-    /// - Parameter row: Of `tokens`.
+    /// - Parameter row: A row of `tokens`.
     fileprivate init(_ row: PostgresRow) throws {
         let token: DeviceToken = try row["token"]
         self.init(

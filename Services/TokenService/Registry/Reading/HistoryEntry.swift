@@ -5,7 +5,7 @@ package import TokenServiceApps
 /// One event of an installation: a line in the answer to "why did this user stop getting pushes".
 package struct HistoryEntry: Equatable, Sendable {
     package enum Event: String, CaseIterable, Sendable {
-        /// For the first time, or again after a deregistration.
+        /// The installation registered for the first time, or again after a deregistration.
         case registered
         case signedIn = "signed_in"
         /// `reason` is why: logout, superseded, another_user.

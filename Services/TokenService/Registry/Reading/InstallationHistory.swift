@@ -21,7 +21,7 @@ package struct InstallationHistory {
         package var reachability: Reachability
     }
 
-    /// In one round trip.
+    /// Reads a page in one round trip.
     /// - Parameter position: The last entry that was shown.
     /// - Returns: nil where neither the installation nor any history of it exists.
     package func page(of list: HistoryList, from position: Int64?, limit: Int) throws -> Page? {
@@ -86,7 +86,7 @@ extension ReachabilityState {
 }
 
 extension ReachabilityState.Rejection {
-    /// - Parameter row: Of `receipts`.
+    /// - Parameter row: A row of `receipts`.
     fileprivate init(_ row: PostgresRow, of token: ReachabilityState.Token) throws {
         let status: Int? = try row["status"]
         let words: [String?] = [status.map { "\($0)" }, try row["reason"]]
@@ -95,7 +95,7 @@ extension ReachabilityState.Rejection {
 }
 
 extension ReachabilityState.Token {
-    /// - Parameter row: Of `tokens`.
+    /// - Parameter row: A row of `tokens`.
     package init(_ row: PostgresRow) throws {
         let (token, retiredAt): (DeviceToken, Int64?) = (try row["token"], try row.milliseconds("retired_at"))
         let state: String = try row["state"]
@@ -111,7 +111,7 @@ extension ReachabilityState.Token {
 extension HistoryEntry.Event: PostgresDecodable {}
 
 extension HistoryEntry {
-    /// - Parameter row: Of `installation_history`.
+    /// - Parameter row: A row of `installation_history`.
     package init(_ row: PostgresRow) throws {
         self.init(
             app: try row["app_id"], installation: try row["installation"], event: try row["event"], at: try row.milliseconds("at"))
@@ -168,7 +168,7 @@ extension HistoryEntry {
             .optional("token", Token.response) { $0.token },
         ] + causes)
 
-    /// In a user's export, the last fields of it as well.
+    /// The fields of what caused an entry; in a user's export they are its last fields as well.
     package static let causes: [ResponseSchema<HistoryEntry>.Field] = [
         .optional("other_installation", .uuid, "Where a token came from or went to.") { $0.otherInstallation },
         .optional("status", .integer(.integer.example(410)), "APNs' HTTP status.") { $0.status },

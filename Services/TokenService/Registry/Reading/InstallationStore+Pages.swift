@@ -70,8 +70,8 @@ extension InstallationStore {
     /// How many installations of every app have one of these tags, about.
     package static func estimateTagged(_ tags: [String]) -> PostgresQuery { "SELECT tagged_estimate(\(tags)) AS estimate" }
 
-    /// By the index on tags, which holds the tags of every app, in no order: used if few installations have the tag, by PostgreSQL's
-    /// statistics and then in truth; nil if more do than a page may read.
+    /// Reads a page by the index on tags, which holds the tags of every app, in no order: used if few installations have the tag, by
+    /// PostgreSQL's statistics and then in truth; nil if more do than a page may read.
     private func taggedPage(
         _ tag: String, _ filter: InstallationFilter, after: PushID, limit: Int
     ) throws -> InstallationList.Page? {
@@ -108,13 +108,13 @@ package struct InstallationFilter: Hashable, Sendable {
         /// APNs asked, and the time has not passed yet.
         case throttled
         case stale
-        /// Without an active token of any purpose.
+        /// It has no active token of any purpose.
         case unreachable
     }
 
     package var state: State?
     package var permission: ReportedPermission?
-    /// As a tag expression names it: `beta` is a tag of the backend, `app:beta` one of the app.
+    /// The tag as a tag expression names it: `beta` is a tag of the backend, `app:beta` one of the app.
     package var tag: String?
     /// Last registered at that moment or later; UNIX milliseconds.
     package var seenAfter: Int64?
@@ -158,7 +158,7 @@ package struct InstallationList: Hashable, Sendable {
     }
 
     package struct Page: Sendable {
-        /// In ascending order of id. May be fewer than the limit, even none, while there is a next page.
+        /// The installations in ascending order of id. They may be fewer than the limit, even none, while there is a next page.
         package var records: [InstallationRecord]
         /// Nil on the last page.
         package var next: Position?

@@ -27,7 +27,7 @@ package struct FormerHolder: Equatable, Sendable {
 }
 
 extension InstallationStore {
-    /// In one round trip.
+    /// Finds who has and had the token, in one round trip.
     package func search(_ token: DeviceToken, environment: APNsEnvironment?) throws -> TokenSearch {
         let results = try session.pipeline([holders(of: token, environment), formerHolders(of: token, environment)])
         let former = try results[1].map { row in

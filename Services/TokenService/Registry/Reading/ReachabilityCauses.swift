@@ -35,7 +35,7 @@ struct ReachabilityCauses {
         return reach(state) + limit
     }
 
-    /// Without the permission.
+    /// Says how far the installation is reachable, without regard to the permission.
     private func reach(_ state: ReachabilityState) -> String {
         let seen = Self.text(state.registeredAt)
         if let rejection = state.rejection {

@@ -11,7 +11,7 @@ package struct ReachabilityState: Equatable, Sendable {
     package var registeredAt: Int64
     package var permission: Permission?
     package var tokens: [Token]
-    /// Of an active alert token, if the newest answer to it that is stored is a rejection.
+    /// The newest stored answer to an active alert token, if it is a rejection.
     package var rejection: Rejection?
 
     package init(
@@ -84,7 +84,7 @@ package struct ReachabilityState: Equatable, Sendable {
 package struct Reachability: Equatable, Sendable {
     /// Registered, signed in, and with an active `alert` token.
     package var isReachable: Bool
-    /// Of the active tokens, while a user is signed in.
+    /// The purposes of the active tokens, while a user is signed in.
     package var purposes: [String]
     package var display: AlertDisplay
     package var explanation: String

@@ -47,7 +47,7 @@ package struct SignOutController: Sendable {
         return JSONAnswer.noContent
     }
 
-    /// In the body, never in the path: an access log must not show tokens.
+    /// Reads the token from the body, never from the path: an access log must not show tokens.
     private static func namedToken(
         _ call: APICall
     ) async throws -> (token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner) {

@@ -10,7 +10,7 @@ package struct ActivityRecord: Sendable {
         /// No device has reported its update token yet, and it follows no channel.
         case starting
         case active
-        /// Its stale date has passed.
+        /// The activity's stale date has passed.
         case stale
         case ended
         /// It is off the lock screen.
@@ -88,7 +88,7 @@ package struct ActivityReading {
     /// A page looks at no more than 5,000 activities: a state that few have gives short pages with a next position. The statements have the
     /// number as a literal, as in ``InstallationStore``. With a state they are two, so the transaction must be of isolation
     /// `.repeatableRead`.
-    /// - Parameter place: Nil: from the beginning.
+    /// - Parameter place: Where the page begins; nil: from the beginning.
     package func page(of list: ActivityList, after place: ActivityList.Place?, limit: Int) throws -> ActivityList.Page {
         let place = place ?? ActivityList.Place(owner: "", id: "")
         let found = try session.execute(scan(list, after: place, limit: limit + 1)).map { row in try ActivityRecord(row) }
@@ -156,7 +156,7 @@ package struct ActivityReading {
 }
 
 extension ActivityRecord {
-    /// - Parameter row: Of `activity_records`.
+    /// - Parameter row: A row of `activity_records`.
     fileprivate init(_ row: PostgresRow) throws {
         guard let state = State(rawValue: try row["state"]) else { throw CorruptRow(table: "activities") }
         self.init(

@@ -8,14 +8,14 @@ extension NotificationRequest {
     /// It says which activity it updates by its user and its attributes type.
     var namesActivityByType: Bool { if case .type = activity?.subject { true } else { false } }
 
-    /// The same request to the only activity of its user and type that is not over.
+    /// Makes the request go to the only activity of its user and type that is not over.
     /// - Throws: ``APIError`` 409 if there is none, or more than one.
     func namingActivity(of app: App, in session: PostgresSession) throws -> NotificationRequest {
         guard namesActivityByType else { return self }
         return try Self.namingActivities([self], of: app, in: session)[0].get()
     }
 
-    /// The same for several requests, in their order. One statement finds the activities of all of them.
+    /// Makes each of several requests go to its only activity, in their order. One statement finds the activities of all of them.
     static func namingActivities(
         _ requests: [NotificationRequest], of app: App, in session: PostgresSession
     ) throws -> [Result<NotificationRequest, any Error>] {
@@ -70,7 +70,7 @@ extension ActivityReading {
 }
 
 extension APIError {
-    /// - Parameter ids: Of the user's activities of that type.
+    /// - Parameter ids: The ids of the user's activities of that type.
     fileprivate static func activityNotSingle(_ ids: [String]) -> APIError {
         APIError(
             .activityNotSingle,

@@ -6,7 +6,7 @@ import TokenServiceRegistry
 /// Decides about the notifications of Live Activities and channels among those that are accepted together, one after another, on rows that
 /// are locked.
 struct UpdateAdmission {
-    /// With their addressees, in the order of the items; without ``refused``.
+    /// The items that go on, with their addressees, in their order; without ``refused``.
     private(set) var items: [NotificationStore.Item] = []
     /// Starts of activities that their users have and that are not over.
     private(set) var refused: Set<PushID> = []
@@ -90,7 +90,7 @@ struct UpdateAdmission {
         items.append(item)
     }
 
-    /// Nil for an item that neither starts nor updates an activity that it names.
+    /// The key of what an item updates; nil if it neither starts nor updates an activity that it names.
     private func key(of item: NotificationStore.Item) -> UpdateTarget.Key? {
         guard let change = item.notification.request.activity else { return nil }
         switch change.subject {
@@ -134,13 +134,13 @@ extension NotificationStore.Item {
         return notification.request.target.installation.map { InstallationKey(app: app.id, id: $0) }
     }
 
-    /// Of an activity that is not known, or over.
+    /// Makes the item reach no device, because its activity is not known, or over.
     fileprivate func toNoDevice() -> NotificationStore.Item {
         NotificationStore.Item(
             notification: notification, app: app, idempotency: idempotency, leaseSeconds: leaseSeconds, reachesNoDevice: true)
     }
 
-    /// With a later timestamp, if it is the platform's and earlier than this one; nil if it need not or cannot be changed.
+    /// Gives the item a later timestamp, if it is the platform's and earlier than this one; nil if it need not or cannot be changed.
     /// - Parameter seconds: UNIX seconds.
     fileprivate func stamped(atLeast seconds: Int64) -> NotificationStore.Item? {
         guard let change = notification.request.activity, change.event != .start, change.isStamped, change.timestamp < seconds,

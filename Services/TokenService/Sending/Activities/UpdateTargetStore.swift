@@ -12,7 +12,7 @@ package struct UpdateTargetStore {
         self.session = session
     }
 
-    /// Those of these that exist.
+    /// Locks the rows that exist; missing keys are absent from the result.
     package func lock(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
         let (activities, channels) = Self.split(keys)
         return Self.merged(
@@ -20,7 +20,7 @@ package struct UpdateTargetStore {
             channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
     }
 
-    /// The same for the decision whose turn it is. A notification that has expired, or that a caller cancelled between two pages of its
+    /// Locks the rows to decide whose turn it is. A notification that has expired, or that a caller cancelled between two pages of its
     /// fan-out, has no outcome to come for which another one waits: it is not ``UpdateLine/sending`` any more.
     /// - Parameter mayMakeActivities: The transaction may make those that do not exist.
     func lockForTurns(
@@ -47,7 +47,7 @@ package struct UpdateTargetStore {
     }
 
     /// Writes rows that are locked or new.
-    /// - Parameter targets: In ascending order of key.
+    /// - Parameter targets: The rows in ascending order of key.
     package static func save(_ targets: [UpdateTarget]) -> [PostgresQuery] {
         ActivityStore.save(targets.compactMap { if case .activity(let activity) = $0 { activity } else { nil } })
             + ChannelLineStore.save(targets.compactMap { if case .channel(let channel) = $0 { channel } else { nil } })
@@ -85,7 +85,7 @@ package struct UpdateTargetStore {
 extension UpdateTarget.Key {
     /// What a notification updates.
     /// Nil for a start, and for all that is of no activity.
-    /// - Parameter row: Of `notifications`, with purpose, app_id, target_user and target_installation.
+    /// - Parameter row: A row of `notifications`, with purpose, app_id, target_user and target_installation.
     package init?(_ row: PostgresRow) throws {
         let (purpose, app): (Purpose, App.ID) = (try row["purpose"], try row["app_id"])
         switch purpose {

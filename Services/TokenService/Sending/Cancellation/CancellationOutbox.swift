@@ -127,8 +127,9 @@ package struct CancellationOutbox {
         return try rows.only()["are_left"]
     }
 
-    /// In the transaction of the newer notification, so that the older ones end with the commit that accepts it. The control stream hears only
-    /// of those that a dispatcher may have (`may_be_at_broker`): else a key that is used again and again would fill every dispatcher's memory.
+    /// Stops older notifications in the transaction of the newer one, so that the older ones end with the commit that accepts it. The control
+    /// stream hears only of those that a dispatcher may have (`may_be_at_broker`): else a key that is used again and again would fill every
+    /// dispatcher's memory.
     static func supersede(_ older: NotificationStore.Supersession, with newer: PushID) -> PostgresQuery {
         """
         WITH older AS (

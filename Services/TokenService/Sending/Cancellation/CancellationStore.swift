@@ -22,7 +22,7 @@ package struct CancellationStore {
         package var cancelledAt: Int64?
         /// The control stream has it, or no dispatcher needs it.
         package var isPublished: Bool
-        /// Its fan-out had not come to its end.
+        /// The fan-out had not come to its end.
         package var isCutShort: Bool
         /// A copy of it that was stopped too, and of which the control stream does not know yet.
         package var copy: CancellationOutbox.Unpublished?

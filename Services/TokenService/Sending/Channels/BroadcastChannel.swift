@@ -34,7 +34,7 @@ package struct BroadcastChannel: Equatable, Sendable {
     package var creation: PushID?
     /// Why Apple refused it, or why it waits.
     package var reason: String?
-    /// From when on the next command about it may go; nil: none is to go.
+    /// When the next command about it may go; nil: none is to go.
     package var dueAt: Int64?
     package var createdAt: Int64
     /// When its state changed last.
@@ -86,7 +86,7 @@ package struct ChannelRefusal: Equatable, Sendable {
     package static let notRegistered = "ChannelNotRegistered"
 
     var isAbsence: Bool { reason == Self.notRegistered }
-    /// The same request may succeed later.
+    /// Whether the same request may succeed later.
     var isTemporary: Bool { status == 429 || status >= 500 }
     /// Apple may have carried it out all the same.
     var isUncertain: Bool { status >= 500 }
@@ -236,7 +236,7 @@ extension ChannelOperation: PostgresEncodable, PostgresDecodable {}
 extension BroadcastChannel.State: PostgresEncodable, PostgresDecodable {}
 
 extension BroadcastChannel {
-    /// - Parameter row: Of `channels`.
+    /// - Parameter row: A row of `channels`.
     init(_ row: PostgresRow) throws {
         self.init(
             id: try row["id"], environment: try row["environment"], name: try row["name"], appleID: try row["apple_id"],
@@ -247,7 +247,7 @@ extension BroadcastChannel {
 }
 
 extension ChannelScope {
-    /// - Parameter row: Of `channel_scopes`.
+    /// - Parameter row: A row of `channel_scopes`.
     init(_ row: PostgresRow) throws {
         let (command, operation): (PushID?, ChannelOperation?) = (try row["command"], try row["operation"])
         var underWay: UnderWay?

@@ -17,7 +17,7 @@ package struct BroadcastMember: Sendable {
     /// Apple has it, as far as the platform knows.
     let isOpen: Bool
 
-    /// Its id among a job's members.
+    /// The channel's id among a job's members.
     var memberID: Int64 { -id }
 
     func delivery(_ delivery: PushID) -> PushJob.Delivery {
@@ -36,7 +36,7 @@ package struct BroadcastMember: Sendable {
     package static func isChannel(_ member: Int64) -> Bool { member < 0 }
     package static func channel(of member: Int64) -> BroadcastChannel.ID { -member }
 
-    /// Those of these members that are channels Apple has or had.
+    /// Reads which of these members are channels Apple has or had.
     static func load(_ members: some Sequence<Int64>, in session: PostgresSession) throws -> [Int64: BroadcastMember] {
         let ids = members.filter(isChannel).map(channel)
         guard !ids.isEmpty else { return [:] }

@@ -17,7 +17,7 @@ package struct ChannelLine: Equatable, Sendable {
     package var isSendingEnd = false
     /// When the last end was sent: activities that had started before are over.
     package var endedAt: Int64?
-    /// Of the newest state.
+    /// When the newest state becomes stale.
     package var staleAt: Int64?
     package var dismissedAt: Int64?
 

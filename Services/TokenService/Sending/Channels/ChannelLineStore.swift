@@ -8,7 +8,7 @@ import TokenServiceRegistry
 struct ChannelLineStore {
     let session: PostgresSession
 
-    /// Those of these that exist.
+    /// Locks the channels that exist; missing keys are absent from the result.
     func lock(_ keys: some Sequence<ChannelLine.Key>) throws -> [ChannelLine.Key: ChannelLine] {
         let keys = Set(keys).sorted()
         let rows = try session.execute(
@@ -47,7 +47,7 @@ struct ChannelLineStore {
 }
 
 extension ChannelLine {
-    /// - Parameter row: Of `channels`.
+    /// - Parameter row: A row of `channels`.
     init(_ row: PostgresRow) throws {
         guard let name: String = try row["name"] else { throw CorruptRow(table: "channels") }
         self.init(

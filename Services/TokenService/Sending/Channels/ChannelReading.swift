@@ -12,7 +12,7 @@ struct ChannelReading {
         var environment: APNsEnvironment?
     }
 
-    /// In any environment.
+    /// Finds the channel of this name in any environment.
     func channel(_ name: String) throws -> BroadcastChannel? {
         try session.execute("SELECT * FROM channels WHERE app_id = \(app.id) AND name = \(name)").first.map { try BroadcastChannel($0) }
     }
@@ -23,7 +23,7 @@ struct ChannelReading {
         return ShownChannel(channel: channel, followers: try store.followers(of: channel, upTo: ShownChannel.maximumFollowers))
     }
 
-    /// In the order in which they were recorded.
+    /// Reads channels in the order in which they were recorded.
     func page(_ filter: Filter, after id: BroadcastChannel.ID, limit: Int) throws -> (
         channels: [BroadcastChannel], last: BroadcastChannel.ID?
     ) {

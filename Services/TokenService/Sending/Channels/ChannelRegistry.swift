@@ -77,7 +77,7 @@ package struct ChannelRegistry: Sendable {
         }
     }
 
-    /// The same for a foreign channel.
+    /// Removes a foreign channel.
     /// - Throws: ``APIError`` 404 where there is none, or a backend has named it.
     func removeForeign(_ id: ChannelID, in environment: APNsEnvironment, of app: App) async throws -> BroadcastChannel? {
         try await remove(of: app) { session in

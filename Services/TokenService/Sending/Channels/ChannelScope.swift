@@ -9,7 +9,7 @@ package struct ChannelScope: Equatable, Sendable {
         package var operation: ChannelOperation
         /// Nil for a list.
         package var channel: BroadcastChannel.ID?
-        /// From then on its answer is lost.
+        /// When the command's answer counts as lost.
         package var endsAt: Int64
     }
 
@@ -17,12 +17,12 @@ package struct ChannelScope: Equatable, Sendable {
     package let environment: APNsEnvironment
     /// When Apple's channels were last listed; nil: never since the scope had no channel.
     package var listedAt: Int64?
-    /// From when on they are listed again; nil: the scope has no channel.
+    /// When the channels are listed again; nil: the scope has no channel.
     package var listFrom: Int64?
     package var command: UnderWay?
     /// Ids that the last list found and no row had, while the answer to a create was missing.
     package var candidates: [String]?
-    /// From when on the worker has something to do here; nil: nothing.
+    /// When the worker has something to do here; nil: nothing.
     package var dueAt: Int64?
 
     /// The channels of a scope about which something is to be done.

@@ -28,7 +28,7 @@ package struct ChannelStore {
         }
     }
 
-    /// The same, and makes the scope where there is none.
+    /// Locks the scope, and makes it where there is none.
     static func lockOrMake(
         _ app: App.ID, _ environment: APNsEnvironment, in session: PostgresSession
     ) throws -> (store: ChannelStore, scope: ChannelScope) {
@@ -86,7 +86,7 @@ package struct ChannelStore {
         ).only()["count"]
     }
 
-    /// Those about which something is to be done.
+    /// Finds the channels about which something is to be done.
     func waiting(_ scope: ChannelScope) throws -> ChannelScope.Waiting {
         let due = try session.execute(
             """

@@ -47,7 +47,7 @@ package final class ChannelWorker: Service {
     private struct Turn {
         /// When this process took or renewed the lease; nil without it.
         var taken: ContinuousClock.Instant?
-        /// From when on there is another round.
+        /// When another round begins.
         var next = ContinuousClock.now
     }
 

@@ -4,9 +4,9 @@ package import PushModel
 package struct Audience: Sendable {
     package var template: JobTemplate
     package var app: Int64
-    /// Of the tokens that it goes to.
+    /// The purpose of the tokens that it goes to.
     package var purpose: Purpose
-    /// In ascending order of locale.
+    /// The content, with its variants in ascending order of locale.
     package var content: NotificationContent
     /// Each delivery's lifetime from when it is due, in milliseconds; it ends with the notification in any case.
     package var lifetime: Int64?
@@ -35,9 +35,9 @@ package struct Audience: Sendable {
     }
 
     package struct Checkpoint: Equatable, Sendable {
-        /// Of a list: the last place that fan-out read. Of the app's installations, or a channel's activities: the last ordinal.
+        /// The last place of a list that fan-out read, or the last ordinal of the app's installations or a channel's activities.
         package var position: Int64
-        /// Of a list, or a channel's activities: where the next page goes on among the installations of the user behind ``position``; nil for
+        /// Where the next page of a list, or a channel's activities, goes on among the installations of the user behind ``position``; nil for
         /// all of them.
         package var installation: PushID?
         /// Jobs that were made.

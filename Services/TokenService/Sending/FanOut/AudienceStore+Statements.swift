@@ -126,7 +126,7 @@ extension AudienceStore {
             """
     }
 
-    /// Of a list: the next places whose users have installations, in order, and how many, counted up to ``installationsOfUser`` and one. It
+    /// Finds a list's next places whose users have installations, in order, and how many, counted up to ``installationsOfUser`` and one. It
     /// counts one more than a page may have of all of them together, and stops.
     static func sizes(of audience: Audience, installations: Int) -> PostgresQuery {
         let (start, limit) = (audience.checkpoint.position, installationsOfUser + 1)
@@ -154,8 +154,8 @@ extension AudienceStore {
         """
     }
 
-    /// Of a Live Activity whose user has many installations: the next ones with an update token of its name, whoever owns them, in order, and
-    /// the first of the page behind them.
+    /// Finds, for a Live Activity whose user has many installations, the next ones with an update token of its name, whoever owns them, in
+    /// order, and the first of the page behind them.
     static func nextReporters(of audience: Audience, count: Int) -> PostgresQuery {
         """
         SELECT DISTINCT installation AS id FROM tokens
@@ -165,8 +165,8 @@ extension AudienceStore {
         """
     }
 
-    /// Of a list: its places after the checkpoint's, up to `end`.
-    /// - Parameter installations: Of the user at the one place, only these.
+    /// Reads a list's places after the checkpoint's, up to `end`.
+    /// - Parameter installations: The only installations to read of the user at the one place.
     static func pageOfList(_ audience: Audience, through end: Int64, installations: [PushID]? = nil) -> PostgresQuery {
         let (began, notification) = (audience.beganAt, audience.template.notification)
         return """
@@ -268,7 +268,7 @@ extension AudienceStore {
 
     /// Up to an ordinal, those that devices of their owners have update tokens of, in the channel's environment. Quiet hours do not hold a
     /// broadcast.
-    /// - Parameter installations: Of the user of the one activity, only these.
+    /// - Parameter installations: The only installations to read of the user of the one activity.
     static func pageOfActivities(
         of audience: Audience, _ channel: BroadcastMember, through last: Int64, installations: [PushID]? = nil
     ) -> PostgresQuery {
@@ -334,8 +334,8 @@ extension AudienceStore {
             """
     }
 
-    /// By fan-out's own clock (`now`), which also decides which jobs it publishes itself. A job that is due after the expiry waits for the
-    /// expiry alone.
+    /// Inserts jobs by fan-out's own clock (`now`), which also decides which jobs it publishes itself. A job that is due after the expiry waits
+    /// for the expiry alone.
     static func insertJobs(_ jobs: [Job], of audience: Audience, leaseSeconds: Double, now: Int64) -> PostgresQuery {
         let expiresAt = audience.template.expiresAt
         return """

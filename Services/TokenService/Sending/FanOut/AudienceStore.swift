@@ -13,12 +13,12 @@ package struct AudienceStore {
     /// A user with more installations has pages of their own in a list, and each Live Activity of the user among those of a channel.
     package static let installationsOfUser = 100
 
-    /// Of an expression's tags: if about more installations of all apps together have them, fan-out goes through the app's installations
-    /// instead. ``taggedInstallations(of:tags:count:)`` has the number as a literal.
+    /// The limit for an expression's tags: if about more installations of all apps together have them, fan-out goes through the app's
+    /// installations instead. ``taggedInstallations(of:tags:count:)`` has the number as a literal.
     package static let maximumRare = 50_000
     /// Jobs whose members are read at once: up to 800 kB.
     private static let jobsRead = 1000
-    /// Of an expression, how many sets of tags are compared as a way into the index.
+    /// How many sets of an expression's tags are compared as a way into the index.
     private static let maximumCandidates = 4
 
     let session: PostgresSession
@@ -144,7 +144,7 @@ package struct AudienceStore {
         return Part(found: found, end: end, read: try last["read"], areTagsCommon: audience.rareTags != nil)
     }
 
-    /// As many places as have about so many installations, or so many installations of one user.
+    /// Finds a part of the list: as many places as have about so many installations, or so many installations of one user.
     private func partOfList(_ audience: Audience, entries: Int64, installations: Int) throws -> Part {
         let start = audience.checkpoint.position
         var (end, isAlone) = (audience.checkpoint, audience.checkpoint.installation != nil)
@@ -304,7 +304,7 @@ package struct AudienceStore {
 }
 
 extension Audience.Found {
-    /// - Parameter row: Of one of the pages' statements.
+    /// - Parameter row: A row of one of the pages' statements.
     fileprivate init(_ row: PostgresRow) throws { try self.init(row, of: row) }
 
     fileprivate init(_ token: PostgresRow, of owner: PostgresRow) throws {

@@ -131,8 +131,8 @@ package struct FanOut: Sendable {
         enum Found: Sendable {
             case columns(AudienceStore.Columns)
             case page(Audience.Page)
-            /// Of a Live Activity: it is read when it is committed. A device that reports its token meanwhile waits for the activity's lock,
-            /// and is in this page or a later one, or gets a copy of the update (``ActivityReports``).
+            /// The page of a Live Activity is read when it is committed. A device that reports its token meanwhile waits for the activity's
+            /// lock, and is in this page or a later one, or gets a copy of the update (``ActivityReports``).
             case underLock(LiveActivity.Key)
         }
         let found: Found

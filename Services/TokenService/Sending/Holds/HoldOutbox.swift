@@ -50,7 +50,7 @@ package struct HoldOutbox {
         try session.execute("SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE").column("id")
     }
 
-    /// Of the fan-outs that this transaction has claimed, puts the held ones aside: until the hold ends, or the notification expires.
+    /// Puts the held ones of the fan-outs that this transaction has claimed aside: until the hold ends, or the notification expires.
     /// - Returns: those.
     package func putAside(fanOuts: [PushID], under holds: [PushID]) throws -> Set<PushID> {
         guard !fanOuts.isEmpty, !holds.isEmpty else { return [] }
@@ -73,7 +73,7 @@ package struct HoldOutbox {
         return Set(held)
     }
 
-    /// The same for jobs. A job that has expired, or whose notification was cancelled, is not put aside: it has only to be published.
+    /// Puts held jobs aside. A job that has expired, or whose notification was cancelled, is not put aside: it has only to be published.
     package func putAside(jobs: [JobID], under holds: [PushID]) throws -> Set<JobID> {
         guard !jobs.isEmpty, !holds.isEmpty else { return [] }
         // A caller may be cancelling a held one: either it is cancelled here already, or its jobs are hastened after they are held.

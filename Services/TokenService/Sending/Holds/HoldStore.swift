@@ -10,7 +10,7 @@ package struct HoldStore {
     package static let maximumPerApp = 100
     /// Holds over every app that may be in force at once. No app's own holds use them up.
     package static let maximumOverApps = 1000
-    /// For each hold that may be in force, so many may be set within 73 hours: for so long every dispatcher remembers each hold that it has
+    /// How many holds may be set within 73 hours for each that may be in force: for so long every dispatcher remembers each hold that it has
     /// read, in force or not.
     private static let setsForEach = 10
     /// Above every id.
@@ -62,7 +62,7 @@ package struct HoldStore {
             session.execute("SELECT * FROM holds_with_state WHERE id = \(id) AND app_id IS NOT DISTINCT FROM \(app?.id)").only())
     }
 
-    /// With an app, its holds and those over every app.
+    /// Finds the hold; with an app, among its holds and those over every app.
     package func find(_ id: PushID) throws -> Hold? {
         try session.execute(
             """
@@ -125,7 +125,7 @@ package struct HoldStore {
 }
 
 extension Hold {
-    /// - Parameter row: Of the view `holds_with_state`.
+    /// - Parameter row: A row of the view `holds_with_state`.
     init(_ row: PostgresRow) throws {
         guard let scope = HoldScope(app: try row["app"], lane: try row["lane"], notification: try row["notification"]) else {
             throw CorruptRow(table: "holds")

@@ -8,7 +8,7 @@ package struct DeviceReceipt: Equatable, Sendable {
         case shown, opened, dismissed
     }
 
-    /// In one request.
+    /// The most receipts in one request.
     static let maximumListed = 100
     /// Days after the publication of its job in which a receipt counts. APNs keeps a notification for 30 days at most.
     package static let patienceDays = 30
@@ -28,7 +28,7 @@ package struct DeviceReceipt: Equatable, Sendable {
     /// The result of one receipt.
     package enum Result: Equatable, Sendable {
         case counted
-        /// The same was counted before.
+        /// The same receipt was counted before.
         case repeated
         case refused(Refusal)
 

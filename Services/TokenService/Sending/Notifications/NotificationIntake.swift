@@ -16,7 +16,7 @@ package struct NotificationIntake: Sendable {
     /// as soon as the first is committed.
     private static let worthwhileBatch = 64
     private static let concurrentBatches = 2
-    /// For the whole transaction of a long list, waiting for a connection included.
+    /// The limit for the whole transaction of a long list, waiting for a connection included.
     private static let longListDeadline = Duration.seconds(30)
     /// How long a request waits for another one that is using its idempotency key. It waits in no transaction.
     private static let keyPatience = Duration.milliseconds(1500)
@@ -234,7 +234,7 @@ extension NotificationIntake {
             return items.indices.map { results[$0] ?? .failure(MissingAnswer()) }
         }
 
-        /// Of requests with the same key, a later one gets the result of the first.
+        /// Leaves out later requests with the same key: each gets the result of the first.
         private static func distinct(_ indices: [Int], of items: [NotificationStore.Item]) -> [Int] {
             var keys: Set<String> = []
             return indices.filter { index in

@@ -14,14 +14,14 @@ package struct NotificationStatus: Equatable, Sendable {
     package var total: Int
     package var state: String
     package var notBefore: Int64?
-    /// As the sender asked for it, without a zone: it is each device's own.
+    /// The local time as the sender asked for it, without a zone: it is each device's own.
     package var localTime: String?
     package var completedAt: Int64?
     package var cancelledAt: Int64?
     package var cancelReason: String?
     /// Exact at the moment of the request.
     package var counts: [String: Int]
-    /// The same by APNs' answer; the most frequent first.
+    /// The counts by APNs' answer; the most frequent first.
     package var reasons: [Reason]
     package var pending: Int
     /// What devices reported; nil if the sender did not ask for it.
@@ -54,7 +54,7 @@ package struct NotificationStatus: Equatable, Sendable {
         package var attempts: Int
         package var lastAttempt: Attempt?
         package var apnsUniqueID: String?
-        /// As the device reported.
+        /// When it was shown, as the device reported.
         package var shownAt: Int64?
         package var openedAt: Int64?
         package var dismissedAt: Int64?
@@ -251,7 +251,7 @@ extension NotificationReading {
         """
     }
 
-    /// Of the first receipts and jobs: a notification may have millions.
+    /// Reads the first receipts and jobs only: a notification may have millions.
     /// - Parameter isWithMembers: Also those that are under way without a receipt.
     private func firstDeliveries(of notification: PushID, isWithMembers: Bool) -> PostgresQuery {
         """
@@ -281,7 +281,7 @@ extension NotificationReading {
 }
 
 extension NotificationStatus.Delivery {
-    /// - Parameter row: Of `deliveries`.
+    /// - Parameter row: A row of `deliveries`.
     package init(_ row: PostgresRow, token: DeviceToken? = nil) throws {
         let (outcome, attempts): (String?, Int) = (try row["class"], try row["attempts"])
         let attempt = try NotificationStatus.Attempt(row)
@@ -297,7 +297,7 @@ extension NotificationStatus.Delivery {
 }
 
 extension NotificationStatus.Attempt {
-    /// - Parameter row: Of `deliveries`.
+    /// - Parameter row: A row of `deliveries`.
     fileprivate init?(_ row: PostgresRow) throws {
         guard let outcome: String = try row["last_class"] else { return nil }
         self.init(

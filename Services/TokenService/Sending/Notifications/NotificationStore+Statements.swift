@@ -42,7 +42,7 @@ extension NotificationStore {
         """
     }
 
-    /// Of notifications that were refused after they had claimed their keys.
+    /// Deletes the keys of notifications that were refused after they had claimed them.
     static func forgetKeys(of notifications: Set<PushID>) -> [PostgresQuery] {
         notifications.isEmpty ? [] : ["DELETE FROM idempotency_records WHERE notification = ANY (\(notifications.sorted()))"]
     }
@@ -224,7 +224,7 @@ extension NotificationRequest {
         }
     }
 
-    /// Its deliveries have one payload, and each has a receipt.
+    /// Whether its deliveries have one payload, and each has a receipt.
     var isOnePayload: Bool { content.variants.isEmpty && receipts != .failures }
 
     /// Every receipt if the sender named the addressees; counters for an audience, which is large or of unknown size.

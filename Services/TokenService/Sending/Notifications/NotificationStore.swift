@@ -137,7 +137,7 @@ package struct NotificationStore {
         }
     }
 
-    /// - Parameter row: With the columns token, environment, installation, owner_epoch and may_try (the other environment).
+    /// - Parameter row: A row with the columns token, environment, installation, owner_epoch and may_try (the other environment).
     package static func delivery(_ row: PostgresRow, id: PushID) throws -> PushJob.Delivery {
         PushJob.Delivery(
             id: id, token: try row["token"], environment: try row["environment"], installation: try row["installation"],
@@ -228,7 +228,7 @@ package struct NotificationReceipt: Equatable, Sendable {
     package var expiresAt: Int64
     package var warnings: [NotificationWarning] = []
 
-    /// As its row shows it.
+    /// The state that the notification's row shows.
     var state: NotificationState { deliveries == 0 ? .noTargets : isScheduled ? .scheduled : .accepted }
 
     static let response = ResponseSchema<NotificationReceipt>.object("Receipt", fields)
@@ -273,7 +273,7 @@ struct IdempotencyRecords {
         return fingerprint == idempotency.fingerprint ? .replay(try receipt(row)) : .mismatch
     }
 
-    /// - Parameter row: Of ``select(_:)``.
+    /// - Parameter row: A row of ``select(_:)``.
     private func receipt(_ row: PostgresRow) throws -> NotificationReceipt {
         let (total, isFannedOut): (Int32, Bool) = (try row["total"], try row["is_fanned_out"])
         return NotificationReceipt(

@@ -51,7 +51,7 @@ package struct NotificationsController: Sendable {
         return try await send(body, of: call, app: app, to: .channel(name))
     }
 
-    /// The same with a long list.
+    /// Sends a notification with a long list.
     @Sendable private func upload(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let place = try uploads.enter(call.caller)
@@ -98,8 +98,8 @@ package struct NotificationsController: Sendable {
         guard found.state == .open else { throw APIError.channelNotOpen(found.state) }
     }
 
-    /// For each key, the answer to a repeated request that would be refused now and was accepted earlier: its `not_before` has passed, or
-    /// the key has lost a scope. Nil if no request was accepted with the key.
+    /// Reads, for each key, the answer to a repeated request that would be refused now and was accepted earlier: its `not_before` has passed,
+    /// or the key has lost a scope. Nil if no request was accepted with the key.
     func earlier(_ keys: [IdempotencyKey], app: App) async throws -> [Result<NotificationIntake.Acceptance, any Error>?] {
         let insertions = try await pool.session { session in
             let records = IdempotencyRecords(session: session, app: app)
@@ -114,7 +114,7 @@ package struct NotificationsController: Sendable {
         }
     }
 
-    /// The same body, validated and not sent.
+    /// Validates the body of a notification, and sends nothing.
     @Sendable private func validate(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
@@ -361,7 +361,7 @@ extension NotificationsController {
         return warned
     }
 
-    /// By index, the answers to repeated requests that would be refused now and were accepted earlier.
+    /// Reads the answers to repeated requests that would be refused now and were accepted earlier, by index.
     private func repeats(among items: [NotificationBatch.Item], app: App) async -> [Int: ItemAnswer] {
         var refused: [(index: Int, key: IdempotencyKey)] = []
         for (index, item) in items.enumerated() {

@@ -3,7 +3,7 @@ package import PushModel
 /// Up to ``PushJob/maximumDeliveries`` deliveries that are due at one moment with one payload.
 package struct Job: Equatable, Sendable {
     package var number: Int
-    /// Of the content's variant; empty for the default.
+    /// The locale of the content's variant; empty for the default.
     package var locale: String
     /// UNIX milliseconds.
     package var dueAt: Int64
@@ -22,7 +22,7 @@ package struct Job: Equatable, Sendable {
 
     var isBroadcast: Bool { members.first.map(BroadcastMember.isChannel) ?? false }
 
-    /// As PostgreSQL writes `bit(100)`: the first position first.
+    /// The mask as PostgreSQL writes `bit(100)`: the first position first.
     static func mask(of positions: [Int]) -> String {
         guard !positions.isEmpty else { return emptyMask }
         var bits = [UInt8](repeating: UInt8(ascii: "0"), count: PushJob.maximumDeliveries)
@@ -71,6 +71,6 @@ package struct PublishableJob: Sendable {
     /// Fan-out made it, not the acceptance.
     package var isOfFanOut = false
 
-    /// Its publication ends the wait of a notification with a small target.
+    /// Whether its publication ends the wait of a notification with a small target.
     var isFirst: Bool { !isOfFanOut && id.number == 0 }
 }

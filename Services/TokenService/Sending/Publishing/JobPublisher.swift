@@ -50,7 +50,7 @@ package final class JobPublisher: Sendable {
         if !jobs.isEmpty { publish(jobs, reply: nil) }
     }
 
-    /// The same, but returns when the broker's answers are recorded: an unrecorded job can be published twice.
+    /// Publishes the jobs, and returns when the broker's answers are recorded: an unrecorded job can be published twice.
     package func publishAndWait(_ jobs: [PublishableJob]) async {
         await withCheckedContinuation { publish(jobs, reply: JobsReply(jobs: jobs.count, $0)) }
     }
@@ -217,7 +217,7 @@ package final class JobPublisher: Sendable {
 /// One job of a notification: one row and one message.
 package struct JobID: Hashable, Sendable {
     package var notification: PushID
-    /// From 0, in the order in which they were made.
+    /// The job's number in its notification, from 0, in the order in which they were made.
     package var number: Int
 
     package init(notification: PushID, number: Int) {

@@ -89,7 +89,7 @@ package struct JobStore {
         let mayTryOtherEnvironment: Bool
         /// The notification is still for the installation's owner.
         let isMeant: Bool
-        /// Of a notification that is not for the present owner: the installation and the owner's epoch that it was for.
+        /// The installation and the owner's epoch that a notification was for that is not for the present owner.
         let addressee: (installation: PushID, ownerEpoch: Int64)?
 
         init(_ row: PostgresRow) throws {
@@ -207,7 +207,7 @@ package struct JobStore {
         return job
     }
 
-    /// - Parameter channel: Nil if the platform does not have it any more.
+    /// - Parameter channel: The broadcast's channel; nil if the platform does not have it any more.
     private func broadcast(
         _ claimed: Claimed, _ template: JobTemplate, _ channel: BroadcastMember?, names: DeliveryNames, stop: Stop?, now: Int64
     ) -> PublishableJob {
@@ -228,7 +228,7 @@ package struct JobStore {
     }
 
     /// Names the installation and the owner's epoch that the delivery was for, or none if the registry does not know: never another user's.
-    /// - Parameter member: Nil if the token was erased with its user.
+    /// - Parameter member: The member whose delivery it was; nil if the token was erased with its user.
     private func stoppedDelivery(
         _ id: PushID, of notification: PushID, to member: Member?, _ terms: Terms, because reason: Stop
     ) -> OutcomeEvent.Delivery {
@@ -245,8 +245,8 @@ package struct JobStore {
             id: id, notification: notification, installation: installation, attempt: 1, ownerEpoch: epoch, reason: reason.rawValue)
     }
 
-    /// By token. The addressee of a notification that is not for the present owner is in the notification if it names installations or
-    /// tokens. If it names users, the history of the installations that have or had the token names the addressee.
+    /// Reads the tokens' members, by token. The addressee of a notification that is not for the present owner is in the notification if it
+    /// names installations or tokens. If it names users, the history of the installations that have or had the token names the addressee.
     private func members(_ tokens: [Int64], of notification: PushID) throws -> [Int64: Member] {
         let rows = try session.execute(
             """
@@ -333,7 +333,7 @@ package struct JobStore {
             """)
     }
 
-    /// Of jobs that this process publishes.
+    /// Renews the leases on jobs that this process publishes.
     package func renew(_ jobs: [JobID], seconds: Double) throws {
         guard !jobs.isEmpty else { return }
         try session.execute(
@@ -351,7 +351,7 @@ package struct JobStore {
 
     // MARK: Waiting for a dispatcher
 
-    /// Those of which a delivery has an outcome or had an attempt, and those that do not exist any more.
+    /// Finds the jobs of which a delivery has an outcome or had an attempt, and those that do not exist any more.
     func workedOn(_ jobs: [JobID]) throws -> Set<JobID> {
         let rows = try session.execute(
             """

@@ -21,7 +21,7 @@ package struct JobTemplate: Equatable, Sendable {
     package var traceparent: String
     /// Whether each payload names its job.
     package var namesJob: Bool = false
-    /// Its job is a request to a broadcast channel.
+    /// The job is a request to a broadcast channel.
     package private(set) var isBroadcast = false
 
     /// The payload's key that names its job.
@@ -49,7 +49,7 @@ package struct JobTemplate: Equatable, Sendable {
         expiresAt = end
     }
 
-    /// The same for a request to a channel. APNs keeps none, or the newest for eight hours at most (docs/apns.md, Broadcasts).
+    /// Makes the template of a request to a channel. APNs keeps none, or the newest for eight hours at most (docs/apns.md, Broadcasts).
     package func broadcast(to channel: BroadcastMember, now: Int64) -> JobTemplate {
         var template = self
         template.isBroadcast = true
@@ -92,7 +92,7 @@ extension Notification {
 }
 
 extension JobTemplate {
-    /// Of these notifications that still exist, in ascending order of id.
+    /// Reads the templates of the notifications that still exist, in ascending order of id.
     /// - Parameter ids: Each once.
     package static func load(_ ids: [PushID], in session: PostgresSession) throws -> [JobTemplate] {
         try session.execute(

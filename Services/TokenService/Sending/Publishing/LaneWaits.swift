@@ -5,7 +5,7 @@ import ServiceLifecycle
 import Synchronization
 import TokenServiceKit
 
-/// For how long published jobs of each lane wait for a dispatcher, also while none runs.
+/// Measures for how long published jobs of each lane wait for a dispatcher, also while none runs.
 ///
 /// This process remembers one job in each second and lane that it published (``WaitingJobs``), and asks PostgreSQL every two seconds which
 /// of them a dispatcher has worked on.

@@ -44,7 +44,7 @@ package struct OutboxMarks: Sendable {
         for (kind, record) in records { marks(of: kind).start(at: record) }
     }
 
-    /// - Parameter records: Those that are lower than this process has recorded.
+    /// - Parameter records: The records that are lower than this process has recorded.
     package func lower(to records: [Kind: LowWaterRecord]) {
         for (kind, record) in records { marks(of: kind).lower(to: record.at) }
     }

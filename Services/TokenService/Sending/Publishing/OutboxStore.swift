@@ -17,7 +17,7 @@ package struct OutboxStore {
     package struct Waiting: Sendable {
         package var app: App.ID
         package var key: AppLane
-        /// From when on the oldest one has been free; nil if processes have leases on all of them.
+        /// Since when the oldest one has been free; nil if processes have leases on all of them.
         package var free: Int64?
         /// The moment at which the oldest unfinished fan-out became due, under way or not.
         package var due: Int64?
@@ -45,7 +45,7 @@ package struct OutboxStore {
         return (try answers[0].only().milliseconds("now"), try answers[1].map { row in try Waiting(row) })
     }
 
-    /// - Parameter leaseSeconds: Of a process that goes on with a fan-out.
+    /// - Parameter leaseSeconds: How long the lease of a process lasts that goes on with a fan-out.
     /// - Returns: the moment of ``LowWater/clock`` before the search, and all apps and lanes with fan-outs that are due or under way.
     package func waitingFanOuts(from marks: LowWater<AppLane>.Marks = .init(), leaseSeconds: Double = 0) throws -> (
         now: Int64, found: [Waiting]
@@ -155,7 +155,7 @@ package struct OutboxStore {
     // MARK: Fan-outs
 
     /// Takes over fan-outs of a lane on which no process has a lease: of each app no more than its share.
-    /// - Parameter shares: In the order in which apps are served.
+    /// - Parameter shares: The shares in the order in which apps are served.
     package func claimFanOuts(_ count: Int, of lane: Lane, among shares: [Share], leaseSeconds: Double) throws
         -> [(notification: PushID, app: App.ID)]
     {
@@ -190,7 +190,7 @@ package struct OutboxStore {
             """)
     }
 
-    /// Of claimed fan-outs, those that supersede older notifications: by a key, or as the newest state of a Live Activity or a channel.
+    /// Finds the claimed fan-outs that supersede older notifications: by a key, or as the newest state of a Live Activity or a channel.
     package func superseding(_ ids: [PushID]) throws -> Set<PushID> {
         let found: [PushID] = try session.execute(
             """

@@ -8,7 +8,7 @@ package final class PublishBacklog: Sendable {
     /// On a service that is always busy, every n-th measurement counts although it may miss notifications that were being accepted
     /// meanwhile.
     private static let maximumDiscarded = 20
-    /// From the end of a measurement to the next one: so many times as long as it took, so that it costs a small share of the database's
+    /// How many times a measurement's duration passes until the next one, so that it costs a small share of the database's
     /// time whatever waits.
     private static let pauses = 10
     private static let shortestPause = Duration.seconds(1)
@@ -22,7 +22,7 @@ package final class PublishBacklog: Sendable {
     }
 
     private struct State {
-        /// Of those that are not zero.
+        /// The counts that are not zero.
         var counts: [AppLane: Count] = [:]
         /// Grows with every change of a size.
         var changes = 0
@@ -38,7 +38,7 @@ package final class PublishBacklog: Sendable {
         }
     }
 
-    /// For each app and lane.
+    /// The most notifications that may wait for each app and lane.
     package let limit: Int
     private let state = Mutex(State())
 
@@ -48,7 +48,7 @@ package final class PublishBacklog: Sendable {
         state.withLock { state in state.counts.reduce(0) { $1.key.lane == lane ? $0 + $1.value.size : $0 } }
     }
 
-    /// Those of which something waits.
+    /// The apps and lanes in which something waits.
     var waiting: Set<AppLane> { state.withLock { Set($0.counts.keys) } }
 
     /// Follow it with ``settle(_:waits:)``.

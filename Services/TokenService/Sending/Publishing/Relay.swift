@@ -40,7 +40,7 @@ package final class Relay: Service {
     private let exchange: MarkExchange
     private var marks: OutboxMarks { exchange.marks }
     private let turns = FanOutTurns()
-    /// For so long after a job could be read, a fault is one of the jobs that meet it.
+    /// How long a fault counts as one of the jobs that meet it after a job could be read.
     private static let readingSpan = Duration.seconds(60)
 
     /// A part of a round, which fails alone.
@@ -206,8 +206,8 @@ package final class Relay: Service {
         backlog.measured(size, of: key, since: moment)
     }
 
-    /// Those that are left over, some in each round: millions of them keep no job waiting. A job needs no fence before it: its devices are
-    /// found anew when it is published, and have their present owners.
+    /// Publishes fences that are left over, some in each round: millions of them keep no job waiting. A job needs no fence before it: its
+    /// devices are found anew when it is published, and have their present owners.
     private func publishFences() async throws {
         let published = try await fences.publishLeftOver(in: pool)
         let areMore = published == FencePublisher.maximumLeftOver
@@ -249,8 +249,8 @@ package final class Relay: Service {
         }
     }
 
-    /// Not in the transaction that claims jobs. That one locks jobs and then notifications, and a cancellation locks a notification and then
-    /// its fan-out: with both in one, the two could wait for each other.
+    /// Begins fan-outs, but not in the transaction that claims jobs. That one locks jobs and then notifications, and a cancellation locks a
+    /// notification and then its fan-out: with both in one, the two could wait for each other.
     private func beginFanOuts(of lane: Lane, _ waiting: [OutboxStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
         let room = fanOutRoom(in: lane)
         turns.wait(lane, room == 0 ? Set(waiting.map(\.key.app)) : [])

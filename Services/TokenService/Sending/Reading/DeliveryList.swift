@@ -44,7 +44,7 @@ package struct DeliveryList: Hashable, Sendable {
 
     package struct Page: Sendable {
         package var receipts: NotificationRequest.Receipts
-        /// In the order of their places. May be fewer than the limit, even none, while there is a next page.
+        /// The deliveries in the order of their places. They may be fewer than the limit, even none, while there is a next page.
         package var deliveries: [NotificationStatus.Delivery]
         /// The last place that was read, if more may follow.
         package var next: DeliveryPlace?

@@ -132,15 +132,15 @@ package struct DeliveryReading {
 }
 
 extension DeliveryPlace {
-    /// - Parameter row: Of `deliveries`.
+    /// - Parameter row: A row of `deliveries`.
     package init(_ row: PostgresRow) throws { self.init(job: try row["number"], position: try row["position"]) }
 }
 
 /// The place of a delivery among the jobs of its notification. It never changes, so lists go in this order.
 package struct DeliveryPlace: Hashable, Sendable {
-    /// From 0.
+    /// The job's number, from 0.
     package var job: Int
-    /// Of the member in its job, from 0.
+    /// The member's place in its job, from 0.
     package var position: Int
 
     package init(job: Int, position: Int) {

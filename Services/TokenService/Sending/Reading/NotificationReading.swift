@@ -61,7 +61,7 @@ extension NotificationRequest.Receipts: PostgresEncodable, PostgresDecodable {}
 extension NotificationAddress.Kind: PostgresEncodable, PostgresDecodable {}
 
 extension NotificationSummary {
-    /// - Parameter row: Of the view `notification_summaries`.
+    /// - Parameter row: A row of the view `notification_summaries`.
     fileprivate init(_ row: PostgresRow) throws {
         self.init(
             id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"],
@@ -73,7 +73,7 @@ extension NotificationSummary {
 }
 
 extension NotificationAddress {
-    /// - Parameter row: Of the view `notification_records`, or `notification_summaries`.
+    /// - Parameter row: A row of the view `notification_records`, or `notification_summaries`.
     package init(_ row: PostgresRow) throws {
         let purpose: Purpose = try row["purpose"]
         let activity: String? = if case .activity(let id) = purpose { id } else { nil }
@@ -143,7 +143,7 @@ extension NotificationReading {
         """
     }
 
-    /// For each time that the user was signed in at an installation, as the registry and its history record it: the notifications with a
+    /// Finds, for each time that the user was signed in at an installation, as the registry and its history record it, the notifications with a
     /// receipt of the installation, and those addressed to it. Of a user with very many installations the first thousand count.
     func reached(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
         """

@@ -13,7 +13,7 @@ package struct NotificationSummary: Equatable, Sendable {
     package var receipts: NotificationRequest.Receipts
     package var acceptedAt: Int64
     package var notBefore: Int64?
-    /// As the sender asked for it, without a zone: it is each device's own.
+    /// The local time as the sender asked for it, without a zone: it is each device's own.
     package var localTime: String?
     package var expiresAt: Int64
     package var completedAt: Int64?

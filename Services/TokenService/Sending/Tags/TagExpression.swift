@@ -14,11 +14,11 @@ package indirect enum TagExpression: Equatable, Sendable {
 }
 
 extension TagExpression {
-    /// Of a request's text. The canonical text may be a little longer.
+    /// The most bytes of a request's text. The canonical text may be a little longer.
     package static let maximumBytes = 8192
     package static let maximumTerms = 100
     package static let maximumDepth = 16
-    /// Of its search (``searchBytes``): PostgreSQL stores it within a row of 8 KiB.
+    /// The most bytes of its search (``searchBytes``): PostgreSQL stores it within a row of 8 KiB.
     package static let maximumSearchBytes = 7168
 
     /// The fault in a text, and its position.
@@ -161,7 +161,7 @@ extension TagExpression: CustomStringConvertible {
         }
     }
 
-    /// In parentheses if it binds less than the operation around it.
+    /// Writes the expression in parentheses if it binds less than the operation around it.
     private func operand(of outer: Operation) -> String {
         guard let operation, operation < outer || (operation == outer && outer != .not) else { return description }
         return "(" + description + ")"

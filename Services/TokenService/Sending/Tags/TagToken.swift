@@ -13,7 +13,7 @@ struct TagToken: Equatable {
     /// The first character is 1. Characters are Unicode scalars, as programs count them.
     let position: Int
 
-    /// Its name in an error. Tags are not shown: a client may log errors anywhere.
+    /// The token's name in an error. Tags are not shown: a client may log errors anywhere.
     var name: String {
         switch kind {
         case .tag: "tag"

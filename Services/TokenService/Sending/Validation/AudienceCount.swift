@@ -144,7 +144,7 @@ package struct AudienceCount {
             """
     }
 
-    /// By the index on tags. Every match has one of the tags that are needed. The index holds the tags of every app, in no order.
+    /// Counts by the index on tags. Every match has one of the tags that are needed. The index holds the tags of every app, in no order.
     private func tagged(_ needed: [String], matching search: String, for request: NotificationRequest) -> PostgresQuery {
         let timing = request.timing
         return """

@@ -7,7 +7,7 @@ package struct AudienceEstimate: Equatable, Sendable {
     /// The count stops here; of a larger audience only these are reported.
     package static let maximumDevices = 10_000
 
-    /// By reason; devices without any reason are ``Reason/ready``.
+    /// How many devices have each reason; devices without any are ``Reason/ready``.
     package var devices: [Reason: Int]
     /// Tokens that would be sent to: a device may have one in each environment.
     package var deliveries: Int
@@ -91,7 +91,7 @@ extension AudienceEstimate.Reason {
         }
     }
 
-    /// For people.
+    /// What the reason tells people.
     package var detail: String {
         switch self {
         case .ready: "would be sent to"

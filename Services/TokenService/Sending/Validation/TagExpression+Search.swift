@@ -2,7 +2,7 @@ import TokenServiceRegistry
 
 /// An expression as a search in PostgreSQL.
 extension TagExpression {
-    /// As the text of a `tsquery`, for `audience_words(tags, permission) @@ …`.
+    /// The expression as the text of a `tsquery`, for `audience_words(tags, permission) @@ …`.
     var searchText: String {
         switch self {
         case .tag(let tag): "'" + tag.replacing("\\", with: "\\\\").replacing("'", with: "''") + "'"
@@ -23,7 +23,7 @@ extension TagExpression {
         }
     }
 
-    /// - Parameter text: As an accepted notification stores it. Nil if it has more tags or levels than an expression in a request may have.
+    /// - Parameter text: The text of an accepted notification. Nil if it has more tags or levels than an expression in a request may have.
     static func stored(_ text: String) -> TagExpression? {
         do {
             return try TagExpression(text)

@@ -13,8 +13,8 @@ struct ExportStore {
         self.app = app
     }
 
-    /// Those that are registered, with an owner or without; at most `limit`, and as many as a page has room for (``PageBytes``). None: there
-    /// are no more.
+    /// Reads registered installations, with an owner or without; at most `limit`, and as many as a page has room for (``PageBytes``). None:
+    /// there are no more.
     func page(after cursor: PushID?, limit: Int) throws -> [ExportedInstallation] {
         try session.execute(
             """

@@ -196,7 +196,7 @@ package struct ImportTotals: Equatable, Sendable {
     package var created = 0
     package var updated = 0
     package var failed = 0
-    /// Of the others, lines of which a part is doubtful.
+    /// How many of the other lines have a part that is doubtful.
     package var doubtful = 0
 
     package init(through: Int) { self.through = through }
@@ -214,9 +214,9 @@ package struct ImportTotals: Equatable, Sendable {
 struct ImportAnswer {
     var created = 0
     var updated = 0
-    /// In the lines' order.
+    /// The failures in the lines' order.
     var failures: [(line: Int, fault: BulkFault)] = []
-    /// In the lines' order: those of which a part is doubtful.
+    /// The warnings of lines of which a part is doubtful, in the lines' order.
     var warnings: [(line: Int, id: PushID, warnings: [RegistrationWarning])] = []
 
     mutating func count(isNew: Bool) {
@@ -237,7 +237,7 @@ extension ImportTotals {
 /// Cuts a stream of bytes into lines. A line that is too long is skipped, not kept: its rest counts as the same line.
 package struct LineSplitter {
     package enum Line: Equatable, Sendable {
-        /// Without its line feed.
+        /// A line without its line feed.
         case text([UInt8])
         case tooLong
     }

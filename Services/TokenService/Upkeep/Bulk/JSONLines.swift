@@ -105,7 +105,7 @@ extension ExportedInstallation {
 /// Why one item among many was not registered.
 package struct BulkFault: Sendable {
     package var id: PushID?
-    /// As in a problem document.
+    /// The fault's code, as in a problem document.
     package var code: String
     package var detail: String
     package var errors: [JSONProblem] = []

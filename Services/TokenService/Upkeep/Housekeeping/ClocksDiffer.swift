@@ -4,10 +4,10 @@ import TokenServiceKit
 /// PostgreSQL's clock and this process's differ by more than an hour. By a clock that is ahead everything is old, so nothing is removed, and
 /// no period is made that reaches far ahead.
 struct ClocksDiffer: Error, CustomStringConvertible {
-    /// In milliseconds.
+    /// By how much the clocks may differ, in milliseconds.
     private static let tolerance: Int64 = 3_600_000
 
-    /// By how much PostgreSQL's is ahead; negative: behind. In milliseconds.
+    /// By how much PostgreSQL's clock is ahead, in milliseconds; negative: behind.
     let ahead: Int64
 
     /// - Throws: ``ClocksDiffer``, `PostgresError`.

@@ -13,7 +13,7 @@ import TokenServiceSending
 /// steps with pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Settings: Sendable {
-        /// From the end of one round to the start of the next, in the whole fleet, unless ``staleSteps`` left installations.
+        /// The time from the end of one round to the start of the next, in the whole fleet, unless ``staleSteps`` left installations.
         package var interval: Duration
         package var historyDays: Int
         package var retiredTokenDays: Int

@@ -8,7 +8,7 @@ import TokenServiceKit
 package struct PartitionState: Equatable, Sendable {
     /// Rows that are inserted until then have a period; nil without any period.
     package var coveredUntil: Int64?
-    /// From then on the oldest period is past its retention; nil without any period.
+    /// When the oldest period is past its retention; nil without any period.
     package var overdueFrom: Int64?
     /// Rows that came without a period, counted to 10,000.
     package var restRows: Int
@@ -25,7 +25,7 @@ package final class PartitionWatch: Sendable {
 
     package init() {}
 
-    /// Nil before the first look.
+    /// The family's state; nil before the first look.
     package subscript(_ family: PartitionFamily) -> PartitionState? { states.withLock { $0[family] } }
 
     func saw(_ states: [PartitionFamily: PartitionState]) { self.states.withLock { $0 = states } }
@@ -123,7 +123,7 @@ package struct PartitionStore {
         try session.execute("SELECT drop_partition(\(family), \(retentionDays) * interval '1 day', now()) AS name").column("name")
     }
 
-    /// - Parameter retentionDays: Of a family.
+    /// - Parameter retentionDays: Gives the days that a family is kept.
     package func states(retentionDays: (PartitionFamily) -> Int) throws -> [PartitionFamily: PartitionState] {
         var states: [PartitionFamily: PartitionState] = [:]
         for row in try session.execute("SELECT * FROM partition_states()") {

@@ -18,7 +18,7 @@ package struct StaleInstallations {
     private let session: PostgresSession
     private let app: App
 
-    /// - Parameter app: As the round has read it; its settings do not count here.
+    /// - Parameter app: The app as the round has read it; its settings do not count here.
     package init(session: PostgresSession, app: App) {
         self.session = session
         self.app = app

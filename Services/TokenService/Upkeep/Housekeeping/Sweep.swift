@@ -101,8 +101,8 @@ package struct Sweep: Sendable {
         """
     }
 
-    /// Those that no feed has read, or not for their app: they are lost. They stay a day longer than messages to webhooks, and what was read goes
-    /// before (``notificationEvents``).
+    /// Removes events that no feed has read, or not for their app: they are lost. They stay a day longer than messages to webhooks, and what
+    /// was read goes before (``notificationEvents``).
     package static func unreadEvents(days: Int) -> Sweep {
         Sweep(kind: .unreadEvents) { limit, from in
             """
@@ -119,7 +119,7 @@ package struct Sweep: Sendable {
         }
     }
 
-    /// Those that nothing waits for any more. They stay for longer than the 73 hours in which the holds of an app are counted.
+    /// Removes holds that nothing waits for any more. They stay for longer than the 73 hours in which the holds of an app are counted.
     package static func holds(days: Int) -> Sweep {
         Sweep(kind: .holds) { limit, from in
             """
@@ -137,7 +137,7 @@ package struct Sweep: Sendable {
         }
     }
 
-    /// In every state, also those of webhooks that stay disabled.
+    /// Removes messages to webhooks in every state, also those of webhooks that stay disabled.
     package static func webhookMessages(days: Int) -> Sweep {
         Sweep(kind: .webhookMessages) { limit, from in
             """

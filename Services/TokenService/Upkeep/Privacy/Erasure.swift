@@ -37,7 +37,7 @@ package struct Erasure: Sendable {
         package var receipts = ReceiptRemoval.Count()
         package var quietHours = 0
         package var activities = 0
-        /// Of lists that name others too.
+        /// Entries removed from lists that name others too.
         package var listEntries = 0
 
         /// Nothing was there to remove.

@@ -116,7 +116,7 @@ struct ErasureStore {
         return Left(installations: try abandoned(among: Set(page.column("installation")).sorted()), last: last)
     }
 
-    /// Those without an owner, whose last owner the history names as the user.
+    /// Finds the installations without an owner whose last owner the history names as the user.
     private func abandoned(among installations: [PushID]) throws -> [PushID] {
         guard !installations.isEmpty else { return [] }
         return try session.execute(
@@ -143,7 +143,7 @@ struct ErasureStore {
         }
     }
 
-    /// Not one that another call has begun anew meanwhile.
+    /// Deletes the erasures that have ended, unless another call has begun one anew meanwhile.
     func finish(_ ended: [Ended]) throws {
         try session.execute(
             """
@@ -257,8 +257,8 @@ extension ErasureStore {
         ).column("id")
     }
 
-    /// Those sent to the installations by id, during these times: by the epoch at acceptance. If there was no token to send to, no epoch is
-    /// stored, and the time of acceptance decides.
+    /// Finds notifications sent to the installations by id, during these times: by the epoch at acceptance. If there was no token to send to,
+    /// no epoch is stored, and the time of acceptance decides.
     func notifications(to ended: [Ended]) throws -> [PushID] {
         try session.execute(
             """

@@ -229,6 +229,6 @@ package struct ReceiptRemoval {
 }
 
 extension ReceiptRemoval.Key {
-    /// - Parameter row: Of `receipts`.
+    /// - Parameter row: A row of `receipts`.
     init(_ row: PostgresRow) throws { self.init(notification: try row["notification"], place: try DeliveryPlace(row)) }
 }

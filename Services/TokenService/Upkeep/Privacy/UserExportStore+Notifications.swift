@@ -12,7 +12,7 @@ extension UserExportStore {
     struct Sent {
         let id: PushID
         let user: String?
-        /// Of a list of users, only the one in question.
+        /// The user in question alone, of a list of users.
         let users: [String]?
         let installation: PushID?
         let state: String
@@ -74,7 +74,7 @@ extension UserExportStore {
             .optional("installation", .uuid) { $0.installation },
         ])
 
-    /// Its token is no part of the document: the installations' are in it.
+    /// The schema of a delivery without its token: the installations' are in the document.
     static let delivery = ResponseSchema<NotificationStatus.Delivery>.object(
         nil,
         [

@@ -27,13 +27,13 @@ struct UserExportStore {
     struct Cursor: Sendable {
         var id = PushID.lowest
         var number: Int64 = -1
-        /// Of a delivery.
+        /// The place of a delivery.
         var place = DeliveryPlace.start
-        /// Of the lists that are read one after another.
+        /// Which of the lists that are read one after another it is.
         var list = 0
-        /// Of a list that goes through the user's installations: the one where the next page begins.
+        /// The installation where the next page begins, in a list that goes through the user's installations.
         var installation = PushID.lowest
-        /// Of a list that goes through the user's former installations: the row of the history where the next page begins.
+        /// The row of the history where the next page begins, in a list that goes through the user's former installations.
         var line: Int64 = 0
 
         static let first = Cursor()
@@ -42,7 +42,7 @@ struct UserExportStore {
     struct Page: Sendable {
         var items: [[UInt8]] = []
         var ids: [PushID] = []
-        /// Of notifications: other users have deliveries of them too.
+        /// Whether other users have deliveries of the page's notifications too.
         var isToMany = false
         /// Nil at the end.
         var next: Cursor?
@@ -170,9 +170,9 @@ struct UserExportStore {
         return page
     }
 
-    /// For a notification that was sent to the user alone: every receipt, and deliveries under way without one to tokens of installations
-    /// that the user has now. A token that has moved on may be another user's. It reads the next few jobs: each delivery has its place in one,
-    /// and the database forms all deliveries that it reads before it sorts them.
+    /// Reads the deliveries of a notification that was sent to the user alone: every receipt, and deliveries under way without one to tokens of
+    /// installations that the user has now. A token that has moved on may be another user's. It reads the next few jobs: each delivery has its
+    /// place in one, and the database forms all deliveries that it reads before it sorts them.
     private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) throws -> Page {
         let end = place.job + Self.pageSize / PushJob.maximumDeliveries + 1
         let answers = try session.pipeline([
@@ -202,8 +202,8 @@ struct UserExportStore {
         return page
     }
 
-    /// For a notification that was sent to others as well: the receipts of installations while the user was signed in there, now or by the
-    /// history. It goes by the user's installations: others may have millions of receipts. Each of them has few. A receipt without an owner
+    /// Reads, for a notification that was sent to others as well, the receipts of installations while the user was signed in there, now or by
+    /// the history. It goes by the user's installations: others may have millions of receipts. Each of them has few. A receipt without an owner
     /// epoch may be another user's.
     private func receipts(of notification: PushID, during stays: Stays) -> PostgresQuery {
         """
@@ -243,7 +243,7 @@ extension UserExportStore {
         }
     }
 
-    /// In the order of their installations.
+    /// Reads the user's present stays in the order of their installations.
     private func presentStays(from cursor: Cursor) throws -> Stays {
         let rows = try session.execute(
             """
@@ -257,7 +257,7 @@ extension UserExportStore {
         return stays
     }
 
-    /// In the order of the history.
+    /// Reads the user's ended stays in the order of the history.
     private func endedStays(from cursor: Cursor) throws -> Stays {
         let lines: [Int64] = try session.execute(
             """
@@ -289,7 +289,7 @@ extension UserExportStore {
         """
     }
 
-    /// In the order of the stays.
+    /// Reads what was sent to the stays, in their order.
     private func sent(to stays: Stays, after cursor: Cursor, limit: Int) -> PostgresQuery {
         """
         SELECT n.*, s.line FROM (
