@@ -14,7 +14,7 @@ package import UnixSignals
 ///
 /// docs/path.md has the path of a job, steps 4 to 9.
 package struct Dispatcher: Sendable {
-    /// In the order in which they start; they stop in the opposite one, so that publisher and broker outlive the work.
+    /// The services in the order in which they start; they stop in the opposite one, so that publisher and broker outlive the work.
     package let services: [any Service]
     private let credentials: CredentialKeeper
     private let settings: DispatcherSettings

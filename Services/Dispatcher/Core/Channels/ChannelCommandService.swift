@@ -12,7 +12,7 @@ struct ChannelCommandService: Service {
     /// Commands that this process has at once. A second dispatcher finds work too, and a death leaves few without an answer.
     static let prefetch: UInt16 = 16
     private static let pause: Duration = .seconds(1)
-    /// Of a command that waits: why it was not carried out.
+    /// The header that says why a waiting command was not carried out.
     private static let reasonHeader = "push-reason"
 
     let messages: AsyncStream<ReceivedMessage>
@@ -71,7 +71,7 @@ struct ChannelCommandService: Service {
 
     private enum Step {
         case answer(ChannelAnswer)
-        /// In a delayed queue, where it takes no other team's place: a pool may be paused for long.
+        /// The command waits in a delayed queue, where it takes no other team's place: a pool may be paused for long.
         case wait(because: String)
     }
 

@@ -36,7 +36,7 @@ struct ControlFollower {
     private var copies: [PushID: Int64] = [:]
     /// The last entries of the stream, whose copies may still come: the newest, and those before them.
     private var entries: (new: Set<PushID>, old: Set<PushID>) = ([], [])
-    /// Of copies, and of entries; and how long an entry is remembered at least, in milliseconds.
+    /// How many copies, and how many entries, are remembered at most; and how long an entry is remembered at least, in milliseconds.
     private static let mostRemembered = 10_000
     private static let entryMemory: Int64 = 30_000
     private var entriesSince: Int64 = 0

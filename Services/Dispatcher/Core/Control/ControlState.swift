@@ -20,7 +20,7 @@ package struct ControlState: Sendable {
         let notification: PushID
     }
 
-    /// By installation: the epochs below are over.
+    /// The epoch of each installation below which epochs are over.
     private var fences = AgingTable<FencedInstallation, Int64>()
     private var cancels = AgingTable<CancelledNotification, Void>()
 
@@ -62,7 +62,7 @@ struct AgingTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         var at: Int64
     }
 
-    /// With three million entries a part holds three thousand, which takes some ten microseconds to scan.
+    /// The number of parts: with three million entries a part holds three thousand, which takes some ten microseconds to scan.
     private static var partCount: Int { 1024 }
 
     private var parts = [[Key: Entry]](repeating: [:], count: partCount)

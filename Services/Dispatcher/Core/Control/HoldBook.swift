@@ -26,11 +26,11 @@ struct HoldBook: Sendable {
     private var holds: [PushID: Hold] = [:]
     /// Lifted holds, and when: one that is written again afterwards, because two processes write, is not in force again.
     private var lifted: [PushID: Int64] = [:]
-    /// Those that are in force.
+    /// The holds that are in force.
     private var inForce: Set<PushID> = []
-    /// For each scope the hold in force that lasts longest. Usually empty, so that a job costs one check.
+    /// The hold in force that lasts longest, for each scope. Usually empty, so that a job costs one check.
     private var longest: [Scope: Hold] = [:]
-    /// From `lastEnd` on, before `firstEnd`, the same holds are in force.
+    /// The moments from `lastEnd` on and before `firstEnd` have the same holds in force.
     private var (lastEnd, firstEnd): (Int64, Int64) = (.min, .max)
 
     var isEmpty: Bool { longest.isEmpty }

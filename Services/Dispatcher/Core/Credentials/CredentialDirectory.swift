@@ -10,7 +10,7 @@ struct CredentialDirectory: Sendable {
     typealias AppIndex = ControlState.AppIndex
 
     fileprivate struct Place: Sendable {
-        /// Of the credential that names no topics.
+        /// The pool of the credential that names no topics.
         var general: PoolNumber?
         var byTopic: [String: PoolNumber] = [:]
 
@@ -95,7 +95,7 @@ struct CredentialDirectory: Sendable {
         place(app, environment)?.pool(topic)
     }
 
-    /// For broadcasts, and the management of channels.
+    /// Finds the pool for broadcasts, and the management of channels.
     func channelPool(app: AppIndex, _ environment: APNsEnvironment, bundleID: String) -> PoolNumber? {
         place(app, environment)?.channelPool(bundleID)
     }

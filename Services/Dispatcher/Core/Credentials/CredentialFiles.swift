@@ -36,7 +36,7 @@ struct CredentialFiles: Equatable, Sendable {
 
     init() {}
 
-    /// The same files as they are now.
+    /// Stamps the same files as they are now.
     init(nowAt other: CredentialFiles) {
         stamps = other.stamps.keys.reduce(into: [:]) { $0[$1] = Stamp($1) }
     }

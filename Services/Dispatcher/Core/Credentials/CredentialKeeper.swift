@@ -19,10 +19,10 @@ final class CredentialKeeper: Sendable {
 
     private struct Contents {
         var plan: CredentialPlan
-        /// As they were when they were last read, usable or not.
+        /// The files as they were when they were last read, usable or not.
         var files: CredentialFiles
         var standing = Standing.current
-        /// As they were at the last check, if they differ from `files`.
+        /// The files as they were at the last check, if they differ from `files`.
         var seen: [String: CredentialFiles.Stamp]?
     }
 

@@ -196,7 +196,7 @@ struct CredentialsEntry: Sendable {
     /// The topic of a harmless request at the start, which proves the credential; nil: the first real request proves it.
     var probeTopic: String?
     var validity = Validity.key(writtenAt: nil)
-    /// Of the content of every file and field. A changed digest needs another pool, because a connection is bound to its first credential
-    /// and topics (Apple: Establishing a token-based connection to APNs).
+    /// The digest of the content of every file and field. A changed digest needs another pool, because a connection is bound to its first
+    /// credential and topics (Apple: Establishing a token-based connection to APNs).
     var digest: [UInt8] = []
 }

@@ -15,7 +15,7 @@ enum CoreEvent: Sendable {
     case controlConnection(isUp: Bool)
     /// The process did nothing for a while: it was frozen, or the machine slept.
     case resumed
-    /// Its pools are there.
+    /// The credentials' pools are there.
     case credentialsChanged(CredentialPlan)
     /// Take no new jobs, finish the requests in flight.
     case stop
@@ -34,7 +34,7 @@ enum CoreAction: Sendable {
     case reconnectControl(because: String, leavingNode: Bool)
     /// The publisher and the reader of the control stream have been at different nodes for long.
     case reconnectPublisher(because: String)
-    /// Of the lane's queue, as are the next two.
+    /// The receipts are of the lane's queue, as are those of the next two.
     case acknowledge(Lane, [Receipt])
     case giveBack(Lane, [Receipt])
     /// To the dead letters, by the broker.
@@ -57,7 +57,7 @@ enum CoreNote: Equatable, Sendable {
     case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID, traceparent: String?)
     case deadLettered(notification: PushID, reason: String, deliveries: Int, traceparent: String?)
     case unreadableControlMessage(detail: String)
-    /// With this many holds in force.
+    /// The control stream has been read, and this many holds are in force.
     case controlCaughtUp(holds: Int)
     case holdInForce(id: PushID, app: AppSlug?, lane: Lane?)
     case holdOver(id: PushID)
@@ -77,7 +77,7 @@ struct CoreTally: Equatable, Sendable {
         let app: AppSlug?
         let outcome: OutcomeClass
         let isFinal: Bool
-        /// From a closed set; see ``OutcomeReason``.
+        /// The reason from a closed set; see ``OutcomeReason``.
         let reason: String
     }
 

@@ -28,7 +28,7 @@ struct DispatcherCore {
     private var forgottenAt: Int64 = 0
     private var hasStartedTaking = false
     private(set) var isStopping = false
-    /// Of the event that is being handled, in UNIX milliseconds. It may be set: only for expiries, and for times that others read.
+    /// The time of the event that is being handled, in UNIX milliseconds. It may be set: only for expiries, and for times that others read.
     var now: Int64 = 0
     /// Milliseconds of a clock that is never set, and goes on while the machine sleeps: for every wait. Set before each call (docs/clocks.md).
     var steady: Int64 = 0
@@ -204,7 +204,7 @@ struct CoreEffects {
 struct CoreRules: Sendable {
     /// The longest time for which outcomes are gathered while the broker is busy.
     static let gatheringPause: Int64 = 4
-    /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
+    /// The wait for a confirmation. With the heartbeat's interval and a tick it is less than the second in which a fence has to be in force.
     static let standardConfirmPatience: Int64 = 650
     /// Far below RabbitMQ's `consumer_timeout`: half an hour, and five minutes at least.
     static let standardWaitingPatience: Int64 = 60_000
@@ -213,7 +213,7 @@ struct CoreRules: Sendable {
     /// CloudEvents `source` of our outcomes.
     var source: String
     var retries = RetryPlan(maximumAttempts: 10)
-    /// Whose spans are recorded.
+    /// The traces whose spans are recorded.
     var traces = Traces.off
     /// How many deliveries of a lane may be in progress; a single app gets at most half of them.
     var deliveries: [Lane: Int] = [.now: 8_000, .soon: 8_000, .bulk: 800]

@@ -9,7 +9,7 @@ struct JobInProgress {
     let number: UInt64
     /// Where it waited: the lane of its queue, and the app of its header. The scheduler counts by it.
     let line: JobLine
-    /// Of the job itself: the gate, fences and pools go by it.
+    /// The app of the job itself: the gate, fences and pools go by it.
     let app: ControlState.AppIndex
     let job: PushJob
     let headers: JobHeaders
@@ -27,9 +27,9 @@ struct JobInProgress {
     /// Pending ones that wait here, and since when (UNIX milliseconds).
     var waiting = DeliverySet()
     var waitingSince: Int64 = 0
-    /// Those that are tried again in the other environment.
+    /// Deliveries that are tried again in the other environment.
     var switched = DeliverySet()
-    /// Those with an attempt in vain here: APNs could not take it now, or did not answer.
+    /// Deliveries with an attempt in vain here: APNs could not take it now, or did not answer.
     private var failed = DeliverySet()
     private var unanswered = DeliverySet()
     /// The hold because of which some of it was put aside here.
@@ -131,7 +131,7 @@ struct JobHeaders: Equatable, Sendable {
     /// The hold because of which it is there, so that it is reported once.
     static let heldBy = "push-held-by"
 
-    /// As they arrived. Only a retry or a dead letter needs all of them, and few jobs have one.
+    /// The properties as they arrived. Only a retry or a dead letter needs all of them, and few jobs have one.
     private let properties: RabbitMQProperties
     let waits: Int
     /// Tries before a replay, which began a new life (``PushJob/earlierAttemptsHeader``).
@@ -152,7 +152,7 @@ struct JobHeaders: Equatable, Sendable {
         heldBy = text(Self.heldBy).flatMap { PushID($0) }
     }
 
-    /// Those that go on with a retry or a dead letter.
+    /// The headers that go on with a retry or a dead letter.
     var kept: [String: String] {
         let kept = properties.headers.compactMapValues(\.string).filter { name, value in
             !name.hasPrefix("x-") && name != Self.waits && name != Self.heldBy && name.utf8.count <= 128 && value.utf8.count <= Self.longest
@@ -230,9 +230,9 @@ extension APNsRequest {
 
 /// The spans of one job whose trace is sampled (docs/guides/traces.md). Times are UNIX milliseconds.
 struct JobTrace {
-    /// Of the message: the publishing, or the try before this one.
+    /// The context of the message: the publishing, or the try before this one.
     let sender: TraceContext
-    /// Of this try. A retry's message carries it, so that all tries of a job have one trace.
+    /// The context of this try. A retry's message carries it, so that all tries of a job have one trace.
     let own: TraceContext
 
     init(_ sender: TraceContext) {
@@ -247,7 +247,7 @@ struct JobTrace {
             start: min(publishedAt, takenAt) * 1_000_000, end: takenAt * 1_000_000)
     }
 
-    /// From the taking of the job to the decision about its last delivery.
+    /// Makes the span from the taking of the job to the decision about its last delivery.
     func work(on job: PushJob, takenAt: Int64, decidedAt: Int64) -> Span {
         Span(
             "process \(job.lane.rawValue)", .consumer, own, parent: sender, start: takenAt * 1_000_000, end: decidedAt * 1_000_000,

@@ -18,7 +18,7 @@ struct HoldPace: Equatable, Sendable {
     private var windowBegan: Int64 = .min
     private var jobsInWindow = 0
 
-    /// For the next job that is held.
+    /// Finds the delay for the next job that is held.
     /// - Parameters:
     ///   - endsAt: when the hold ends by itself; the job is back at the latest then, to a second or so.
     ///   - now: UNIX milliseconds, as is `endsAt`.

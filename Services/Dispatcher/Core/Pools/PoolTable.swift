@@ -16,10 +16,10 @@ final class PoolTable: Sendable {
     /// The pools of one credential in one environment.
     struct Serving: Sendable {
         let number: PoolNumber
-        /// For pushes to devices.
+        /// The pool for pushes to devices.
         let pool: APNsPool
         let plan: CredentialPlan.Pool
-        /// For broadcasts and channels: made when they are first needed, so that an installation without broadcasts connects nowhere else.
+        /// The pools for broadcasts and channels, made when first needed, so that an installation without broadcasts connects nowhere else.
         fileprivate(set) var others: [APNsService: APNsPool] = [:]
 
         var all: [(service: APNsService, pool: APNsPool)] { [(.device, pool)] + others.map { ($0.key, $0.value) } }

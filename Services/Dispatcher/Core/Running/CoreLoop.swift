@@ -15,7 +15,7 @@ final class CoreLoop: Sendable {
         let pools: PoolTable
         let publisher: Publisher
         let markers: Publisher
-        /// Of each lane that it serves. Each has a connection of its own, so that a queue without a leader holds up its own lane only.
+        /// The consumers of its lanes. Each has a connection of its own, so that a queue without a leader holds up its own lane only.
         let jobs: [Lane: Consumer]
         let commands: Consumer
         let control: Consumer
@@ -27,7 +27,7 @@ final class CoreLoop: Sendable {
     /// settled when the time is up comes again as a job, and is sent a second time without a report.
     struct Deadlines: Sendable {
         let pools: Duration
-        /// For pools whose credential was replaced: longer than any request may take.
+        /// The deadline for pools whose credential was replaced: longer than any request may take.
         let retiring: Duration
         let all: Duration
     }
@@ -60,7 +60,7 @@ final class CoreLoop: Sendable {
         self.makeCore = makeCore
     }
 
-    /// Not ready from the first sign of a stop on, before any part is stopped.
+    /// The core's status: not ready from the first sign of a stop on, before any part is stopped.
     var status: CoreStatus {
         var status = shared.withLock { $0 }
         status.isStopping = status.isStopping || isStopRequested.load(ordering: .acquiring)
@@ -123,7 +123,7 @@ final class CoreLoop: Sendable {
         }
     }
 
-    /// In their order, except that each pool gets all batches that come one after another in one call.
+    /// Performs the actions in their order, except that each pool gets all batches that come one after another in one call.
     private func perform(_ actions: [CoreAction]) {
         // Most answers cause no action at once.
         guard !actions.isEmpty else { return }

@@ -34,7 +34,7 @@ package struct CoreRun {
         drain()
     }
 
-    /// As ``CoreLoop/run()``.
+    /// Handles the events that arrived, as ``CoreLoop/run()`` does.
     private mutating func drain() {
         repeat {
             var arrived: [CoreEvent] = []

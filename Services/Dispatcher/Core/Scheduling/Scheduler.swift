@@ -21,7 +21,7 @@ struct Scheduler {
 
     /// The waiting jobs of one lane.
     private struct Waiting {
-        /// By the app's number.
+        /// The lines of waiting messages, by the app's number.
         private var lines: [FIFO<ReceivedMessage>] = []
         /// Apps with waiting jobs; the first one has its turn.
         private(set) var turns = FIFO<ControlState.AppIndex>()
@@ -165,7 +165,7 @@ struct WorkLoad {
     }
 
     private(set) var lanes = Lanes(Amount())
-    /// By the app's number.
+    /// The work of each lane, by the app's number.
     private var apps = Lanes([Amount]())
 
     subscript(_ lane: Lane) -> Amount { lanes[lane] }
@@ -188,6 +188,6 @@ struct WorkLoad {
 }
 
 extension ControlState.AppIndex {
-    /// In arrays by app: the greatest number, shared by all unknown apps, comes first.
+    /// The app's place in arrays by app: the greatest number, shared by all unknown apps, comes first.
     fileprivate var place: Int { Int(self &+ 1) }
 }

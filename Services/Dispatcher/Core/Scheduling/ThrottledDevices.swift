@@ -23,7 +23,7 @@ struct ThrottledDevices {
 
     enum Decision: Equatable {
         case send
-        /// Not before this moment (UNIX milliseconds).
+        /// The notification waits until this moment (UNIX milliseconds).
         case wait(until: Int64)
         /// A newer one of the same collapse id was seen.
         case superseded
@@ -41,7 +41,7 @@ struct ThrottledDevices {
     private static let maximumDevices = 100_000
     /// Collapse ids remembered for one device. Beyond it no notification is superseded; all are sent.
     private static let maximumCollapseIDs = 64
-    /// Of all devices: some 150 bytes each.
+    /// The most collapse ids that are remembered for all devices: some 150 bytes each.
     private static let maximumRemembered = 300_000
 
     private var devices: [Device: Entry] = [:]

@@ -10,7 +10,7 @@ struct CarefulDeliveries {
         /// A pool has its request.
         case left
         case ended(OutcomeClass, reason: String?)
-        /// Its request got no answer, and the job's new copy has to decide.
+        /// The delivery's request got no answer, and the job's new copy has to decide.
         case unanswered
     }
 
@@ -21,7 +21,7 @@ struct CarefulDeliveries {
         var attempts: Int
         var waits: Int
 
-        /// Of a retry.
+        /// The version of a retry.
         func next(countsAsAttempt: Bool) -> Version {
             countsAsAttempt
                 ? Version(life: life, attempts: attempts + 1, waits: 0) : Version(life: life, attempts: attempts, waits: waits + 1)
@@ -52,7 +52,7 @@ struct CarefulDeliveries {
     /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel after
     /// a minute.
     private static let acknowledgementMemory: Int64 = 120_000
-    /// With more entries than that beside those that are kept, settled deliveries are forgotten at once.
+    /// The most entries beside those that are kept: beyond them, settled deliveries are forgotten at once.
     private static let most = 100_000
     private var entries: [PushID: Entry] = [:]
     private var forgottenAt: Int64 = 0

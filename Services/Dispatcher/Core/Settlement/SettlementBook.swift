@@ -18,7 +18,7 @@ struct SettlementBook {
 
     private let rules: CoreRules
     private(set) var ledger = SettlementLedger<Receipt>()
-    /// Of each lane: takes its retries back if the broker delivers their jobs anew.
+    /// Takes each lane's retries back if the broker delivers their jobs anew.
     private var withdrawals = Lanes(Withdrawal())
     private var gathered = OutcomeGatherer()
     /// Messages for the next flush.
@@ -33,7 +33,7 @@ struct SettlementBook {
     /// Messages that the broker did not take. They are published again once `refusedUntil` has passed.
     private(set) var refused: [OutboundMessage] = []
     private var refusedUntil: Int64 = 0
-    /// Not nil while the broker refuses outcomes: then no request is sent.
+    /// The broker's refusal, while it refuses outcomes: then no request is sent.
     private(set) var refusal: OutcomeRefusal?
 
     init(rules: CoreRules) {

@@ -11,13 +11,13 @@ struct SettlementLedger<Receipt> {
 
     private struct Entry {
         let receipt: Receipt
-        /// Of its queue.
+        /// The lane of its queue.
         let lane: Lane
         var owed = 1
         /// Nil: it is not counted in the work load.
         var line: JobLine?
         var deliveries = 0
-        /// Its own work is done.
+        /// The job's own work is done.
         var isDecided = false
     }
 
