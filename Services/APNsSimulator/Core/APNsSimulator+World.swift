@@ -29,7 +29,7 @@ extension APNsSimulator {
         try perform(.uninstall(since: since ?? configuration.clock(), pushesUntilGone: 0), on: token) == .done
     }
 
-    /// As ``uninstall(_:since:)``, and the reason is `ExpiredToken`: the token is over, not the app.
+    /// Expires the token as ``uninstall(_:since:)`` does, and the reason is `ExpiredToken`: the token is over, not the app.
     @discardableResult
     package func expire(_ token: String, since: Int64? = nil) throws(SimulatorError) -> Bool {
         try perform(.expire(since: since ?? configuration.clock()), on: token) == .done
@@ -88,7 +88,7 @@ extension APNsSimulator {
         journalPage(after: sequence, limit: limit).entries
     }
 
-    /// The same with the first and the last number that the journal holds at that moment.
+    /// Reads a page of the journal, with the first and the last number that it holds at that moment.
     func journalPage(after sequence: Int64, limit: Int) -> (entries: [JournalEntry], first: Int64, last: Int64) {
         let (found, first, next) = world.state.withLock { state in
             (state.journal.records(after: sequence, limit: limit), state.journal.firstSequence, state.journal.nextSequence)

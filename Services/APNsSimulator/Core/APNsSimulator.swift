@@ -156,7 +156,7 @@ extension APNsSimulatorConfiguration {
 
 /// Live Activities, in-process. Over HTTP it is `/v1/devices/{token}/activities`.
 extension APNsSimulator {
-    /// Those that the device remembers, the oldest first; empty for a device that was never installed.
+    /// The activities that the device remembers, the oldest first; empty for a device that was never installed.
     package func activities(_ token: String) throws(SimulatorError) -> [ActivitySummary] {
         world.activities(of: try Self.key(token), now: configuration.clock())?.activities ?? []
     }
@@ -204,7 +204,7 @@ extension APNsSimulator {
     package enum Selection: Sendable, Equatable {
         case all
         case environment(SimulatorEnvironment)
-        /// As the journal counts them.
+        /// The connection's number as the journal counts it.
         case connection(Int)
     }
 
@@ -227,7 +227,7 @@ extension APNsSimulator {
     }
 
     /// Ends the TCP connections without a GOAWAY.
-    /// - Parameter abruptly: With a TCP reset, after which the client loses bytes that it has not read yet.
+    /// - Parameter abruptly: Closes with a TCP reset, after which the client loses bytes that it has not read yet.
     package func closeConnections(_ selection: Selection = .all, abruptly: Bool = false) {
         post(.close(selection, abruptly: abruptly))
     }
@@ -259,7 +259,7 @@ extension APNsSimulator {
         try perform(.expire(since: configuration.clock()), on: token) == .done
     }
 
-    /// As `reinstall`, but the lock screen stays: the system has issued another token.
+    /// Gives the app another token as `reinstall` does, but the lock screen stays: the system has issued the token.
     @discardableResult
     package func rotate(_ token: String, to other: String) throws(SimulatorError) -> Bool {
         try perform(.rotate(to: Self.key(other)), on: token) == .done
@@ -319,7 +319,7 @@ package struct SimulatorError: Error, Equatable, CustomStringConvertible {
         case configuration
         /// A port could not be opened.
         case listening
-        /// Not a device token: an even number of hex digits, at most 512.
+        /// The text is not a device token: an even number of hex digits, at most 512.
         case token
         /// A scenario that cannot be read, or an unknown name.
         case scenario

@@ -22,7 +22,7 @@ package enum RejectionReason: String, Sendable, CaseIterable {
     case invalidProviderToken = "InvalidProviderToken"
     case missingProviderToken = "MissingProviderToken"
     case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
-    /// As seen on the wire; Apple's page spells it `BadEnvironmentKeyIdInToken` (docs/apns.md, Answers).
+    /// The spelling that was seen on the wire; Apple's page spells it `BadEnvironmentKeyIdInToken` (docs/apns.md, Answers).
     case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
     case badPath = "BadPath"
     case methodNotAllowed = "MethodNotAllowed"

@@ -24,7 +24,7 @@ package struct ScriptedAnswer: Sendable, Equatable {
     package var answer: Answer
     /// How long after the request it happens.
     package var delay: Duration
-    /// For `reset`: an RFC 9113 section 7 error code.
+    /// The error code of `reset`, as in RFC 9113 section 7.
     package var resetCode: UInt32
 
     package init(_ action: Action, answer: Answer = .accepted, delay: Duration = .zero, resetCode: UInt32 = refusedStream) {

@@ -9,13 +9,13 @@ struct ClientCertificate: Sendable, Equatable {
         static let topics = ["1.2.840.113635.100.6.3.6", "1.2.840.113635.100.6.3.4"]
     }
 
-    /// By an authority of `CLIENT_CA_FILE`, and in its time.
+    /// An authority of `CLIENT_CA_FILE` issued it, and it is in its time.
     let isTrusted: Bool
     let isInTime: Bool
     let fingerprint: CertificateFingerprint
     /// Neither mark: good for both.
     let environments: Set<SimulatorEnvironment>
-    /// From the extensions, else the subject's UID: the bundle id, or an MDM topic.
+    /// The topics from the extensions, else the subject's UID: the bundle id, or an MDM topic.
     let topics: [[UInt8]]
 
     init(_ certificate: PeerCertificate) {

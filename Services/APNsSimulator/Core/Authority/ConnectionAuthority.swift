@@ -19,7 +19,7 @@ struct ConnectionAuthority {
     private let environment: SimulatorEnvironment
     private let keyRing: KeyRing
     private let updates: TokenUpdates
-    /// Of ``updates``, when the team could last show this connection's token.
+    /// The generation of ``updates`` when the team could last show this connection's token.
     private var updatesGeneration: UInt64 = 0
     private var generation: UInt64
     private var knownTokens: [KnownToken] = []

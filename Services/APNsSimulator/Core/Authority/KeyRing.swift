@@ -12,7 +12,7 @@ final class KeyRing: Sendable {
         var generation: UInt64 = 0
     }
 
-    /// Of each kind.
+    /// The most keys, and the most certificates.
     private static let most = 1000
 
     private let contents = Mutex(Contents())

@@ -34,7 +34,7 @@ final class TokenUpdates: Sendable {
 
     var generation: UInt64 { published.load(ordering: .acquiring) }
 
-    /// As the scenario has them.
+    /// The readings as the scenario has them.
     var readings: Readings {
         get { contents.withLock { $0.readings } }
         set { change { $0.readings = newValue } }

@@ -11,13 +11,13 @@ struct Channel {
     /// How often a follower got a broadcast, anonymous ones included.
     var receptions: Int64 = 0
     var stored: Inbox.Entry?
-    /// With a limit of broadcasts: how many there were in this second.
+    /// How many broadcasts there were in this second, where they have a limit.
     fileprivate var pace: Throttle?
 }
 
 /// The channels of every app and environment. Lives behind the world's lock.
 struct BroadcastApps {
-    /// Of one app in one environment.
+    /// The state of one app in one environment.
     struct App {
         /// The Broadcast Capability of the App ID.
         var isEnabled = true
@@ -31,7 +31,7 @@ struct BroadcastApps {
 
     /// Per app and environment, as Apple limits them.
     static let maximumChannels = 10_000
-    /// Of all apps and both environments, to bound the simulator's memory.
+    /// The most channels of all apps and both environments, to bound the simulator's memory.
     static let maximumChannelsOfAll = 200_000
     /// Followers without a device, of one channel.
     static let maximumAnonymous: Int64 = 1_000_000_000
@@ -49,7 +49,7 @@ struct BroadcastApps {
 
     var keys: [Key] { Array(apps.keys) }
 
-    /// Without the capability, all channels are lost for ever.
+    /// Sets the capability. Without it, all channels are lost for ever.
     mutating func setEnabled(_ isEnabled: Bool, _ key: Key) {
         apps[key, default: App()].isEnabled = isEnabled
         guard !isEnabled else { return forgetIfEmpty(key) }

@@ -45,7 +45,7 @@ struct ChannelRequest {
         }
     }
 
-    /// As long as a topic may be. It is checked before the client's rights, because it is kept with the request.
+    /// Whether the text is as long as a topic may be. It is checked before the client's rights, because it is kept with the request.
     private static func isBundleID(_ text: some StringProtocol) -> Bool {
         (1...maximumBundleIDBytes).contains(text.utf8.count)
     }

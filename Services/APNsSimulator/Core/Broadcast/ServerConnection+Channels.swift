@@ -110,7 +110,7 @@ enum ChannelTask {
 
 /// The parts of an answer about channels beside status and reason. A class, so that the steps of pushes, which have none, stay small.
 final class ChannelReply {
-    /// Of a channel just made.
+    /// The id of a channel just made.
     private let channelID: String?
     /// nil: the body that the answer makes from its reason.
     private let body: [UInt8]?

@@ -98,7 +98,7 @@ extension World {
     }
 
     /// Requests about channels are in the journal among the others.
-    /// - Returns: Its number there.
+    /// - Returns: The request's number there.
     func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) -> Int64 {
         change { state in
             state.counters.note(step, isShown: false)
@@ -150,7 +150,7 @@ enum ChannelRejection: String, CaseIterable, Error {
     case badRequestPayload = "BadRequestPayload"
     case missingPushType = "MissingPushType"
     case cannotCreateChannelConfig = "CannotCreateChannelConfig"
-    /// Not on Apple's page; seen where the storage policy is missing or unknown (docs/apns.md, Broadcasts).
+    /// The reason is not on Apple's page; it was seen where the storage policy is missing or unknown (docs/apns.md, Broadcasts).
     case missingChannelQueueSize = "MissingChannelQueueSize"
     case topicMismatch = "TopicMismatch"
 
@@ -161,7 +161,7 @@ enum ChannelRejection: String, CaseIterable, Error {
 struct ChannelAnswer: Error {
     var status: Int
     var reason: String?
-    /// Of a channel just made.
+    /// The id of a channel just made.
     var channelID: String?
     var body: [UInt8] = []
 

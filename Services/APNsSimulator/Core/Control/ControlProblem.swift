@@ -6,10 +6,10 @@ import StrictJSON
 /// A refusal of the control API, as `application/problem+json` (RFC 9457).
 struct ControlProblem: Error {
     let status: HTTPResponse.Status
-    /// For programs, `snake_case`.
+    /// The code for programs, in `snake_case`.
     let code: String
     let title: String
-    /// For people: the fault of this request.
+    /// The fault of this request, in words for people.
     let detail: String
     var errors: [JSONProblem] = []
     /// The methods that the path takes, if it does not take this one.
@@ -34,7 +34,7 @@ struct ControlProblem: Error {
     static let unknownDevice = ControlProblem(
         .notFound, "unknown_device", "Unknown device", "PUT /v1/devices/{token} installs an app on a device")
 
-    /// For any error of a handler.
+    /// Makes the problem of any error of a handler.
     init(cause: any Error) {
         switch cause {
         case let problem as ControlProblem: self = problem

@@ -232,7 +232,7 @@ struct CertificatesController {
         return ControlAnswer.json(isKnown ? .ok : .created) { writer in writer.object { Self.write(fingerprint, state, to: &$0) } }
     }
 
-    /// Its authority alone decides again.
+    /// Removes the certificate's own state: its authority alone decides again.
     func remove(_ request: ControlRequest) throws -> Response {
         guard keyRing.set(nil, try Self.fingerprint(request)) == true else {
             throw ControlProblem(.notFound, "unknown_certificate", "No such certificate", "GET /v1/certificates lists those there are")

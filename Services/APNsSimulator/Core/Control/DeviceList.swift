@@ -4,7 +4,7 @@ import StrictJSON
 /// `GET /v1/devices`: the devices that a request selects, chosen and counted here, so that a page of sixty never loads ten thousand.
 struct DeviceList {
     private enum Kind: String, CaseIterable {
-        /// With something on the lock screen.
+        /// A device with something on the lock screen.
         case notified
         case off
         /// Uninstalled, or with a token that expired.
@@ -84,7 +84,7 @@ struct DeviceList {
 }
 
 extension World {
-    /// - Parameter token: Of a summary; empty if the device was removed meanwhile.
+    /// - Parameter token: The token of a summary; the result is empty if the device was removed meanwhile.
     fileprivate func inbox(of token: String, now: Int64) -> [InboxNotification] {
         TokenKey(hex: token).flatMap { inbox(of: $0, now: now) } ?? []
     }

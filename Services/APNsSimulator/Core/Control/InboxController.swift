@@ -6,7 +6,7 @@ import Synchronization
 struct InboxController {
     let simulator: APNsSimulator
 
-    /// With `wait_count`: answers when the inbox holds that many, or when `timeout_seconds` have passed.
+    /// Shows the inbox. With `wait_count`, it answers when the inbox holds that many, or when `timeout_seconds` have passed.
     func read(_ request: ControlRequest) async throws -> Response {
         let token = try request.token()
         let wait = try request.wait()

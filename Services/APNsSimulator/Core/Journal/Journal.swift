@@ -7,7 +7,7 @@ struct Journal {
 
     /// How many were overwritten because the ring was full. Those that `clear` removed do not count.
     private(set) var overwritten: Int64 = 0
-    /// With a journal file: the bytes that are not written to it yet, see `JournalFile`.
+    /// The bytes that are not written to the journal file yet, if there is one, see `JournalFile`.
     private var unwritten: [UInt8] = []
     private let hasFile: Bool
 
@@ -19,7 +19,7 @@ struct Journal {
     /// The number of the oldest request still held, or the next one's if none is.
     var firstSequence: Int64 { nextSequence - Int64(records.count) }
 
-    /// - Returns: Its number.
+    /// - Returns: The record's number.
     @discardableResult
     mutating func append(_ record: JournalRecord) -> Int64 {
         if hasFile { record.write(sequence: nextSequence, to: &unwritten) }
@@ -72,7 +72,7 @@ struct Journal {
 
 /// Why an answer did not reach its client.
 package enum AnswerLoss: String, Sendable, CaseIterable {
-    /// By the client's reset, or a GOAWAY that left it unprocessed.
+    /// The client's reset closed the stream, or a GOAWAY left it unprocessed.
     case streamClosed = "stream_closed"
     case connectionClosed = "connection_closed"
     /// No more bytes were written on it.
@@ -88,7 +88,7 @@ package struct JournalNote: Sendable, Equatable {
     /// nil: the answer was handed to its connection.
     package let loss: AnswerLoss?
 
-    /// In the journal's file: no request is as short.
+    /// The size of a note in the journal's file: no request is as short.
     static let fixedBytes = 17
 
     func write(to bytes: inout [UInt8]) {

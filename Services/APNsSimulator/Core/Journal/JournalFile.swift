@@ -18,7 +18,7 @@ final class JournalFile: Sendable {
     private struct State {
         var buffer: [UInt8] = []
         var failure: Failure?
-        /// Of the magic and whole records.
+        /// The length of the magic and whole records.
         var length = JournalFile.magic.count
         /// Half a record is at the end and cannot be removed, so no further record can be written.
         var isBroken = false

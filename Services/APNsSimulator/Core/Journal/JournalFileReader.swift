@@ -25,7 +25,7 @@ package struct JournalFileReader {
     /// A line of the journal.
     package enum Line: Sendable, Equatable {
         case request(JournalEntry)
-        /// Of a request before it.
+        /// A note about a request before it.
         case note(JournalNote)
     }
 
@@ -37,7 +37,7 @@ package struct JournalFileReader {
         return nil
     }
 
-    /// As `next`, also with the results of requests.
+    /// Reads as `next` does, also the results of requests.
     package mutating func nextLine() throws -> Line? {
         guard try has(4) else { return nil }
         let length = (0..<4).reduce(0) { $0 | Int(buffer[position + $1]) << (8 * $1) }

@@ -72,9 +72,9 @@ package struct JournalEntry: Sendable, Equatable {
     package let stream: Int
     /// Lower-case hex; nil if the path had none that could be read.
     package let token: String?
-    /// Of the answer: the sender's as it came, or one made for it, in capitals.
+    /// The id of the answer: the sender's as it came, or one made for it, in capitals.
     package let apnsID: String
-    /// The same in lower case, to compare by.
+    /// The ``apnsID`` in lower case, to compare by.
     package let uuid: String
     package let topic: String
     package let pushType: String?
@@ -228,7 +228,7 @@ extension Span<UInt8> {
 }
 
 extension JournalEntry {
-    /// As the control API and `apns-simulator journal` show it.
+    /// Writes the entry as the control API and `apns-simulator journal` show it.
     package func write(to writer: inout JSONWriter) {
         writer.object { object in
             object.field("sequence", sequence)
@@ -255,7 +255,7 @@ extension JournalEntry {
 }
 
 extension JournalNote {
-    /// As `apns-simulator journal` shows it.
+    /// Writes the note as `apns-simulator journal` shows it.
     package func write(to writer: inout JSONWriter) {
         writer.object { object in
             object.field("sequence", sequence)

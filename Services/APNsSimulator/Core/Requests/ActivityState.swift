@@ -15,13 +15,13 @@ package struct ActivityState: Sendable, Equatable {
     package let staleDate: Int64?
     /// UNIX seconds.
     package let dismissalDate: Int64?
-    /// Of a start.
+    /// The type of the attributes of a start.
     package let attributesType: String?
-    /// Of a start: a JSON object, verbatim.
+    /// The attributes of a start: a JSON object, verbatim.
     package let attributes: String?
     /// The member `id` of the attributes, by which app and backend may name the activity.
     package let activityID: String?
-    /// Of a start: the broadcast channel that the activity follows.
+    /// The broadcast channel that the activity of a start follows.
     package let inputPushChannel: String?
 
     /// - Returns: nil unless `aps` has an event that ActivityKit knows.

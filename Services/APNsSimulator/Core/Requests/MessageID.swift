@@ -42,7 +42,7 @@ struct MessageID: Hashable, Sendable {
             low: generator.next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000, capitals: .max)
     }
 
-    /// The same id for comparisons.
+    /// The same id in lower case, for comparisons.
     var lowercased: MessageID { MessageID(high: high, low: low) }
 
     /// The 36 characters.

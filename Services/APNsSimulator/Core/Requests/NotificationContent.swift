@@ -11,7 +11,7 @@ package struct NotificationContent: Sendable, Equatable {
     package var category: String?
     package var threadID: String?
     package var interruptionLevel: String?
-    /// Of a Live Activity's push.
+    /// The state in a Live Activity's push.
     package var activity: ActivityState?
     /// The alert has a title or a body.
     var hasAlertText: Bool { title?.isEmpty == false || body?.isEmpty == false }
@@ -67,7 +67,7 @@ package struct NotificationContent: Sendable, Equatable {
         sound = alert["sound"]?.stringValue
     }
 
-    /// In a Live Activity's alert the text may be an object with a key.
+    /// Reads a text of the alert. In a Live Activity's alert the text may be an object with a key.
     private func text(_ alert: JSONValue, _ key: String) -> String? {
         alert[key]?.stringValue ?? alert[key]?["loc-key"]?.stringValue
     }

@@ -135,7 +135,7 @@ enum Parsed<Value> {
 /// The parsed headers that APNs reads. Not copyable: a copy would count references for every push.
 struct PushHeaders: ~Copyable {
     enum Path {
-        /// Not `/3/device/` followed by a text without a slash.
+        /// The path is not `/3/device/` followed by a text without a slash.
         case other
         case withoutToken
         /// The text in the token's place is not a token.

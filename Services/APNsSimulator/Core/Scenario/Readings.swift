@@ -90,13 +90,13 @@ package struct Readings: Sendable, Equatable {
 
     private static let all: [[any Reading]] = [TokenUpdates.allCases, TokenRefusal.allCases, Stored.allCases, Starts.allCases]
 
-    /// For `--help`. The first value of each field is its default.
+    /// The text for `--help`. The first value of each field is its default.
     package static let help = all.map { values in
         let lines = values.map { "    \($0.value)\(String(repeating: " ", count: max(1, 13 - $0.value.count)))\($0.meaning)" }
         return (["  \(type(of: values[0]).field)"] + lines).joined(separator: "\n")
     }.joined(separator: "\n")
 
-    /// The same as rows of the README's table.
+    /// The readings as rows of the README's table.
     package static let rows = all.flatMap { values in
         values.enumerated().map { index, value in
             "| \(index == 0 ? "`\(type(of: value).field)`" : "") | `\(value.value)` | \(value.meaning) |"
@@ -106,9 +106,9 @@ package struct Readings: Sendable, Equatable {
 
 /// One question about APNs, with its possible answers.
 protocol Reading: RawRepresentable<String>, CaseIterable, Sendable, Equatable {
-    /// Its field in a scenario's `readings`.
+    /// The field in a scenario's `readings`.
     static var field: String { get }
-    /// For people.
+    /// The meaning in words for people.
     var meaning: String { get }
 }
 

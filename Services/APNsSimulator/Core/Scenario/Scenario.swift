@@ -3,7 +3,7 @@
 /// It is deterministic: the same scenario with the same seed does the same to the n-th request of the m-th connection.
 package struct Scenario: Sendable, Equatable {
     package var name: String
-    /// For people.
+    /// What the scenario is about, for people.
     package var about: String
     package var seed: UInt64
     var requests: [RequestRule]
@@ -26,7 +26,7 @@ struct Occasion: Sendable, Equatable {
     /// Milliseconds since the scenario began; the end is not part of it.
     var from: Int64 = 0
     var until: Int64 = .max
-    /// Of those that meet the other conditions: 0 to 1.
+    /// The share of requests that meet the other conditions: 0 to 1.
     var share = 1.0
     /// The n-th, the 2n-th, … only; 1 is each.
     var every: Int64 = 1
@@ -77,7 +77,7 @@ struct RequestRule: Sendable, Equatable {
     var topics: [[UInt8]]?
     var types: Set<PushType>?
     var tokens: Set<TokenKey>?
-    /// Of all tokens, always the same ones under one seed.
+    /// The share of all tokens, always the same ones under one seed.
     var shareOfTokens = 1.0
     var faults: Choice<Fault>
 
@@ -122,7 +122,7 @@ extension Scenario {
         self = try ScenarioReader.parse(Array(text.utf8))
     }
 
-    /// For people: how much is in it.
+    /// What people read of the scenario: how much is in it.
     package var summary: String {
         "scenario \(name), seed \(seed): \(requests.count) rules for requests, \(connections.count) for connections, \(events.count) events"
             + (roundTrip > .zero ? ", every frame \(roundTrip) late" : "") + (readings == Readings() ? "" : ", other readings of APNs")

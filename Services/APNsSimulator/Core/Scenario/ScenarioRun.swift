@@ -6,7 +6,7 @@ final class ScenarioRun: Sendable {
     let scenario: Scenario
     /// UNIX milliseconds.
     let startedAt: Int64
-    /// For connections that get a certificate of an unknown authority, or no `h2`; made only if a rule needs it.
+    /// The context for connections that get a certificate of an unknown authority, or no `h2`; made only if a rule needs it.
     let wrongCertificate: TLSContext?
     let withoutALPN: TLSContext?
     private let connections = Atomic<UInt64>(0)
@@ -127,7 +127,7 @@ struct SeededDraw {
         bits = value
     }
 
-    /// From 0 up to, not including, 1.
+    /// A number from 0 up to, not including, 1.
     var fraction: Double { Double(bits >> 11) / Double(1 << 53 as UInt64) }
 
     /// The finaliser of SplitMix64.
@@ -140,7 +140,7 @@ struct SeededDraw {
 }
 
 extension TokenKey {
-    /// The same in every run (FNV-1a), unlike `hashValue`.
+    /// A hash that is the same in every run (FNV-1a), unlike `hashValue`.
     var stableHash: UInt64 {
         bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }

@@ -88,7 +88,7 @@ final class ConnectionOutput {
 /// Answers that were handed over and may not have left yet, oldest first. Those that are here when a connection is gone never reached its client.
 struct UnsentAnswers {
     struct Answer {
-        /// In the journal.
+        /// The number of the push in the journal.
         let sequence: Int64
         let kind: Counters.Kind
         /// The answer has left when this many bytes of the connection have; `max` until it is encrypted.

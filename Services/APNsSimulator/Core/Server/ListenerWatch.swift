@@ -5,7 +5,7 @@ import SystemIO
 struct ListenerWatch {
     private var listeners: [SimulatorPort: TCPListener]
     private let firstKey: UInt64
-    /// Those that the poller knows.
+    /// The ports that the poller knows.
     private var watched: Set<SimulatorPort> = []
 
     /// - Parameter firstKey: Listener n of `SimulatorPort.all` has this plus n.

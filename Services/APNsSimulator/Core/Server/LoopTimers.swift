@@ -28,7 +28,7 @@ struct LoopTimers {
     private static let fewest = 64
 
     private var heap = TimerHeap<Task>()
-    /// With this many tasks, those of closed connections are dropped.
+    /// The number of tasks at which those of closed connections are dropped.
     private var limit = fewest
 
     var isEmpty: Bool { heap.isEmpty }

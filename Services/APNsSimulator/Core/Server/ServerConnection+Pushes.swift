@@ -139,7 +139,7 @@ struct PendingStep {
     let stream: Int32
     let id: MessageID
     let step: ScriptedAnswer
-    /// In the journal.
+    /// The number of the push in the journal.
     let sequence: Int64
     /// The answer's own parts if the request was about channels; nil for a push.
     var channels: ChannelReply?

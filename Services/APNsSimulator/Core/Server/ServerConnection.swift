@@ -5,7 +5,7 @@ import SystemIO
 
 /// One client: its socket, TLS and HTTP/2, and its proof of its right to push. Belongs to one loop's thread.
 final class ServerConnection {
-    /// With more ciphertext than this waiting for the client, no more is read from it until it takes some.
+    /// The most ciphertext that may wait for the client: with more, no more is read from it until it takes some.
     private static let maximumBacklog = 1 << 20
     /// The most bytes of a body that are read. A request with more is answered at once, and its stream ends with the answer.
     private static let maximumBody = 65_536
@@ -16,7 +16,7 @@ final class ServerConnection {
 
     let number: UInt32
     let environment: SimulatorEnvironment
-    /// Of a port for channels, not for pushes.
+    /// Whether the port is for channels, not for pushes.
     let isManagement: Bool
     let socket: TCPSocket
     let service: SharedService
@@ -24,7 +24,7 @@ final class ServerConnection {
     let output: ConnectionOutput
     /// nil until TLS is up and `h2` agreed.
     private(set) var http2: HTTP2ServerSession?
-    /// Its place in the scenario; nil without one.
+    /// The connection's place in the scenario; nil without one.
     var scenario: ConnectionScenario?
     /// The scenario's changes here.
     var activeFaults = ActiveFaults()
@@ -186,7 +186,7 @@ final class ServerConnection {
     /// Requests are swallowed: by command, by the scenario, or because the output is frozen.
     var isSilent: Bool { isSilenced || activeFaults.isSilent || activeFaults.isFrozen }
 
-    /// By command, which overrules the scenario.
+    /// Makes the connection silent by command, which overrules the scenario.
     func setSilent(_ isSilent: Bool) {
         isSilenced = isSilent
         if !isSilent { activeFaults.isSilent = false }
@@ -194,7 +194,7 @@ final class ServerConnection {
 
     func end() { isOver = true }
 
-    /// - Parameter abruptly: With a TCP reset.
+    /// - Parameter abruptly: Closes with a TCP reset.
     func close(abruptly: Bool) {
         if abruptly {
             isBroken = true
@@ -255,7 +255,7 @@ extension ServerConnection {
         return gate.limit
     }
 
-    /// As Apple does it: not an answer, but the end of the connection before it began (docs/apns.md, Connections).
+    /// Refuses the connection as Apple does: not with an answer, but with its end before it began (docs/apns.md, Connections).
     func refuseEnvironment() throws(HTTP2Error) {
         try http2?.goAway(lastStream: 0, code: .noError, debug: Answer(.badCertificateEnvironment).body ?? [])
     }
@@ -331,7 +331,7 @@ extension ServerConnection {
         (activeFaults.window, activeFaults.streams, activeFaults.isSilent) = (nil, nil, false)
     }
 
-    /// By a request's fault.
+    /// Applies a request's fault.
     func apply(_ effect: ConnectionEffect, with pending: PendingStep) throws(HTTP2Error) {
         if case .goAway(let last, _, _, _) = effect, let stream = last.resolved(pending.stream), stream < pending.stream {
             activeFaults.goAwayFor = pending.stream
@@ -339,7 +339,7 @@ extension ServerConnection {
         try apply(effect, causedBy: pending.stream)
     }
 
-    /// By a request's fault or at a moment.
+    /// Applies the effect of a request's fault or of a moment.
     /// - Parameter stream: The request; nil for a moment.
     func apply(_ effect: ConnectionEffect, causedBy stream: Int32?) throws(HTTP2Error) {
         switch effect {

@@ -7,7 +7,7 @@ import SystemIO
 final class SharedService: Sendable {
     let configuration: APNsSimulatorConfiguration
     private let tls: TLSContext
-    /// The same, and it asks clients for a certificate.
+    /// The context that asks clients for a certificate, too.
     private let askingTLS: TLSContext
     let world: World
     let keyRing: KeyRing
@@ -31,7 +31,7 @@ final class SharedService: Sendable {
         logsPushes = logger.logLevel <= .debug
     }
 
-    /// For a new connection.
+    /// The context for a new connection.
     var currentTLS: TLSContext { configuration.clientCAFile != nil || keyRing.asksForCertificates ? askingTLS : tls }
 
     /// The scenario that new loops begin with; running loops get it by command. Its readings hold at once.

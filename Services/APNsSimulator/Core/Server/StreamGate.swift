@@ -9,7 +9,7 @@ struct StreamGate {
     private var full: UInt32
     private var isAuthenticated = false
     private var isPunished = false
-    /// In a row.
+    /// How many rejections there were in a row.
     private(set) var rejections = 0
     /// The number that was announced last.
     private(set) var limit: UInt32
@@ -21,7 +21,7 @@ struct StreamGate {
         limit = isGated ? min(1, streams) : streams
     }
 
-    /// - Parameter status: Of an answer; nil if the push is never answered. Only a 4xx lowers the limit, and only a success restores it.
+    /// - Parameter status: An answer's status; nil if the push is never answered. Only a 4xx lowers the limit, and only a success restores it.
     /// - Returns: The limit to announce, if it changes.
     mutating func answered(status: Int?, isAuthenticated: Bool) -> UInt32? {
         self.isAuthenticated = isAuthenticated
@@ -39,7 +39,7 @@ struct StreamGate {
         return change()
     }
 
-    /// As APNs does when its load changes. Streams that are open stay open.
+    /// Sets the full limit, as APNs does when its load changes. Streams that are open stay open.
     mutating func setFull(_ streams: UInt32) -> UInt32? {
         full = streams
         return change()

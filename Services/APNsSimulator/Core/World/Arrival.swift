@@ -28,7 +28,7 @@ struct Arrival {
     let type: PushType?
     let id: MessageID?
     let content: PayloadReader.Reading?
-    /// Of a Live Activity.
+    /// What became of a Live Activity.
     let activity: ActivityResult?
     let activityID: String?
 
@@ -76,7 +76,7 @@ struct ArrivalLog {
         nextSequence += 1
     }
 
-    /// - Returns: Those with a number above `sequence`, oldest first, at most `limit`.
+    /// - Returns: The arrivals with a number above `sequence`, oldest first, at most `limit`.
     func arrivals(after sequence: Int64, limit: Int) -> [(sequence: Int64, arrival: Arrival)] {
         let oldest = nextSequence - Int64(entries.count)
         let first = max(sequence + 1, oldest)

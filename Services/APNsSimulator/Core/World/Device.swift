@@ -4,7 +4,7 @@ package struct Device: Sendable, Equatable {
         case installed
         /// Pushes are answered 410 `Unregistered` with this moment, UNIX milliseconds.
         case uninstalled(since: Int64)
-        /// The same with `ExpiredToken`: the token is over, not the app.
+        /// Pushes are answered the same way with `ExpiredToken`: the token is over, not the app.
         case expired(since: Int64)
 
         var hasApp: Bool {
@@ -14,12 +14,12 @@ package struct Device: Sendable, Equatable {
 
     /// The device token in lower-case hex.
     package let token: String
-    /// In the other environment the token is answered `BadDeviceToken`, like garbage (docs/apns.md, Environments).
+    /// The environment in which the token works; in the other one it is answered `BadDeviceToken`, like garbage (docs/apns.md, Environments).
     package let environment: SimulatorEnvironment
     /// Topics other than these are answered `DeviceTokenNotForTopic`; nil takes any.
     package let topics: [String]?
     package let state: State
-    /// For people.
+    /// The name that people read.
     package let name: String?
     /// Off: pushes are accepted, and wait (docs/apns.md, Devices; ``Readings/Stored``).
     package let isOnline: Bool
@@ -63,7 +63,7 @@ struct TokenRecord {
     }
 
     var installation: Installation?
-    /// Of a token that belongs to a device beside the device's own.
+    /// The purpose of a token that belongs to a device beside the device's own.
     var purpose: ActivityToken?
     var script: AnswerScript?
 

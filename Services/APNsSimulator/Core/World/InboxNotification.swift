@@ -2,7 +2,7 @@
 package struct InboxNotification: Sendable, Equatable {
     /// UNIX milliseconds.
     package let receivedAt: Int64
-    /// As the sender wrote it, or as the simulator made it.
+    /// The id as the sender wrote it, or as the simulator made it.
     package let apnsID: String
     package let topic: String
     /// nil where the sender named none.

@@ -49,7 +49,7 @@ struct TokenKey: Hashable, Sendable {
 
     var byteCount: Int { Int(count) }
 
-    /// Without an allocation.
+    /// Calls `body` with each byte, without an allocation.
     func forEachByte(_ body: (UInt8) -> Void) {
         func word(_ word: UInt64, _ index: Int) {
             let length = min(8, Int(count) - 8 * index)

@@ -90,7 +90,7 @@ extension TokenRecord.Installation {
         }
     }
 
-    /// The same app goes on with other settings.
+    /// Goes on as the same app with other settings.
     mutating func take(over earlier: TokenRecord.Installation) {
         inbox = earlier.inbox
         activities = earlier.activities

@@ -96,7 +96,7 @@ extension World.State {
         records[token]?.installation?.clear()
     }
 
-    /// The same app on the same device under another token; the old one is over, since now or since the app was removed.
+    /// Goes on as the same app on the same device under another token; the old one is over, since now or since the app was removed.
     fileprivate mutating func succeed(
         _ token: TokenKey, by other: TokenKey, _ device: TokenRecord.Installation, keepsScreen: Bool, now: Int64
     ) {

@@ -151,7 +151,7 @@ package struct DeviceSummary: Sendable, Equatable {
 
 /// What the settings and the scenario say for all devices. A limit that is nil is none.
 struct WorldRules: Sendable {
-    /// Of the whole server.
+    /// The limit of the whole server.
     var requestsPerSecond: Int?
     /// To one channel.
     var broadcastsPerSecond: Int?

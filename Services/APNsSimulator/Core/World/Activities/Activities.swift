@@ -57,7 +57,7 @@ struct Activities {
         if case .token(let token) = activity.source { issued.append((token, activity.id)) }
     }
 
-    /// Its update token is over from now on.
+    /// Drops activities: their update tokens are over from now on.
     mutating func drop(where isMeant: (Activity) -> Bool) {
         for activity in all where isMeant(activity) {
             if case .token(let token) = activity.source { givenUp.append(token) }

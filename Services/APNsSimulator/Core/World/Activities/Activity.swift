@@ -3,12 +3,12 @@
 package struct Activity {
     /// How updates reach it.
     enum Source: Equatable {
-        /// By an update token of its own.
+        /// Updates reach it by an update token of its own.
         case token(TokenKey)
         case channel(String)
-        /// By the device's own token, which plays one activity for each topic and collapse id.
+        /// Updates reach it by the device's own token, which plays one activity for each topic and collapse id.
         case device(collapseID: [UInt8]?)
-        /// By the app alone.
+        /// The app alone updates it.
         case app
     }
 
@@ -32,7 +32,7 @@ package struct Activity {
     var source: Source
 
     private(set) var event = ActivityState.Event.start
-    /// Of the newest state, UNIX seconds.
+    /// The timestamp of the newest state, UNIX seconds.
     private(set) var timestamp: Int64
     /// Verbatim JSON.
     private(set) var contentState: String?
@@ -40,12 +40,12 @@ package struct Activity {
     private(set) var updatedAt: Int64
     /// The push that the newest state came with; nil if the app has set it.
     private(set) var newestPush: MessageID?
-    /// By a push; nil while it goes on, and when the system has ended it.
+    /// When a push ended it; nil while it goes on, and when the system has ended it.
     private var endedAt: Int64?
     private var dismissalDate: Int64?
-    /// By the person.
+    /// When the person dismissed it.
     private var dismissedAt: Int64?
-    /// Of updates with priority 10.
+    /// The budget of updates with priority 10.
     private var budget = Throttle(pushes: 0, milliseconds: 3_600_000)
 
     init(
@@ -120,9 +120,9 @@ package struct ActivitySummary: Sendable, Equatable {
     /// Verbatim JSON, as the content state.
     package let attributes: String?
     package let contentState: String?
-    /// Of the newest state.
+    /// The event of the newest state.
     package let event: ActivityState.Event
-    /// Of the newest state, UNIX seconds.
+    /// The timestamp of the newest state, UNIX seconds.
     package let timestamp: Int64
     package let state: Activity.State
     /// Lower-case hex; nil if it follows a channel, and if no token of its own reaches it.

@@ -14,7 +14,7 @@ enum ActivityToken: Equatable {
         }
     }
 
-    /// The same on a device that has another token now.
+    /// The same purpose on a device that has another token now.
     func moved(to device: TokenKey) -> ActivityToken {
         switch self {
         case .start(_, let type): .start(device: device, attributesType: type)

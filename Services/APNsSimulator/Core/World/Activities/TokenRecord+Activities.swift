@@ -1,5 +1,5 @@
 extension TokenRecord.Installation {
-    /// With frequent updates an activity shows this many times as many. Apple publishes no number.
+    /// How many times as many updates an activity shows with frequent updates. Apple publishes no number.
     static let frequentUpdatesFactor: Int64 = 4
 
     /// How many updates with priority 10 each of its activities shows in an hour; nil is any number.
@@ -47,7 +47,7 @@ extension TokenRecord.Installation {
 
     /// A broadcast reaches every activity that follows its channel. If the control API has named the channel, the first one begins an
     /// activity.
-    /// - Parameter onlyUnseen: Not those that have had this state: it was stored.
+    /// - Parameter onlyUnseen: Leaves out activities that have had this state: it was stored.
     mutating func playBroadcast(_ entry: Inbox.Entry, onlyUnseen: Bool, rules: WorldRules, now: Int64) -> [Receipt] {
         guard let channelID = entry.target.channelID, let state = entry.content.content?.activity else { return [] }
         let reached = activities.following(channelID)
@@ -133,10 +133,10 @@ package enum ActivityResult: String, Sendable, CaseIterable {
     case notAnUpdate = "not_an_update"
     /// The payload has no event, or the push type is another one.
     case noEvent = "no_event"
-    /// By the app on the device.
+    /// The app on the device started it.
     case startedLocally = "started_locally"
     case rotated
-    /// By the person.
+    /// The person dismissed it.
     case dismissed
     /// A start that APNs accepted and that never appears, as the scenario says (``Readings/Starts``).
     case startLost = "start_lost"
