@@ -12,7 +12,7 @@ struct PagedList {
 
 extension PushAPI {
     /// Reads until there are enough rows or no more.
-    /// - Parameter name: Of the array in each answer.
+    /// - Parameter name: The name of the array in each answer.
     func pages(_ path: String, _ query: [(String, String?)], of name: String, limit: Int) async throws -> PagedList {
         var rows: [JSONValue] = []
         var first: JSONValue?

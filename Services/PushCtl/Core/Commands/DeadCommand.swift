@@ -130,7 +130,7 @@ struct DeadLetterOptions: ParsableArguments {
 
     var isEmpty: Bool { pairs.isEmpty }
 
-    /// For a query that has a parameter already.
+    /// The pairs as text behind a query that has a parameter already.
     var query: String { pairs.map { "&\($0)=\($1.percentEncoded)" }.joined() }
 
     func write(to body: inout JSONWriter) {
@@ -138,7 +138,7 @@ struct DeadLetterOptions: ParsableArguments {
     }
 }
 
-/// The same for a command that changes something: a filter that names nothing does not mean everything.
+/// Chooses letters for a command that changes something: a filter that names nothing does not mean everything.
 struct DeadLetterChoice: ParsableArguments {
     @Argument(help: "The letters' ids.") var ids: [String] = []
     @OptionGroup var filter: DeadLetterOptions

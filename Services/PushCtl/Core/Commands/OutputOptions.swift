@@ -16,7 +16,7 @@ struct OutputOptions: ParsableArguments {
         if isJSON { try StandardOutput.print(answer.jsonText) } else { try StandardOutput.print(text()) }
     }
 
-    /// For an answer that is put together from several.
+    /// Shows an answer that is put together from several.
     func show(_ document: (inout JSONWriter) -> Void, _ text: @autoclosure () -> some CustomStringConvertible) throws {
         guard isJSON else { return try StandardOutput.print(text()) }
         var writer = JSONWriter()
@@ -40,7 +40,7 @@ struct OutputOptions: ParsableArguments {
     }
 }
 
-/// For the commands whose `-o` names a file.
+/// Refuses a format in the commands whose `-o` names a file.
 func refuseFormat(_ output: String?) throws {
     guard let output, OutputOptions.Format(rawValue: output) != nil else { return }
     throw ValidationError("an export is always JSON: -o names its file (write ./\(output) for a file of that name)")

@@ -324,7 +324,7 @@ struct DemoReport {
 struct DemoDevice {
     let name: String
     let environment: APNsEnvironment
-    /// Of an app with PushClient: the client makes it.
+    /// The installation's id; of an app with PushClient, the client makes it.
     var installation = PushID.random().description
     private(set) var token = DemoDevice.newToken()
 
@@ -333,10 +333,10 @@ struct DemoDevice {
         self.environment = environment
     }
 
-    /// As after a reinstall: iOS issues a new token; the installation id stays, because it is in the keychain.
+    /// Gives the device a token as after a reinstall: iOS issues a new one; the installation id stays, because it is in the keychain.
     mutating func reinstall() { token = Self.newToken() }
 
-    /// As iOS gives it to the app.
+    /// The token as iOS gives it to the app.
     var tokenBytes: Data { Data(DeviceToken(hex: token)?.bytes ?? []) }
 
     private static func newToken() -> String {

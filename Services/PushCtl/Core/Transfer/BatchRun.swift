@@ -11,7 +11,7 @@ struct BatchResult: Sendable {
 
     var isAccepted: Bool { answer?["id"] != nil }
 
-    /// For people: the line's number and its result.
+    /// The line's number and its result, in words for people.
     var text: String {
         guard let answer else { return "\(line)  refused  not JSON, \(reason)" }
         guard isAccepted else {
@@ -20,7 +20,7 @@ struct BatchResult: Sendable {
         return "\(line)  \(receiptLine(answer))\(answer["replay"]?.boolValue == true ? "  accepted before" : "")"
     }
 
-    /// For programs: the service's answer with the line's number.
+    /// The service's answer with the line's number, for programs.
     var json: String {
         var writer = JSONWriter()
         writer.object { object in

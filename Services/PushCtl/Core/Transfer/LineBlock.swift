@@ -10,7 +10,7 @@ struct LineBlock: Equatable, Sendable {
 
     var lastLine: Int { firstLine + lineCount - 1 }
 
-    /// Without the lines up to `line`, which must be one of its own or the one before.
+    /// Drops the lines up to `line`, which must be one of its own or the one before.
     func dropping(through line: Int) -> LineBlock {
         var rest = bytes
         for _ in firstLine..<(line + 1) {
