@@ -18,7 +18,7 @@ package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
 
     package var description: String { "\(operation): \(message)" }
 
-    /// Of a call that failed for bytes of the peer: it sent so much that nghttp2 gave up. This process's own are a lack of memory and a
+    /// Whether a call failed for bytes of the peer: it sent so much that nghttp2 gave up. This process's own are a lack of memory and a
     /// callback that failed.
     package var isPeersFault: Bool {
         guard case .library(let number) = code else { return false }

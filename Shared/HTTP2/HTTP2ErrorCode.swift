@@ -13,7 +13,7 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable, CustomStrin
     package static let settingsTimeout = HTTP2ErrorCode(rawValue: 4)
     package static let streamClosed = HTTP2ErrorCode(rawValue: 5)
     package static let frameSizeError = HTTP2ErrorCode(rawValue: 6)
-    /// Not processed at all: safe to send again (section 8.7).
+    /// The request was not processed at all: it is safe to send again (section 8.7).
     package static let refusedStream = HTTP2ErrorCode(rawValue: 7)
     package static let cancel = HTTP2ErrorCode(rawValue: 8)
     package static let compressionError = HTTP2ErrorCode(rawValue: 9)

@@ -12,7 +12,7 @@ package struct TLSError: Error, Equatable, CustomStringConvertible {
         case `protocol`
         /// A file could not be read or has the wrong content.
         case file
-        /// Not a usable ES256 key.
+        /// The key is not a usable ES256 key.
         case key
         /// OpenSSL itself failed.
         case library
@@ -33,7 +33,7 @@ package struct TLSError: Error, Equatable, CustomStringConvertible {
 
     package var description: String { "\(operation): \(message)" }
 
-    /// The same error in other words, if there are any.
+    /// Says the same error in other words, if there are any.
     func saying(_ words: String?) -> TLSError { words.map { TLSError(code: code, operation: operation, message: $0) } ?? self }
 }
 
@@ -46,7 +46,7 @@ extension TLSError {
         return TLSError(code: code, operation: operation, message: text(first))
     }
 
-    /// As `last`, and distinguishes alerts from other errors.
+    /// Makes the error as `last` does, and distinguishes alerts from other errors.
     static func lastOfSession(_ operation: String) -> TLSError {
         let first = ERR_peek_error()
         // SSL_R_…ALERT… reasons are 1000 + the alert's number (sslerr.h, SSL_AD_REASON_OFFSET).

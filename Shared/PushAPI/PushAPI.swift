@@ -10,7 +10,7 @@ import Foundation
 /// waits as long as `Retry-After` asks for, and a random time more that doubles with each attempt. If the next attempt would begin after
 /// ``deadline``, the call throws the last failure. A call that must not reach the service twice is repeated after 429 alone.
 public struct PushAPI: Sendable {
-    /// Without a slash at its end.
+    /// The server's URL without a slash at its end.
     public let baseURL: String
     /// Nil for a server that asks for none.
     public let key: String?

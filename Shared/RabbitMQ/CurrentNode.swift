@@ -16,7 +16,7 @@ final class CurrentNode: Sendable {
 
     private struct State {
         var current: (node: Node, address: SocketAddress)?
-        /// Those that were reached, by ``RabbitMQConnection/peer``.
+        /// The nodes that were reached, by ``RabbitMQConnection/peer``.
         var reached: [String: (node: Node, address: SocketAddress)] = [:]
         var failedNodes: [Node: ContinuousClock.Instant] = [:]
         var failedAddresses: [SocketAddress: ContinuousClock.Instant] = [:]

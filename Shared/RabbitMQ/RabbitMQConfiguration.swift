@@ -24,7 +24,7 @@ package struct RabbitMQConfiguration: Sendable {
     /// Shared by all copies, and so by all connections of a process.
     var current = CurrentNode()
 
-    /// For connections that say something about their queue when they fail, and nothing about the node of the process's others.
+    /// The configuration for connections that say something about their queue when they fail, and nothing about the node of the others.
     package var withNodeOfItsOwn: RabbitMQConfiguration {
         var other = self
         other.current = CurrentNode()
@@ -111,7 +111,7 @@ private struct ParsedURI {
         guard nodes.count == single.count else { return nil }
     }
 
-    /// The same URI with each of its hosts alone; empty where one of several is missing, for which librabbitmq would put `localhost`.
+    /// Splits the URI into one for each of its hosts; empty where one of several is missing, for which librabbitmq would put `localhost`.
     private static func split(_ uri: String) -> [String] {
         guard let scheme = uri.firstRange(of: "://") else { return [uri] }
         let authority = uri[scheme.upperBound...].prefix { $0 != "/" }

@@ -15,7 +15,7 @@ package final class RabbitMQConnection {
     var lastChannel = channel
     /// Numbers of channels that were closed.
     var freeChannels: [UInt16] = []
-    /// From 4.1 on RabbitMQ refuses less than 8192 (docs/rabbitmq.md, Logging in). 131072 is what every version takes.
+    /// The greatest frame: from 4.1 on RabbitMQ refuses less than 8192 (docs/rabbitmq.md, Logging in). 131072 is what every version takes.
     private static let frameMaximum: Int32 = 131_072
     private static let answerTimeout = timeval(tv_sec: 5, tv_usec: 0)
 

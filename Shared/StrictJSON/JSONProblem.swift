@@ -2,10 +2,10 @@
 package struct JSONProblem: Sendable, Equatable {
     /// The place: a JSON pointer (RFC 6901). Empty for the whole body. A very long one ends early (``JSONProblems/maximumPointerBytes``).
     package let pointer: String
-    /// For programs: `missing`, `wrong_type`, `too_long`, `too_short`, `too_many`, `out_of_range`, `unsupported_value`,
+    /// The code for programs: `missing`, `wrong_type`, `too_long`, `too_short`, `too_many`, `out_of_range`, `unsupported_value`,
     /// `invalid_character`, `unknown_field`, or a caller's own word in `snake_case`.
     package let code: String
-    /// For people. Never shows the value.
+    /// The problem in words for people. They never show the value.
     package let detail: String
 
     package init(pointer: String, code: String, detail: String) {
@@ -55,7 +55,7 @@ package func pointerStep(_ key: String) -> String {
 }
 
 extension String {
-    /// As many whole characters (Unicode scalars) as have room.
+    /// As many whole characters (Unicode scalars) as have room, from the beginning.
     package func beginning(ofBytes maximum: Int) -> String {
         guard utf8.count > maximum else { return self }
         var (text, bytes) = (String.UnicodeScalarView(), 0)

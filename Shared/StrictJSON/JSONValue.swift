@@ -3,12 +3,12 @@ package struct JSONValue: Sendable {
     package enum Kind: Sendable {
         case null
         case bool(Bool)
-        /// Without fraction and exponent, and within 64 bits.
+        /// A number without fraction and exponent, and within 64 bits.
         case integer(Int64)
         case number(Double)
         case string(String)
         case array([JSONValue])
-        /// In the order of the text; names are unique.
+        /// The members in the order of the text; names are unique.
         case object([(key: String, value: JSONValue)])
     }
 

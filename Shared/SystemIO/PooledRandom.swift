@@ -4,7 +4,7 @@ import Synchronization
 /// The kernel's random numbers, fetched many at a time: ids and traces take several for each request, and the standard library's generator
 /// calls the kernel for each. For names that must not collide; secrets come from OpenSSL.
 package struct PooledRandom: RandomNumberGenerator, Sendable {
-    /// As much as getentropy(3) gives at once: 256 bytes.
+    /// As many numbers as getentropy(3) gives at once: 256 bytes.
     private static let size = 32
     private static let pool = Mutex<[UInt64]>([])
 

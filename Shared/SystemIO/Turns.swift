@@ -12,7 +12,7 @@ package struct Turns<Element> {
     package init() {}
 
     package var isEmpty: Bool { count == 0 }
-    /// Those in which an element waits, in the order of their turns.
+    /// The queues in which an element waits, in the order of their turns.
     package var queueNames: some Collection<String> { ring }
     /// The queue whose turn it is.
     package var firstQueue: String? { ring.first }

@@ -28,7 +28,7 @@ extension APNsConnection {
         }
     }
 
-    /// By far the most answers: a status and nothing else.
+    /// Takes the answer that by far the most requests get: a status and nothing else.
     private mutating func answered(_ stream: Int32, _ status: Int) {
         if var entry = inFlight.removeValue(forKey: stream) {
             entry.status = status

@@ -22,13 +22,13 @@ struct APNsConnection: ~Copyable {
     var headers: RequestHeaders
 
     // Work in progress.
-    /// By stream number.
+    /// The requests in flight, by stream number.
     var inFlight: [Int32: InFlight] = [:]
     var shares = OpenShares()
     var taken: [Share] = []
     /// Parts of answers whose stream is still open, beyond their status.
     var partial: [Int32: PartialAnswer] = [:]
-    /// Not later than the first deadline in flight.
+    /// A moment not later than the first deadline in flight.
     var nextDeadline: ContinuousClock.Instant?
 
     // The pool takes these after each round.
@@ -183,7 +183,7 @@ struct APNsConnection: ~Copyable {
         return min(state.nextTick ?? nextDeadline, nextDeadline)
     }
 
-    /// For the snapshot.
+    /// What the snapshot shows.
     var shown: APNsPoolSnapshot.Connection {
         APNsPoolSnapshot.Connection(
             id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.streamLimit,

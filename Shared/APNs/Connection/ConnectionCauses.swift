@@ -35,7 +35,7 @@ enum RetireCause: Equatable, Sendable {
         }
     }
 
-    /// As ``label``, from a closed set: texts of the peer must not make metrics grow.
+    /// The ``label`` from a closed set: texts of the peer must not make metrics grow.
     var metricLabel: String {
         switch self {
         case .goAway(let reason): "goaway" + (reason.flatMap(APNsReason.init(rawValue:)).map { " " + $0.rawValue } ?? "")

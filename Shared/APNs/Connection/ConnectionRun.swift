@@ -7,7 +7,7 @@ import SystemIO
 /// One connection without its event loop and its pool, for Tests/Benchmarks/InstructionCount, which passes the session's bytes itself. The
 /// clocks stand still, so the same batches cost the same instructions.
 package struct ConnectionRun: ~Copyable {
-    /// Its socket is connected, and carries no byte.
+    /// The listener whose socket is connected, and carries no byte.
     private let listener: TCPListener
     private let loops: APNsEventLoops
     private var connection: APNsConnection
@@ -42,7 +42,7 @@ package struct ConnectionRun: ~Copyable {
         return ConnectionRun(try APNsConnection.over(link, context, key: key, poller: poller, buffers: buffers), listener, loops)
     }
 
-    /// As the pool does: queues batches, and hands their requests to HTTP/2.
+    /// Queues batches as the pool does, and hands their requests to HTTP/2.
     /// - Parameter output: gets the bytes for the peer.
     package mutating func send(_ batches: [APNsBatch], into output: inout [UInt8]) throws {
         for batch in batches {

@@ -33,7 +33,7 @@ struct ConnectionState {
     private let rules: Rules
     private var phase = Phase.awaitingSettings
     private let connectedAt: ContinuousClock.Instant
-    /// Of the last call that told the time.
+    /// The time of the last call that told it.
     private var now: ContinuousClock.Instant
     private(set) var lastRead: ContinuousClock.Instant
     private var pingSentAt: ContinuousClock.Instant?

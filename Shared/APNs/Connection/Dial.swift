@@ -39,7 +39,7 @@ struct Dial {
     private var left: [SocketAddress] = []
     private var tries = 0
     private var failure = DialError(address: nil, step: "resolve", message: "no address")
-    /// Of the step that is being made. Nil while the name is resolved, which the system's resolver bounds.
+    /// The deadline of the step that is being made. Nil while the name is resolved, which the system's resolver bounds.
     private(set) var deadline: ContinuousClock.Instant?
 
     /// Addresses that one dial tries before the pool's back-off decides.

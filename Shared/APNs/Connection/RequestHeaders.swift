@@ -30,7 +30,7 @@ struct RequestHeaders {
     }
 
     private static let pathPrefix = Array("/3/device/".utf8)
-    /// As long as the paths and ids to come, so that they fit in place.
+    /// A placeholder as long as the paths to come, as is that of the ids, so that they fit in place.
     private static let pathPlaceholder = pathPrefix + Array(repeating: UInt8(ascii: "0"), count: 64)
     private static let idPlaceholder = Array("00000000-0000-0000-0000-000000000000".utf8)
 

@@ -18,11 +18,11 @@ package struct APNsPoolConfiguration: Sendable {
     package var maximumSessionMemory = 64 << 20
     /// Requests waiting in each lane; more than the caller ever has in one.
     package var maximumQueued = 20_000
-    /// From handing a request to HTTP/2 to its answer, independent of its batch's expiry.
+    /// The time from handing a request to HTTP/2 to its answer, independent of its batch's expiry.
     package var requestTimeout: Duration = .seconds(15)
     /// Resolving excluded, which the system's resolver bounds.
     package var connectTimeout: Duration = .seconds(5)
-    /// From TCP's connection to the peer's first SETTINGS.
+    /// The time from TCP's connection to the peer's first SETTINGS.
     package var handshakeTimeout: Duration = .seconds(10)
     /// After that long without a byte from the peer, a PING goes out.
     package var pingAfter: Duration = .seconds(30)
@@ -46,7 +46,7 @@ package struct APNsPoolConfiguration: Sendable {
     /// First pause after a credential fault; doubled with each that follows.
     package var probeBase: Duration = .seconds(30)
     package var probeCap: Duration = .seconds(15 * 60)
-    /// The same after connections got only 5xx: most such outages are short, and a probe is one request.
+    /// First pause after connections got only 5xx: most such outages are short, and a probe is one request.
     package var breakerBase: Duration = .seconds(5)
     /// How long an address that just failed is tried last.
     package var addressAvoidance: Duration = .seconds(60)

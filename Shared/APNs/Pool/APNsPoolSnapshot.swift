@@ -47,9 +47,9 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var connectionsProven = 0
         package var connectionsFailed = 0
         package var connectionsLost = 0
-        /// By reason: APNs', `none`, or `other`. A connection may get more than one.
+        /// The GOAWAYs by reason: APNs', `none`, or `other`. A connection may get more than one.
         package var goAways: [String: Int] = [:]
-        /// By reason.
+        /// The retirements by reason.
         package var retirements: [String: Int] = [:]
         /// Answers by how long they took: one count per bound of ``latencyBounds``, and one beyond.
         package var latency = [Int](repeating: 0, count: latencyBounds.count + 1)
@@ -68,7 +68,7 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
 }
 
 extension APNsPoolSnapshot.Totals {
-    /// - Parameter milliseconds: By the wall clock; negative if that was set back meanwhile.
+    /// - Parameter milliseconds: How long the answer took by the wall clock; negative if that was set back meanwhile.
     mutating func countAnswer(after milliseconds: Int64) {
         let milliseconds = max(0, milliseconds)
         let bucket = APNsPoolSnapshot.latencyBounds.firstIndex { milliseconds <= $0 } ?? APNsPoolSnapshot.latencyBounds.count

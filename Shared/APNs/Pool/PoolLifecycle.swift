@@ -48,7 +48,7 @@ struct PoolLifecycle {
     private var refusal = NotSentReason.poolPaused
     /// When a connection last turned out wedged; if a later one does so too, it is no accident.
     private var wedgedAt: ContinuousClock.Instant?
-    /// In 0..<1, new each time.
+    /// A number in 0..<1, new each time.
     private let jitter: @Sendable () -> Double
 
     init(
@@ -340,7 +340,7 @@ package enum APNsPoolState: Equatable, Sendable {
     case unavailable(reason: String)
     case closed
 
-    /// For metric labels: from a closed set.
+    /// The state in metric labels: from a closed set.
     package var label: String {
         switch self {
         case .connecting: "connecting"

@@ -363,7 +363,7 @@ final class PoolRunner {
 
     // MARK: Time
 
-    /// By the system's clock: the pool's own may be a test's.
+    /// When the runner has something to do, by the system's clock: the pool's own may be a test's.
     private var due: ContinuousClock.Instant? {
         nextTick = lifecycle.nextWake(now: now, lastWork: lastWork)
         var next = Earliest()

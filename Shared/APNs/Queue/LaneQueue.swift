@@ -37,7 +37,7 @@ struct LaneQueue {
     private let weights: Weights
     private let maximumRequests: Int
     private var lines = Lanes(ShareLine())
-    /// Of each lane, the shares that go before its line.
+    /// The shares that go before each lane's line.
     private var returned = Lanes(ReturnedLine())
     /// Requests that each lane may still take in this round.
     private var credits = Lanes(0)

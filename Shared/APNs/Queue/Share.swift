@@ -1,7 +1,7 @@
 /// Consecutive requests of one batch that are not sent yet. It has one owner: the pool's queue, or the connection that took it.
 struct Share {
     let ledger: BatchLedger
-    /// Of the batch's requests.
+    /// The share's requests among the batch's.
     var requests: Range<Int>
     /// Connections that could not process it: none of them gets it again.
     var refusedBy: [ConnectionID] = []

@@ -2,7 +2,7 @@ import SystemIO
 
 /// The pool's clocks; a test replaces them.
 package struct APNsClock: Sendable {
-    /// For ages, deadlines and timers: never set back.
+    /// The clock for ages, deadlines and timers: never set back.
     package let now: @Sendable () -> ContinuousClock.Instant
     /// UNIX milliseconds: for expiry, `iat` and times that others read.
     package let wall: @Sendable () -> Int64

@@ -102,12 +102,12 @@ package final class APNsChannelContent: Sendable {
         self.body = body
     }
 
-    /// Of a channel that was read; nil if the body does not say it.
+    /// The storage of a channel that was read; nil if the body does not say it.
     package var storage: ChannelStorage? {
         value?["message-storage-policy"]?.integerValue.flatMap { policy in ChannelStorage.allCases.first { $0.policy == policy } }
     }
 
-    /// Of a list; nil if the body is none.
+    /// The channels of a list; nil if the body is none.
     package var channels: [String]? {
         guard let elements = value?["channels"]?.arrayValue else { return nil }
         let ids = elements.compactMap(\.stringValue)

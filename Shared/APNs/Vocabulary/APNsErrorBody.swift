@@ -11,7 +11,7 @@ struct APNsErrorBody: Equatable {
 
     /// Made harmless (``OutsideText``), because outcome messages, logs and the database hold it.
     let reason: String?
-    /// Of a 410: milliseconds.
+    /// The timestamp of a 410, in milliseconds.
     let timestamp: Int64?
 
     init(_ bytes: [UInt8]) {

@@ -22,9 +22,9 @@ package enum APNsReason: String, Sendable, CaseIterable {
     case invalidProviderToken = "InvalidProviderToken"
     case missingProviderToken = "MissingProviderToken"
     case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
-    /// As Apple documents it.
+    /// The spelling that Apple documents.
     case badEnvironmentKeyIDInToken = "BadEnvironmentKeyIdInToken"
-    /// As it was seen on the wire.
+    /// The spelling that was seen on the wire.
     case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
     case badPath = "BadPath"
     case methodNotAllowed = "MethodNotAllowed"
@@ -35,7 +35,7 @@ package enum APNsReason: String, Sendable, CaseIterable {
     case tooManyRequests = "TooManyRequests"
     case internalServerError = "InternalServerError"
     case serviceUnavailable = "ServiceUnavailable"
-    /// As the channel API documents it.
+    /// The spelling that the channel API's page documents.
     case serviceUnavailableSpaced = "Service Unavailable"
     case shutdown = "Shutdown"
     // Of broadcasts and channels only.
@@ -74,7 +74,7 @@ package enum APNsConnectionReaction: String, Sendable, CaseIterable {
     case keep
     /// Take it out of rotation and open another (docs/apns.md, Answers).
     case retire
-    /// As `retire`: no new token helps on this connection (docs/apns.md, Provider tokens). Pauses the pool when the next one reports it
+    /// Do as `retire`: no new token helps on this connection (docs/apns.md, Provider tokens). Pauses the pool when the next one reports it
     /// too.
     case replaceForToken
     /// Another connection would get the same answer: stop the pool and probe.

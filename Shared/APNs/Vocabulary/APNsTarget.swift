@@ -28,7 +28,7 @@ package enum APNsTarget: Equatable, Sendable {
         }
     }
 
-    /// Nil if each request has its own.
+    /// The path, without a token; nil if each request has its own.
     func path(topic: String) -> String? {
         switch self {
         case .device: nil
@@ -105,8 +105,8 @@ package final class APNsBatch: Sendable {
     package let topic: String
     package let priority: Int
     package let collapseID: String?
-    /// Without a ``collapseID``: each request's id is its `apns-collapse-id` too, so that a second copy replaces the first on the screen:
-    /// APNs itself does not de-duplicate (docs/apns.md, What may be sent again).
+    /// Each request's id is its `apns-collapse-id` too where there is no ``collapseID``, so that a second copy replaces the first on the
+    /// screen: APNs itself does not de-duplicate (docs/apns.md, What may be sent again).
     package let collapsesByID: Bool
     /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
     package let expiration: Int64?
@@ -162,7 +162,7 @@ package struct APNsRequest: Sendable {
     /// The `apns-id`.
     package let id: PushID
     package let token: DeviceToken
-    /// For the gate, which knows about fences.
+    /// The installation, for the gate, which knows about fences.
     package let installation: PushID
     package let ownerEpoch: Int64
     /// The caller's; the answer carries it.

@@ -9,7 +9,7 @@ import SystemIO
 package struct QueueReading: Sendable {
     /// The result of one reading.
     package struct Sight: Sendable {
-        /// Those that the caller wanted to keep, in the queue's order.
+        /// The messages that the caller wanted to keep, in the queue's order.
         package var messages: [ReceivedMessage] = []
         /// All messages that were read.
         package var seen = 0

@@ -243,7 +243,7 @@ private final class Answer<Value: Sendable>: Sendable {
         waiting?.resume(with: result)
     }
 
-    /// For one task, once.
+    /// Waits for the answer, for one task, once.
     func value() async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             let given: Result<Value, any Error>? = state.withLock { state in

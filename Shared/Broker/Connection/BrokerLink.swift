@@ -8,7 +8,7 @@ import SystemIO
 /// counts. For its thread alone.
 final class BrokerLink {
     struct Settings: Sendable {
-        /// Of the thread, in logs and as metric dimension.
+        /// The thread's name, in logs and as metric dimension.
         let name: String
         let configuration: RabbitMQConfiguration
         let topology: Topology

@@ -81,7 +81,7 @@ package struct Receipt: Sendable, Hashable {
 /// One message from a queue. Fields are decoded only when they are read.
 package struct ReceivedMessage: Sendable {
     package let receipt: Receipt
-    /// As subscribed to.
+    /// The queue as subscribed to.
     package let queue: String
     package let routingKey: String
     /// False: never delivered before. True means little (RabbitMQ: Reliability Guide).

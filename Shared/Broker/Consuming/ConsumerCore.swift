@@ -24,7 +24,7 @@ final class ConsumerCore: Sendable {
 
     struct Status {
         var isConnected = false
-        /// Of the connection.
+        /// The connection's peer.
         var peer: String?
         var unsettled = 0
         /// Set once a stop was requested.

@@ -77,7 +77,7 @@ final class ConsumerLoop {
         }
     }
 
-    /// Its deliveries cannot be answered any more: the same tags mean other messages on the next connection.
+    /// Forgets the connection: its deliveries cannot be answered any more, because the same tags mean other messages on the next connection.
     private func forgetConnection() {
         link.leave()
         isRenewing = false
@@ -280,7 +280,7 @@ extension ConsumerLoop {
         try connection.consume(queue: queue, consumer: number, arguments: arguments)
     }
 
-    /// For each queue that has delivered nothing for a while and has no unsettled message, checks whether the broker still has its
+    /// Checks, for each queue that has delivered nothing for a while and has no unsettled message, whether the broker still has its
     /// consumer.
     func lookAfterSilentQueues(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         let now = ContinuousClock.now
@@ -332,8 +332,9 @@ extension ConsumerLoop {
         isRenewing = true
     }
 
-    /// Without our consumer the queue must have one fewer. If not, the connection has to be closed, once all its messages are settled. A
-    /// service that comes or goes in these milliseconds can falsify the count: then we connect anew without need, or check again later.
+    /// Consumes anew, and counts: without our consumer the queue must have one fewer. If not, the connection has to be closed, once all its
+    /// messages are settled. A service that comes or goes in these milliseconds can falsify the count: then we connect anew without need, or
+    /// check again later.
     private func consumeAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         let queue = subscribed[index].subscription.queue
         let expected = try connection.queueState(queue).consumers - 1

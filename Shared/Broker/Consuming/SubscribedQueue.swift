@@ -43,7 +43,7 @@ package struct Subscription: Sendable {
         case copies
     }
 
-    /// For copies: the exchange.
+    /// The queue, or the exchange for copies.
     package let queue: String
     /// How many messages may be unsettled at once: bounds the messages in memory. 1 to 65535.
     package let prefetch: UInt16

@@ -70,7 +70,7 @@ struct ConfirmTracker<Entry> {
         settled.append(Settled(entry: slot.entry, outcome: outcome))
     }
 
-    /// In the order in which they were published, and when.
+    /// The entries in the order in which they were published, and when.
     var unanswered: some Sequence<(entry: Entry, since: ContinuousClock.Instant)> {
         (0..<slots.count).lazy.compactMap { slots[$0].map { ($0.entry, $0.since) } }
     }

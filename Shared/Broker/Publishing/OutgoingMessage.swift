@@ -8,7 +8,7 @@ package struct OutgoingMessage: Sendable, Equatable {
     /// Empty: the default exchange, which routes to the queue or stream named by the routing key.
     package var exchange: String
     package var routingKey: String
-    /// The same on every attempt to publish it.
+    /// The message's id, the same on every attempt to publish it.
     package var messageID: PushID
     package var contentType: String
     package var headers: [String: String]
@@ -34,7 +34,7 @@ package struct OutgoingMessage: Sendable, Equatable {
         self.fallbackExchanges = fallbackExchanges
     }
 
-    /// As it goes to the wire.
+    /// The message as it goes to the wire.
     var wireMessage: RabbitMQMessage {
         var id: [UInt8] = []
         id.reserveCapacity(36)

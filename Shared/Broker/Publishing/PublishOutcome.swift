@@ -1,6 +1,6 @@
 /// The outcome of one message of a publication.
 package struct PublishAnswer: Sendable, Equatable {
-    /// Its place in the publication.
+    /// The message's place in the publication.
     package let index: Int
     package let outcome: PublishOutcome
 
@@ -14,7 +14,7 @@ package struct PublishAnswer: Sendable, Equatable {
 package enum PublishOutcome: Sendable, Equatable {
     /// The broker has stored it on a majority of its nodes.
     case confirmed
-    /// Its exchange refused it, and one of ``OutgoingMessage/fallbackExchanges`` has stored it in the same way.
+    /// The message's exchange refused it, and one of ``OutgoingMessage/fallbackExchanges`` has stored it in the same way.
     case confirmedElsewhere
     case failed(PublishFailure)
 
@@ -29,7 +29,7 @@ package enum PublishFailure: Sendable, Equatable {
     case unroutable
     /// Too many messages wait to be published already. It was not taken; try later.
     case full
-    /// Its queue answers nothing, and many messages wait for that queue already. It is not stored, as a rule; try later.
+    /// The message's queue answers nothing, and many messages wait for that queue already. It is not stored, as a rule; try later.
     case stalled
     /// ``Withdrawal``: it is not written any more.
     case withdrawn
@@ -45,7 +45,7 @@ package enum PublishFailure: Sendable, Equatable {
 
 /// The state of a publisher.
 package enum PublisherState: Sendable, Equatable {
-    /// Not connected, trying. Messages are taken and wait.
+    /// The publisher is not connected and tries to connect. Messages are taken and wait.
     case connecting
     case ready
     /// The broker has raised a resource alarm and takes no messages. Messages are taken here and wait.

@@ -67,8 +67,8 @@ package final class Publisher: Service, Sendable {
         core.submit(messages, onAnswers)
     }
 
-    /// As ``publish(_:onAnswers:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every
-    /// message without an outcome is `.deadlineExceeded`, though it may still be stored.
+    /// Publishes as ``publish(_:onAnswers:)`` does, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then
+    /// every message without an outcome is `.deadlineExceeded`, though it may still be stored.
     package func publish(_ messages: [OutgoingMessage], deadline: Duration?) async -> [PublishOutcome] {
         guard !messages.isEmpty else { return [] }
         let wait = PublishWait(count: messages.count)

@@ -24,7 +24,7 @@ final class PublisherCore: Sendable {
 
     struct Status {
         var state = PublisherState.connecting
-        /// Of the connection.
+        /// The connection's peer.
         var peer: String?
         var pending = 0
         var stalledLines = 0

@@ -96,11 +96,11 @@ final class PublisherLoop {
     private let link: BrokerLink
     private var lines: [Destination: Line] = [:]
     private var linesOfExchange: [String: [Line]] = [:]
-    /// Of the last message: the next one often has the same.
+    /// The line of the last message: the next one often has the same.
     private var last: (exchange: String, routingKey: String, line: Line)?
-    /// Those with work.
+    /// The lines with work.
     private var busy: [Line] = []
-    /// By number, of this connection.
+    /// The channels of this connection, by number.
     private var channels: [UInt16: (line: Line, channel: Channel)] = [:]
     /// Messages that were taken and have no outcome.
     private var open = 0
@@ -177,7 +177,7 @@ final class PublisherLoop {
         return line
     }
 
-    /// By the exchange, and what the routing key begins with: a lane or an app. The default exchange's routing keys are queues.
+    /// Finds the line by the exchange, and what the routing key begins with: a lane or an app. The default exchange's routing keys are queues.
     private func findLine(_ message: OutgoingMessage) -> Line {
         if core.settings.isOrdered, let only = lines.values.first { return only }
         let key = message.exchange.isEmpty ? message.routingKey : String(message.routingKey.prefix { $0 != "." })
@@ -294,7 +294,7 @@ final class PublisherLoop {
         answerWaiting(.disconnected)
     }
 
-    /// Without a connection, every message that has no outcome waits in a line.
+    /// Answers the messages that wait: without a connection, every message that has no outcome waits in a line.
     private func answerWaiting(_ failure: PublishFailure) {
         for line in linesOfExchange.values.joined() {
             while let pending = line.backlog.popFirst() { answer(pending, .failed(failure)) }

@@ -50,7 +50,7 @@ package struct Topology: Sendable, Hashable {
     /// One for each lane: RabbitMQ keeps 32 messages of a queue on the way to ``jobsExchange``, and tries again after three minutes what was
     /// refused there. In a common queue, 32 jobs of a lane that is full would hold up the other lanes' jobs.
     package func retryQueue(_ lane: Lane, _ delay: RetryDelay) -> String { "\(prefix).retry.\(lane.rawValue).\(delay.rawValue)" }
-    /// Of all lanes and delays.
+    /// The retry queues of all lanes and delays.
     package var retryQueues: [String] { Lane.allCases.flatMap { lane in RetryDelay.allCases.map { retryQueue(lane, $0) } } }
     package var deadQueue: String { "\(prefix).dead" }
     /// Dead letters that ``deadExchange`` refused. The broker moves them there again.
@@ -129,7 +129,7 @@ extension Topology {
 }
 
 extension Topology {
-    /// The same objects as a definitions file for `rabbitmqctl import_definitions`, for operators who forbid services to declare.
+    /// Writes the topology's objects as a definitions file for `rabbitmqctl import_definitions`, for operators who forbid services to declare.
     /// - Returns: JSON text.
     package func definitions(virtualHost: String = "/") -> [UInt8] {
         var json = JSONWriter(reservingCapacity: 8192)

@@ -184,7 +184,7 @@ package enum HTTP2ClientEvent: Sendable {
 package enum RequestProgress: Sendable, Equatable {
     /// None: the peer cannot know of it.
     case nothing
-    /// Its headers, but not its end: the peer has not got a whole request.
+    /// The request's headers have been sent, but not its end: the peer has not got a whole request.
     case incomplete
     /// All of it. `position` is its end in the connection's outgoing bytes: if less than that was sent, the peer cannot have it.
     case complete(position: Int64)

@@ -8,7 +8,7 @@ struct SharedBodies {
 
         // Through spans: lending the array itself would retain it.
 
-        /// The same memory: while this holds it, no other array can lie there.
+        /// Whether it is the same memory: while this holds it, no other array can lie there.
         @inline(__always)
         func isSame(_ other: [UInt8]) -> Bool {
             let base = other.span.withUnsafeBufferPointer { $0.baseAddress }
@@ -24,10 +24,10 @@ struct SharedBodies {
     }
 
     private var entries = StreamTable<Entry> { Entry() }
-    /// Of the last submit; it may be free again.
+    /// The entry of the last submit; it may be free again.
     private var last = 0
 
-    /// For a stream that is about to be opened.
+    /// Makes room for the body of a stream that is about to be opened.
     /// - Returns: the place for `read` and `close`.
     mutating func open(_ bytes: [UInt8]) -> Int {
         if !entries.indices.contains(last) || entries[last].users == 0 || !entries[last].isSame(bytes) {

@@ -49,7 +49,7 @@ package struct HeaderBlock: Sendable {
         return append(nil, start..<bytes.count, value, indexing)
     }
 
-    /// The same with a name from the program's text, as most are: a submit need not copy it.
+    /// Appends a field with a name from the program's text, as most are: a submit need not copy it.
     @discardableResult
     package mutating func append(fixed name: StaticString, _ value: String, indexing: HeaderIndexing = .incremental) -> Int {
         append(name, 0..<0, value.utf8, indexing)

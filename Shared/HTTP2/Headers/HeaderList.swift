@@ -99,7 +99,7 @@ package struct HeaderList: Sendable, Equatable {
         return true
     }
 
-    /// For tests: names and values that no peer's HTTP/2 would let through.
+    /// Appends names and values that no peer's HTTP/2 would let through, for tests.
     package mutating func append(_ name: [UInt8], _ value: [UInt8]) {
         name.withUnsafeBufferPointer { name in value.withUnsafeBufferPointer { value in _ = append(name, value) } }
     }

@@ -178,7 +178,7 @@ extension HTTP2ServerSession {
         stride(from: UInt32(24), through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
     }
 
-    /// Of the smallest maximum frame size that a peer may have.
+    /// The longest text of a notice, in a frame of the smallest maximum size that a peer may have.
     private static let longestNoticeText = 16_384 - 8
 
     /// Requests with a higher number are not reported any more, as after a GOAWAY with this number, which must follow.
@@ -221,7 +221,7 @@ package struct HTTP2ServerSettings: Sendable {
     package var maxConcurrentStreams = 1000
     /// Per stream, RFC 9113 section 6.9.2.
     package var initialWindowSize = 65_535
-    /// For all streams together; more than 65,535 is granted with a WINDOW_UPDATE at the start.
+    /// The window of all streams together; more than 65,535 is granted with a WINDOW_UPDATE at the start.
     package var connectionWindow = 65_535
     /// Bytes of one request's headers, counted as in RFC 9113 section 6.5.2; at most 65,535. More is reset with `enhanceYourCalm`.
     package var maxHeaderListSize = 8_000

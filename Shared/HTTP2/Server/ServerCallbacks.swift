@@ -195,7 +195,7 @@ struct ServerStream {
     /// 0: the slot is free.
     var stream: Int32 = 0
     var headers = HeaderList()
-    /// As RFC 9113 section 6.5.2 counts them.
+    /// The size of the headers as RFC 9113 section 6.5.2 counts them.
     var headerBytes = 0
     var body: [UInt8] = []
     var answer = OutgoingBody()
@@ -204,7 +204,7 @@ struct ServerStream {
     /// Over a bound: it has been reset, and later bytes are dropped.
     var isRefused = false
     var isAnswered = false
-    /// Its body is longer than any may be: it was reported without its end.
+    /// The request's body is longer than any may be: it was reported without its end.
     var isCut = false
     /// Cut, and its end has come all the same.
     var isWhole = false
@@ -231,7 +231,7 @@ struct ServerStream {
 /// MAX_CONCURRENT_STREAMS as it was announced and as the client knows it. A new value binds the client once it has acknowledged it (RFC
 /// 9113 section 6.5.3); until then it may rely on any value that is on its way, and on the one before.
 struct AnnouncedStreams {
-    /// Of the newest SETTINGS.
+    /// The value in the newest SETTINGS.
     private(set) var latest: Int
     /// Before the first acknowledgement a client may open any number (RFC 9113 section 6.5.2).
     private var acknowledged = Int.max
@@ -239,7 +239,7 @@ struct AnnouncedStreams {
     private var acknowledgedFrames: UInt64 = 0
     /// On their way, oldest first, without those that a later one exceeds: at most one for each different value.
     private var greatest: [(frame: UInt64, limit: Int)] = []
-    /// Of frames that have not left yet, oldest first.
+    /// The values in frames that have not left yet, oldest first.
     private var unsent: [Int] = []
 
     init(_ limit: Int) {

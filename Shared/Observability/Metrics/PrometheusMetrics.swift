@@ -6,9 +6,9 @@ import Synchronization
 /// Labels become names: characters that Prometheus does not allow become `_`, a counter ends in `_total` and a timer in `_seconds`, also if
 /// the label did not. Any thread may record and render. A metric made twice with the same label and dimensions is one metric.
 package final class PrometheusMetrics: Sendable {
-    /// From half a millisecond to a minute: the range of timers here.
+    /// The bounds from half a millisecond to a minute: the range of timers here.
     package static let durationBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
-    /// For recorders: sizes of batches and messages.
+    /// The bounds for recorders: sizes of batches and messages.
     package static let sizeBuckets: [Double] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000, 100_000, 1_000_000]
     /// Dimensions should come from closed sets. If one does not, its metric stops growing here: all further values are one series.
     package static let maximumSeries = 2000

@@ -47,7 +47,7 @@ struct PrometheusLabels: Hashable {
 
     private init(text: String) { self.text = text }
 
-    /// With one more label; the value must need no escapes.
+    /// Adds one more label; the value must need no escapes.
     func with(_ name: String, _ value: String) -> PrometheusLabels {
         PrometheusLabels(text: text.isEmpty ? "{\(name)=\"\(value)\"}" : text.dropLast() + ",\(name)=\"\(value)\"}")
     }

@@ -68,7 +68,7 @@ final class PrometheusFamily: PrometheusSeries {
     }
 }
 
-/// As ``PrometheusFamily``, for histograms kept elsewhere.
+/// A family like ``PrometheusFamily``, for histograms kept elsewhere.
 final class PrometheusHistogramFamily: PrometheusSeries {
     private let read: @Sendable () -> [PrometheusMetrics.HistogramSample]
 

@@ -7,7 +7,7 @@ import StrictJSON
 
 /// Serves ``OperationsRoutes`` on a port of their own, until graceful shutdown.
 ///
-/// Its clients can use only a bounded number of connections and a bounded time: the work itself needs descriptors.
+/// The server's clients can use only a bounded number of connections and a bounded time: the work itself needs descriptors.
 package struct OperationsServer: Service {
     /// Beyond it, connections wait until another ends.
     package static let maximumConnections = 256
@@ -103,7 +103,7 @@ extension HTTPRequest.Method {
             "UNSUBSCRIBE",
         ].compactMap { HTTPRequest.Method($0) })
 
-    /// From a closed set, for any method of a client.
+    /// The method's name from a closed set, for any method of a client.
     package var label: String { Self.usual.contains(self) ? rawValue : "other" }
 }
 
@@ -117,7 +117,7 @@ package struct Readiness: Sendable, Equatable {
     package struct Check: Sendable, Equatable {
         package let name: String
         package let isOK: Bool
-        /// For people; shown to every client that reaches the operations port.
+        /// What people read; shown to every client that reaches the operations port.
         package let detail: String
 
         package init(_ name: String, isOK: Bool, _ detail: String) {

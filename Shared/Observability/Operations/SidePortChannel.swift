@@ -12,7 +12,7 @@ package struct SidePortChannel: ServerChildChannel {
 
     private let base: HTTP1Channel
 
-    /// - Parameter idleTimeout: For a request's head, between two requests, and between two parts of a body.
+    /// - Parameter idleTimeout: The limit for a request's head, between two requests, and between two parts of a body.
     package static func server(idleTimeout: Duration) -> HTTPServerBuilder {
         let configuration = HTTP1Channel.Configuration(
             idleTimeout: TimeAmount(idleTimeout),

@@ -1,6 +1,6 @@
 /// A declared setting (``Setting``, ``FileSetting``), as `--help`, the handbook's reference and the search for misspelt names see it.
 package protocol DocumentedSetting: Sendable {
-    /// As swift-configuration reads it: `http.port` is the environment variable HTTP_PORT.
+    /// The key as swift-configuration reads it: `http.port` is the environment variable HTTP_PORT.
     var key: String { get }
     /// The default, `required` or `none`.
     var fallback: String { get }
@@ -12,7 +12,7 @@ package protocol DocumentedSetting: Sendable {
 extension DocumentedSetting {
     package var variable: String { ConfigurationError.variable(key) }
 
-    /// For a value that only the reader of the setting can judge.
+    /// Makes the error of a value that only the reader of the setting can judge.
     package func error(expected: String, given: String? = nil) -> ConfigurationError {
         ConfigurationError(key, expected: expected, given: given)
     }
@@ -28,7 +28,7 @@ extension [any DocumentedSetting] {
         ).text
     }
 
-    /// For a terminal of 80 columns: a line with name and default, below it the values and the meaning.
+    /// The settings as text for a terminal of 80 columns: a line with name and default, below it the values and the meaning.
     package var help: String {
         let width = map(\.variable.count).max() ?? 0
         let rows = map { setting in

@@ -186,7 +186,7 @@ package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConve
     /// The given value. Nil for a secret, or if there is none.
     package let given: String?
 
-    /// - Parameter key: As in the configuration, `http.port`.
+    /// - Parameter key: The key as in the configuration, `http.port`.
     package init(_ key: String, expected: String, given: String? = nil) {
         variable = Self.variable(key)
         self.expected = expected

@@ -12,9 +12,9 @@ package struct SettingURL: Sendable, Hashable, CustomStringConvertible, CustomDe
 
     /// The whole text, with any secret in it.
     package let text: String
-    /// In lower case.
+    /// The scheme in lower case.
     package let scheme: String
-    /// In ASCII, without the brackets of an IPv6 address.
+    /// The host in ASCII, without the brackets of an IPv6 address.
     package let host: String
     package let port: Int?
     /// A user, a password, or both stand before the host.

@@ -17,7 +17,7 @@ package struct Span: Sendable {
     package let name: String
     package let kind: Kind
     package let context: TraceContext
-    /// Nil: the span is its trace's root. Of the same trace.
+    /// The span's parent, of the same trace; nil: the span is its trace's root.
     package let parent: TraceContext?
     /// UNIX nanoseconds.
     package let start: Int64

@@ -23,7 +23,7 @@ package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
         return random(isSampled: isSampled, using: &generator)
     }
 
-    /// The same with the caller's random numbers.
+    /// Makes a new trace with the caller's random numbers.
     package static func random(isSampled: Bool = true, using generator: inout some RandomNumberGenerator) -> TraceContext {
         // Neither the trace nor the span may be zero.
         TraceContext(

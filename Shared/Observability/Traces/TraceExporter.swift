@@ -63,7 +63,7 @@ package final class TraceExporter: Service {
         self.logger = logger
     }
 
-    /// From any thread; returns at once.
+    /// Records spans from any thread; returns at once.
     package func record(_ spans: [Span]) {
         let dropped = waiting.withLock { waiting in
             let room = max(0, Self.capacity - waiting.count)
@@ -162,7 +162,7 @@ package final class TraceExporter: Service {
         return fault
     }
 
-    /// Of `ExportTraceServiceResponse.partial_success`.
+    /// Reads how many spans were refused from `ExportTraceServiceResponse.partial_success`.
     private static func refused(_ answer: [UInt8]) -> Int {
         guard let value = try? JSONValue.parse(answer, maximumBytes: 65_536) else { return 0 }
         let rejected = value["partialSuccess"]?["rejectedSpans"]

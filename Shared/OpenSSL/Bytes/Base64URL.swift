@@ -4,7 +4,7 @@ package enum Base64URL {
 
     package static func encode(_ bytes: some Collection<UInt8>) -> String { encode(Array(bytes)) }
 
-    /// Not generic: other modules would get an unspecialised generic function, where each byte costs several calls.
+    /// Encodes bytes. It is not generic: other modules would get an unspecialised generic function, where each byte costs several calls.
     package static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count * 4 + 2) / 3)
@@ -22,7 +22,7 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Nil for any text that `encode` would not have written: other characters, padding, an impossible length, bits beyond the last byte.
+    /// Decodes a text; nil for any that `encode` does not write: other characters, padding, an impossible length, bits beyond the last byte.
     package static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         var bits: UInt32 = 0

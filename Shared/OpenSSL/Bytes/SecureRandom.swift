@@ -1,5 +1,5 @@
 package enum SecureRandom {
-    /// From the kernel's generator (getrandom(2), which Swift's `SystemRandomNumberGenerator` reads): fit for keys and secrets.
+    /// Reads bytes from the kernel's generator (getrandom(2), which Swift's `SystemRandomNumberGenerator` reads): fit for keys and secrets.
     package static func bytes(_ count: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         var bytes: [UInt8] = []

@@ -61,7 +61,7 @@ final class ECKey: Sendable {
     }
 }
 
-/// For every function that reads PEM: an encrypted block (and any block may claim to be one) must be an error, not a question on the
+/// Answers every function that reads PEM: an encrypted block (and any block may claim to be one) must be an error, not a question on the
 /// terminal.
 func withoutAsking(_: UnsafeMutablePointer<CChar>?, _: Int32, _: Int32, _: UnsafeMutableRawPointer?) -> Int32 { -1 }
 

@@ -148,7 +148,7 @@ package final class ClientCertificate: Sendable {
     }
 
     /// The key's own certificate first, and after each certificate the one that issued it: TLS sends them so (RFC 8446 section 4.4.2).
-    /// Those without a place in the chain come last.
+    /// Certificates without a place in the chain come last.
     private static func inOrder(_ certificates: [OpaquePointer], of key: OpaquePointer) throws(TLSError) -> [OpaquePointer] {
         defer { ERR_clear_error() }
         var rest = certificates

@@ -3,13 +3,13 @@ internal import COpenSSL
 /// The certificate that a peer has shown: copied, so that it outlives the session.
 package struct PeerCertificate: Sendable, Equatable {
     package struct Extension: Sendable, Equatable {
-        /// In dotted form, `1.2.840.113635.100.6.3.6`.
+        /// The identifier in dotted form, `1.2.840.113635.100.6.3.6`.
         package let identifier: String
         /// DER, without the OCTET STRING around it.
         package let value: [UInt8]
     }
 
-    /// By an authority that we trust, and in its time.
+    /// An authority that we trust issued it, and now lies between its two dates.
     package let isTrusted: Bool
     /// Now lies between its two dates, for any authority.
     package let isInTime: Bool

@@ -25,7 +25,7 @@ package final class TLSContext: Sendable {
 
     deinit { SSL_CTX_free(handle) }
 
-    /// For connecting. The peer's chain and name are checked inside the handshake, always.
+    /// Makes a context for connecting. The peer's chain and name are checked inside the handshake, always.
     /// - Parameters:
     ///   - certificate: shown when the peer asks for one; read from its files now.
     ///   - clientCertificate: the same, read before. At most one of the two.
@@ -46,7 +46,7 @@ package final class TLSContext: Sendable {
         return context
     }
 
-    /// For accepting.
+    /// Makes a context for accepting.
     /// - Parameters:
     ///   - alpn: the server's protocols, most wanted first. A client that offers only others is refused with `no_application_protocol`; one
     ///     that offers none is accepted with none chosen.
@@ -129,8 +129,8 @@ private func selectProtocol(
 }
 
 extension TLSContext {
-    /// For accepting with an untrusted certificate made here and now: how a client sees a server with a false name.
-    /// - Parameter name: Its common name; there are no other names in it.
+    /// Makes a context for accepting with an untrusted certificate made here and now: how a client sees a server with a false name.
+    /// - Parameter name: The certificate's common name; there are no other names in it.
     package static func server(selfSignedFor name: String, alpn: [String]) throws(TLSError) -> TLSContext {
         let context = try TLSContext(isServer: true, alpn: alpn)
         ERR_clear_error()

@@ -23,7 +23,7 @@ package final class TLSSession {
     let session: OpaquePointer
     /// Keeps the selection callback's owner alive.
     private let context: TLSContext
-    /// From the peer to OpenSSL, and back. Both belong to `session`.
+    /// The bytes from the peer to OpenSSL, and back. Both belong to `session`.
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
     /// How much of `outgoing` has been sent.

@@ -59,7 +59,7 @@ struct PostgresBatch {
         steps.append(.execute(entry))
     }
 
-    /// The same statement earlier in this batch.
+    /// Finds the same statement earlier in this batch.
     private func pending(_ query: PostgresQuery) -> PreparedStatements.Entry? {
         for case .prepare(let entry, let prepared) in steps where prepared.sql == query.sql {
             if entry.fits(query.parameters) { return entry }

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// Owns one `PGconn` in non-blocking mode and waits for it with `poll`, always with a deadline. No policy.
 ///
-/// Not Sendable: libpq allows one thread at a time per connection (manual 34.20).
+/// The link is not Sendable: libpq allows one thread at a time per connection (manual 34.20).
 final class PostgresLink {
     private let handle: OpaquePointer
     /// Set once the link gave up on the server; libpq's own status would still be OK.

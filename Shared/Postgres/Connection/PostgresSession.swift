@@ -22,7 +22,7 @@ package final class PostgresSession {
     private var isOpen = true
     private let deadline: Deadline?
     private let operationTimeout: Duration
-    /// Without a deadline, all operations together end by then.
+    /// The moment by which all operations together end that have no deadline.
     private let latestEnd: Deadline?
 
     init(link: PostgresLink, deadline: Deadline?, latestEnd: Deadline?, operationTimeout: Duration) {
@@ -237,8 +237,8 @@ extension PostgresSession {
         return result
     }
 
-    /// As ``transaction(isolation:_:)``, and runs `body` again after a serialization failure or deadlock, even if `body` caught that error;
-    /// once more also if a prepared statement was stale.
+    /// Runs a transaction as ``transaction(isolation:_:)`` does, and runs `body` again after a serialization failure or deadlock, even if
+    /// `body` caught that error; once more also if a prepared statement was stale.
     package func retryingTransaction<R>(
         isolation: TransactionIsolation = .readCommitted, _ body: (PostgresSession) throws -> R
     ) throws -> R {
@@ -328,7 +328,7 @@ struct Deadline: Comparable, Sendable {
 
     var remaining: Duration { max(.zero, instant - .now) }
     var isPast: Bool { instant <= .now }
-    /// For `poll`: rounded up, so that it does not spin through the last millisecond; 0 once past.
+    /// The rest of the time for `poll`: rounded up, so that it does not spin through the last millisecond; 0 once past.
     var pollMilliseconds: Int32 { Int32(clamping: remaining.milliseconds(rounding: .up)) }
 }
 

@@ -5,7 +5,7 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible {
     package init(_ code: String) { self.code = code }
 
     package var description: String { code }
-    /// For example `23` for every integrity constraint violation.
+    /// The class of the code, for example `23` for every integrity constraint violation.
     package var classCode: String { String(code.prefix(2)) }
 
     package static let featureNotSupported = SQLState("0A000")

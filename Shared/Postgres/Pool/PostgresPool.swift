@@ -12,7 +12,7 @@ package final class PostgresPool: Sendable {
     /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue. But a
     /// queue whose callers hold half of the connections gets none while another one waits, and a named one never all of four or more.
     ///
-    /// Without a deadline of its own, a caller of a named queue has its connection for as long as four statements may take.
+    /// A caller of a named queue without a deadline of its own has its connection for as long as four statements may take.
     @TaskLocal package static var queue: String = ""
 
     package let configuration: PostgresConfiguration
@@ -34,9 +34,9 @@ package final class PostgresPool: Sendable {
     ///
     /// After a serialization failure or deadlock the whole body runs again, at most five times, with jitter: it must have no effect but its
     /// statements.
-    /// - Parameter deadline: For everything, waiting for a connection and running again included. Without one, each operation is bounded by
-    ///   the configuration. For a statement that needs longer than `statementTimeout`, also `SELECT set_config('statement_timeout', …,
-    ///   true)`.
+    /// - Parameter deadline: The limit for everything, waiting for a connection and running again included. Without one, each operation is
+    ///   bounded by the configuration. For a statement that needs longer than `statementTimeout`, also `SELECT set_config('statement_timeout',
+    ///   …, true)`.
     /// - Throws: The error of `body`, or ``PostgresError``.
     @discardableResult
     package func transaction<R: Sendable>(

@@ -38,7 +38,7 @@ struct BinaryArrayReader {
         return values
     }
 
-    /// The same if no element is NULL; nil if one is.
+    /// Reads the elements if none is NULL; nil if one is.
     mutating func present<T: BinaryDecodable>() -> [T]? {
         var values: [T] = []
         values.reserveCapacity(Swift.min(count, bytes.count / 4))

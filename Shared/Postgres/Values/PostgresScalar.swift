@@ -122,7 +122,7 @@ package struct PostgresUUID: Hashable, Sendable, Comparable {
         self.low = low
     }
 
-    /// As PostgreSQL orders them.
+    /// Compares as PostgreSQL does.
     package static func < (left: PostgresUUID, right: PostgresUUID) -> Bool { (left.high, left.low) < (right.high, right.low) }
 }
 
@@ -162,7 +162,7 @@ package struct PostgresType: Hashable, Sendable {
     static let varchar = PostgresType(oid: 1043)
     static let timestampWithoutZone = PostgresType(oid: 1114)
 
-    /// For error messages; a type without a name here shows as its OID.
+    /// The type's name in error messages; a type without a name here shows as its OID.
     var name: String { Self.names[oid] ?? "type \(oid)" }
 
     private static let names: [UInt32: String] = [

@@ -66,7 +66,7 @@ extension PushAPI {
 }
 
 extension String {
-    /// For one part of a path or a query: all but the unreserved characters of RFC 3986 section 2.3 as `%XX`.
+    /// The text as one part of a path or a query: all but the unreserved characters of RFC 3986 section 2.3 as `%XX`.
     package var percentEncoded: String {
         var text = ""
         for byte in utf8 {

@@ -126,18 +126,18 @@ extension PushAPI {
         public struct Fault: Sendable, Hashable {
             /// A JSON pointer (RFC 6901) into the body.
             public let pointer: String
-            /// For programs.
+            /// The code, for programs.
             public let code: String
-            /// For people.
+            /// The fault in words for people.
             public let detail: String
         }
 
         /// Method and path; nil for an item of a batch.
         public let call: String?
         public let status: Int
-        /// For programs, as `owner_mismatch`; nil if the answer is no problem document, as one of a proxy.
+        /// The code for programs, as `owner_mismatch`; nil if the answer is no problem document, as one of a proxy.
         public let code: String?
-        /// For people. Never shows a token or a key.
+        /// The words for people. They never show a token or a key.
         public let detail: String?
         public let errors: [Fault]
         /// Whether the same call may succeed later.

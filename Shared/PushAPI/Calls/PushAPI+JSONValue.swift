@@ -1,7 +1,7 @@
 import AsyncHTTPClient
 package import StrictJSON
 
-/// For the platform's own tools and tests: one attempt, and the answer as a tree.
+/// Calls for the platform's own tools and tests: one attempt, and the answer as a tree.
 extension PushAPI {
     /// Lends a client; its connections are closed when `body` returns.
     package static func with<Result>(baseURL: String, key: String?, _ body: (PushAPI) async throws -> Result) async throws -> Result {
@@ -10,7 +10,7 @@ extension PushAPI {
         }
     }
 
-    /// The same connections, another server or key.
+    /// Makes a client with the same connections for another server or key.
     package func other(baseURL: String? = nil, key: String?) -> PushAPI {
         var other = PushAPI(
             baseURL: baseURL ?? self.baseURL, key: key, http: http, deadline: deadline, attemptTimeout: attemptTimeout)

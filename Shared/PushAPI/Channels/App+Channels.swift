@@ -26,7 +26,7 @@ extension PushAPI.App {
     }
 
     /// Sends a state to every Live Activity that follows a channel, by one request to APNs. It is a notification with one delivery.
-    /// - Parameter idempotencyKey: As of ``send(_:idempotencyKey:)``.
+    /// - Parameter idempotencyKey: The key, as that of ``send(_:idempotencyKey:)``.
     /// - Throws: ``PushAPIError``: 404 `not_found` for a name without a channel, 409 `channel_not_open`.
     @discardableResult
     public func broadcast(
@@ -88,12 +88,12 @@ extension PushAPI {
         public var includesActivities = false
         /// 5 or 10.
         public var priority: Int?
-        /// From then on nothing is sent.
+        /// The moment after which nothing is sent.
         public var expiresAt: Date?
         /// How long APNs may keep it. UNIX seconds, 0: not at all.
         public var apnsExpiration: Int?
 
-        /// - Parameter content: With event `update` or `end`.
+        /// - Parameter content: The content with event `update` or `end`.
         public init(_ content: Content) { self.content = content }
 
         var json: [UInt8] {

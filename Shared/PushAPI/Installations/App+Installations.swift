@@ -28,7 +28,7 @@ extension PushAPI.App {
 
     /// Changes the fields that `change` names. It says nothing about whether the device is alive.
     ///
-    /// Not repeated after a lost connection if it has a condition, because its own success would be in its way.
+    /// The call is not repeated after a lost connection if it has a condition, because its own success would be in its way.
     @discardableResult
     public func change(
         _ id: String, _ change: PushAPI.Change, expected: PushAPI.ExpectedUser = .anyone, ifMatch: String? = nil

@@ -36,7 +36,7 @@ extension PushAPI {
 }
 
 extension PushAPI.DeviceSession {
-    /// By bytes, as the service compares users.
+    /// Whether the stated user is the session's. Bytes are compared, as the service compares users.
     fileprivate func isOf(_ stated: JSONValue) -> Bool {
         guard let user else { return stated.isNull }
         return stated.stringValue?.utf8.elementsEqual(user.utf8) == true
@@ -103,7 +103,7 @@ extension PushAPI.App {
         /// A registration or a change.
         case state
         case reportActivity, endActivity, receipts, signOut
-        /// With `expected_user` of the query.
+        /// A deregistration with `expected_user` of the query.
         case deregister(of: String?)
         /// The id of an activity could lead out of the activities.
         case invalid

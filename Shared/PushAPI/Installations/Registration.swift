@@ -84,7 +84,7 @@ extension PushAPI {
         public var user: Field?
         /// All tokens: those that are not named are retired, but for those of Live Activities.
         public var tokens: [Token]?
-        /// As in a ``Registration``.
+        /// The purposes that it keeps, as in a ``Registration``.
         public var keeps: [String] = []
         public var locale: Field?
         public var timeZone: Field?

@@ -17,7 +17,7 @@ extension PushAPI.App {
     }
 
     /// Sends up to 1,000 notifications in one call. Each stands alone: a bad one harms no other.
-    /// - Returns: For each item, in order, its receipt or its refusal.
+    /// - Returns: The receipt or the refusal of each item, in order.
     public func send(_ items: [PushAPI.BatchItem]) async throws -> [Result<PushAPI.Receipt, PushAPIError>] {
         let body = JSONWriter.object { body in
             body.array("notifications") { array in

@@ -16,7 +16,7 @@ extension PushAPI {
         case all
         /// The devices that have this Live Activity of the user; only with event update and end.
         case activity(String, of: String)
-        /// The same of an installation that has no user.
+        /// The devices that have this Live Activity of an installation without a user.
         case activityOfInstallation(String, id: String)
         /// The only Live Activity of this attributes type that the user has; only with event update and end.
         case activityOfUser(String, type: String)
@@ -75,7 +75,7 @@ extension PushAPI {
     public struct NewNotification: Sendable, Hashable {
         public var to: Target
         public var content: Content
-        /// By language tag: what devices of that locale get instead.
+        /// What devices of a locale get instead, by language tag.
         public var locales: [String: Content] = [:]
         public var pushType: String?
         /// The id of the Live Activity that it starts, under which updates and ends address it beside its user.
@@ -87,9 +87,9 @@ extension PushAPI {
         public var notBefore: Date?
         /// `2026-11-22T09:00`: due at this time by the clock where each device is.
         public var localTime: String?
-        /// From then on nothing is sent.
+        /// The moment after which nothing is sent.
         public var expiresAt: Date?
-        /// The same, counted from when it is due, in whole seconds.
+        /// The time from when it is due after which nothing is sent, in whole seconds.
         public var timeToLive: Duration?
         /// How long APNs may keep it. UNIX seconds, 0: not at all.
         public var apnsExpiration: Int?

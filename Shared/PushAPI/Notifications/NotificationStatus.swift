@@ -67,7 +67,7 @@ extension PushAPI {
         public let reason: String?
         public let attempts: Int
         public let lastAttempt: Attempt?
-        /// As the device reported, like the next two.
+        /// When it was shown, as the device reported; so are the next two.
         public let shownAt: Date?
         public let openedAt: Date?
         public let dismissedAt: Date?
@@ -89,9 +89,9 @@ extension PushAPI {
         public struct Step: Sendable, Hashable, Codable {
             /// Nil if the service did not store the moment.
             public let at: Date?
-            /// For programs, as `delivery_made`.
+            /// What happened, for programs, as `delivery_made`.
             public let what: String
-            /// For people.
+            /// The reason in words for people.
             public let why: String
         }
 
@@ -110,7 +110,7 @@ extension PushAPI {
             public let locale: String?
             public let bytes: Int
             public let maximumBytes: Int
-            /// As APNs would get it.
+            /// The payload as APNs would get it.
             public internal(set) var payload = JSON(unchecked: [])
 
             private enum CodingKeys: String, CodingKey { case locale, bytes, maximumBytes }
@@ -129,11 +129,11 @@ extension PushAPI {
             /// Would be sent to, some of them later.
             public let devices: Int
             public let deliveries: Int
-            /// Of an alert: how many devices show it `fully`, `quietly`, `not_at_all`, and how many are `unknown`.
+            /// How many devices show an alert `fully`, `quietly`, `not_at_all`, and how many are `unknown`.
             public let displays: [String: Int]?
-            /// With a local time or quiet hours: how many of these devices have no known time zone, and so count as UTC.
+            /// How many of these devices, with a local time or quiet hours, have no known time zone, and so count as UTC.
             public let unknownTimeZones: Int?
-            /// Not everything was looked at.
+            /// Whether not everything was looked at.
             public let isLowerBound: Bool
             public let reasons: [Reason]
         }

@@ -37,12 +37,12 @@
 
     @available(iOS 16.2, *)
     @MainActor private final class ActivityFollower<Attributes: ActivityAttributes> {
-        /// As Apple's payload names it.
+        /// The type as Apple's payload names it.
         private let type = String(describing: Attributes.self)
         private let fullType = String(reflecting: Attributes.self)
         private let id: (Activity<Attributes>) -> String
         private let channel: (Activity<Attributes>) -> String?
-        /// For how long the process has followed the type, without the time in which it was suspended.
+        /// How long the process has followed the type, without the time in which it was suspended.
         private var age = Duration.zero
         /// The activities that this process has seen, and whose end it has not: the app's ids by ActivityKit's.
         private var observed: [String: String] = [:]

@@ -8,7 +8,7 @@
         import UIKit
     #endif
 
-    /// For tokens that the app must read, because the system hands them to no callback of the app.
+    /// Runs work for tokens that the app must read, because the system hands them to no callback of the app.
     @MainActor enum AppActivation {
         /// Runs `read` now and whenever the person opens the app, one at a time, as long as the app lives.
         static func each(_ read: @escaping @Sendable () async -> Void) {

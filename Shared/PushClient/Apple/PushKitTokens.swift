@@ -7,13 +7,13 @@
     /// The delegate of a `PKPushRegistry` is the app's, because each VoIP push must report a call before the delegate returns, or the system
     /// ends the app (Apple, "PKPushType.voIP"). Its two callbacks about tokens call these functions, on whichever queue the registry has.
     public enum PushKitTokens {
-        /// In `pushRegistry(_:didUpdate:for:)`: puts the token into ``PushInbox/shared``.
+        /// Puts the token into ``PushInbox/shared``. Call it in `pushRegistry(_:didUpdate:for:)`.
         public static func updated(_ credentials: PKPushCredentials, for type: PKPushType) {
             guard let purpose = purpose(of: type) else { return }
             PushInbox.shared.put(.token(credentials.token, purpose: purpose))
         }
 
-        /// In `pushRegistry(_:didInvalidatePushTokenFor:)`: the server forgets the token. PushKit gives another one by itself.
+        /// Makes the server forget the token. Call it in `pushRegistry(_:didInvalidatePushTokenFor:)`. PushKit gives another token by itself.
         public static func invalidated(_ type: PKPushType) {
             guard let purpose = purpose(of: type) else { return }
             PushInbox.shared.put(.noToken(purpose: purpose))

@@ -30,17 +30,17 @@ public final class PushToTalkTokens: Sendable {
         inbox.put(.tokenFailed(purpose: .pushtotalk, message: "\(error)"))
     }
 
-    /// In `channelManager(_:didJoinChannel:reason:)`.
+    /// Call this in `channelManager(_:didJoinChannel:reason:)`.
     public func joined() {
         change { $0.isJoined = true }
     }
 
-    /// In `channelManager(_:receivedEphemeralPushToken:)`.
+    /// Call this in `channelManager(_:receivedEphemeralPushToken:)`.
     public func received(_ token: Data) {
         change { $0.token = token }
     }
 
-    /// In `channelManager(_:didLeaveChannel:reason:)`: the server forgets the token.
+    /// Makes the server forget the token. Call it in `channelManager(_:didLeaveChannel:reason:)`.
     public func left() {
         state.withLock { $0.isJoined = false }
         inbox.put(.noToken(purpose: .pushtotalk))

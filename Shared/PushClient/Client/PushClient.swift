@@ -18,7 +18,7 @@ public final class PushClient: Sendable {
         var unsaved: Set<PushStoreItem> = []
         var timer: (number: Int, task: Task<Void, Never>)?
         var waiters: [CheckedContinuation<Void, Never>] = []
-        /// Of the last wait.
+        /// The length of the last wait.
         var delay = Duration.zero
         var urgent: Int?
 
@@ -73,7 +73,7 @@ public final class PushClient: Sendable {
     /// This user is signed in on this device from now on. The same user again uploads what
     /// waits since the session was over, and changes nothing else.
     ///
-    /// - Parameter user: As the backend knows the user, at most 256 bytes without control characters.
+    /// - Parameter user: The user's name as the backend knows it, at most 256 bytes without control characters.
     public func signIn(as user: String) { handle(.signIn(user)) }
 
     /// No user is signed in on this device from now on. The server learns it as soon as it can, also after a restart.

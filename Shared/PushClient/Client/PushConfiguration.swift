@@ -4,7 +4,7 @@ public import Foundation
 public struct PushConfiguration: Sendable {
     /// The app's name on the platform (its slug).
     public var app: String
-    /// In which of Apple's environments the build's tokens work. Nil if the build does not say: each token is then a
+    /// The one of Apple's environments in which the build's tokens work. Nil if the build does not say: each token is then a
     /// ``PushNotice/tokenFailed(purpose:message:)``, and the device does not register.
     public var environment: PushEnvironment?
     /// Where requests go, and whether the app's backend or a device credential authorises them.
@@ -23,7 +23,7 @@ public struct PushConfiguration: Sendable {
 
     /// It does not touch the store: ``PushClient`` opens it at its start.
     ///
-    /// - Parameter environment: By itself that of the running app (``PushEnvironment/ofThisBuild(_:)``).
+    /// - Parameter environment: The build's environment; by itself that of the running app (``PushEnvironment/ofThisBuild(_:)``).
     public init(
         app: String, environment: PushEnvironment? = PushEnvironment.ofThisBuild(), server: PushServer, store: any PushStore,
         purposes: Set<PushTokenPurpose> = [.alert], patience: Duration = .seconds(60), receiptDelay: Duration = .seconds(30)
@@ -46,7 +46,7 @@ public struct PushStatus: Sendable, Hashable {
     public let user: String?
     /// The app has called ``PushClient/deregister()``, and no user has signed in since. The server may not know it yet.
     public let isDeregistered: Bool
-    /// As ``PushClient/updateProfile(_:)`` has left it. The server may still have an older one.
+    /// The profile as ``PushClient/updateProfile(_:)`` has left it. The server may still have an older one.
     public let profile: PushProfile
     /// The server has answered that it has the newest state, with tokens of this launch.
     public let isUploaded: Bool

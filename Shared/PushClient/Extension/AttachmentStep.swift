@@ -11,7 +11,7 @@ public protocol AttachmentSource: Sendable {
 public struct AttachmentStep: NotificationStep {
     /// Why a file was not attached.
     public struct Refused: Error, CustomStringConvertible {
-        /// For logs, in English: the last address with the reason, or that the payload names no attachment.
+        /// What to log, in English: the last address with the reason, or that the payload names no attachment.
         public let description: String
     }
 
@@ -128,7 +128,7 @@ public final class AttachmentFile: Sendable {
 public enum AttachmentKind: Sendable, Hashable {
     case audio, image, movie
 
-    /// In bytes.
+    /// The greatest size in bytes.
     public var limit: Int64 {
         switch self {
         case .audio: 5 << 20

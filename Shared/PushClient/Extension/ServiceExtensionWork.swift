@@ -20,7 +20,7 @@ public final class ServiceExtensionWork: Sendable {
 
     /// Begins the steps, one after another, and returns at once.
     ///
-    /// - Parameter budget: From now until the delivery. The system allows about 30 seconds, and calls
+    /// - Parameter budget: The time from now until the delivery. The system allows about 30 seconds, and calls
     ///   `serviceExtensionTimeWillExpire` before it stops the extension.
     public func begin(_ steps: [any NotificationStep], budget: Duration = .seconds(25), clock: any PushClock = SystemPushClock()) {
         let worker = Task { [self] in

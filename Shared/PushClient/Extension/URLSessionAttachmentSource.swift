@@ -6,7 +6,7 @@
     public struct URLSessionAttachmentSource: AttachmentSource {
         private let session: URLSession
 
-        /// - Parameter session: Its configuration sets the time-outs of a download.
+        /// - Parameter session: The session whose configuration sets the time-outs of a download.
         public init(session: URLSession = .shared) {
             self.session = session
         }

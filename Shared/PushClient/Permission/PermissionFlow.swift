@@ -45,7 +45,7 @@ public struct PermissionFlow: Sendable, Hashable {
     /// How often in all the app shows its own screen, and how often it offers the Settings.
     public var attempts: Int
 
-    /// - Parameter rest: In seconds; 30 days by itself.
+    /// - Parameter rest: The rest in seconds; 30 days by itself.
     public init(goal: Goal = .full, rest: TimeInterval = 30 * 86_400, attempts: Int = 3) {
         self.goal = goal
         self.rest = rest

@@ -14,7 +14,7 @@ public struct PushReceipt: Codable, Sendable, Hashable {
     /// The device's date then.
     public var at: Date
 
-    /// For an extension with a step of its own. An app calls ``PushClient/report(_:of:)`` instead.
+    /// Makes a receipt in an extension with a step of its own. An app calls ``PushClient/report(_:of:)`` instead.
     public init(source: PushSource, event: Event, at: Date) {
         self.source = source
         self.event = event

@@ -5,10 +5,10 @@ public import Foundation
 public struct PushSource: Codable, Sendable, Hashable {
     /// The notification's id on the platform.
     public var notification: UUID
-    /// Of the notification's jobs, which are numbered from 0.
+    /// The job's number among the notification's jobs, which are numbered from 0.
     public var job: Int
 
-    /// For tests. An app takes ``PushNotification/source``.
+    /// Makes a source for tests. An app takes ``PushNotification/source``.
     public init(notification: UUID, job: Int) {
         self.notification = notification
         self.job = job

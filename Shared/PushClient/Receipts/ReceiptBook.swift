@@ -2,7 +2,7 @@ import Foundation
 
 /// Receipts that the server does not have yet. A source and an event make one receipt, however often they are reported.
 struct ReceiptBook: Codable, Hashable, Sendable {
-    /// In one request.
+    /// The most receipts in one request.
     static let batch = 100
     /// One more drops the oldest.
     static let capacity = 1_000

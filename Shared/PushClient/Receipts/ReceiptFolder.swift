@@ -10,7 +10,7 @@ public struct ReceiptFolder: Sendable {
     /// One more removes the oldest.
     private let capacity: Int
 
-    /// - Parameter folder: In the app group's container. The first receipt makes it.
+    /// - Parameter folder: A folder in the app group's container. The first receipt makes it.
     public init(folder: URL) { self.init(folder: folder, capacity: ReceiptBook.capacity) }
 
     init(folder: URL, capacity: Int) {
@@ -62,7 +62,7 @@ public struct ReceiptStep: NotificationStep {
     private let folder: ReceiptFolder
     private let clock: any PushClock
 
-    /// - Parameter clock: Its date stamps the receipts; for tests.
+    /// - Parameter clock: The clock whose date stamps the receipts; for tests.
     public init(folder: ReceiptFolder, clock: any PushClock = SystemPushClock()) {
         self.folder = folder
         self.clock = clock

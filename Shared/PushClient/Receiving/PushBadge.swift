@@ -5,6 +5,6 @@ public protocol PushBadge: Sendable {
 }
 
 extension PushBadge {
-    /// For the moment when the person has seen everything.
+    /// Clears the badge, when the person has seen everything.
     public func clear() async throws { try await set(0) }
 }

@@ -44,7 +44,7 @@ public struct PushNotification: Sendable, Hashable {
         }
     }
 
-    /// The same, from the dictionary of a callback.
+    /// Reads the notification from the dictionary of a callback.
     public init(userInfo: [AnyHashable: Any]) throws(Malformed) {
         let object = Dictionary(userInfo.compactMap { key, value in (key as? String).map { ($0, value) } }) { first, _ in first }
         guard JSONSerialization.isValidJSONObject(object), let json = try? JSONSerialization.data(withJSONObject: object) else {
@@ -78,7 +78,7 @@ public struct PushTap: Sendable, Hashable {
     /// What the person typed into a text action.
     public var text: String?
 
-    /// For tests. The adaptor makes it from a `UNNotificationResponse`.
+    /// Makes a tap for tests. The adaptor makes it from a `UNNotificationResponse`.
     public init(notification: PushNotification, action: Action, text: String? = nil) {
         self.notification = notification
         self.action = action

@@ -60,7 +60,7 @@ struct KnownActivities: Codable, Hashable, Sendable {
 
     /// Compares with what ActivityKit lists of one type: adds what is new, and ends what is gone.
     ///
-    /// - Parameter age: For how long this process has followed the type, in running time.
+    /// - Parameter age: How long this process has followed the type, in running time.
     mutating func compare(with running: [ActivityName], type: String, age: Duration, user: String?) {
         for name in running { see(name, type: type, user: user) }
         guard age >= Self.loading else { return }

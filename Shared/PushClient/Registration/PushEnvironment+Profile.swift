@@ -3,7 +3,7 @@ public import Foundation
 extension PushEnvironment {
     /// The profile is there, but does not say in which environment the app's tokens work.
     public struct NoEntitlement: Error, CustomStringConvertible {
-        /// For logs, in English, with what to do in Xcode.
+        /// What to log, in English, with what to do in Xcode.
         public var description: String {
             "the provisioning profile names no aps-environment of 'development' or 'production'; add the capability Push Notifications in Xcode"
         }
@@ -33,7 +33,7 @@ extension PushEnvironment {
 
     /// The environment of the running app, from the profile in its bundle. A simulator's tokens work in the sandbox.
     ///
-    /// - Returns: Nil if the profile cannot be read or names no environment, as in a build without the capability Push Notifications.
+    /// - Returns: The environment; nil if the profile cannot be read or names none, as in a build without the capability Push Notifications.
     public static func ofThisBuild(_ bundle: Bundle = .main) -> PushEnvironment? {
         #if targetEnvironment(simulator)
             return .sandbox

@@ -57,7 +57,7 @@ public struct PushToken: Sendable, Hashable {
     /// The client takes it from ``PushConfiguration/environment``.
     public let environment: PushEnvironment
 
-    /// - Parameter bytes: As the system gave them, of any length.
+    /// - Parameter bytes: The bytes as the system gave them, of any length.
     public init(_ bytes: Data, purpose: PushTokenPurpose, environment: PushEnvironment) {
         hex = bytes.map { byte in
             let digits = String(byte, radix: 16)

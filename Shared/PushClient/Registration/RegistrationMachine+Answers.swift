@@ -109,7 +109,7 @@ extension RegistrationMachine {
         }
     }
 
-    /// The same request would be refused again. It changed nothing.
+    /// Gives the request up: the same one would be refused again. It changed nothing.
     private mutating func refuse(_ upload: Upload, status: Int, code: String?) -> [Action] {
         restoreBelief()
         guard status != 401 else {

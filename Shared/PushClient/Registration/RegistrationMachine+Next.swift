@@ -98,7 +98,7 @@ extension RegistrationMachine {
         return [.wake(after: rules.tokenPatience, number: Self.tokenTimer)]
     }
 
-    /// For these the system has given this launch neither a token nor a failure, and has not said that there is none.
+    /// The purposes for which the system has given this launch neither a token nor a failure, and has not said that there is none.
     var unansweredPurposes: Set<PushTokenPurpose> {
         rules.purposes.filter { !$0.isStart && tokens[$0] == nil && !failed.contains($0) && !absent.contains($0) }
     }

@@ -123,7 +123,7 @@ struct RegistrationMachine: Sendable {
     /// Begins what an earlier launch has left to do.
     mutating func start() -> [Action] { advance() }
 
-    /// - Parameter random: In 0..<1, for the jitter of delays.
+    /// - Parameter random: A number in 0..<1, for the jitter of delays.
     mutating func handle(_ event: Event, random: Double) -> [Action] {
         switch event {
         case .token(let token):

@@ -14,9 +14,9 @@ struct ServerBelief: Codable, Hashable, Sendable {
     /// What the server certainly has, or nil.
     var confirmed: Claim?
 
-    /// For an installation id that was made this moment.
+    /// The belief for an installation id that was made this moment.
     static let new = ServerBelief(existence: .absent, owners: [nil], confirmed: nil)
-    /// For an installation id of an earlier install whose state is lost.
+    /// The belief for an installation id of an earlier install whose state is lost.
     static let lost = ServerBelief(existence: .unknown, owners: nil, confirmed: nil)
 
     func mayHaveOwner(otherThan user: String?) -> Bool {

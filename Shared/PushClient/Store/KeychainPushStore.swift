@@ -10,7 +10,7 @@
         public struct Failure: Error, CustomStringConvertible {
             /// Security's `OSStatus`.
             public let status: Int32
-            /// For logs, in English, with the status.
+            /// What to log, in English, with the status.
             public var description: String { "the keychain answered \(status); before the first unlock of the device it cannot be read" }
         }
 

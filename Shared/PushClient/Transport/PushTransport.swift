@@ -8,7 +8,7 @@ public struct PushRequest: Sendable, Hashable {
     public var method: String
     /// Percent-encoded, from `/v1/apps/…` on, with the query.
     public var path: String
-    /// Without `Authorization` if the app's own backend forwards the request.
+    /// The headers, without `Authorization` if the app's own backend forwards the request.
     public var headers: [String: String]
     /// JSON, or nil.
     public var body: Data?
@@ -62,7 +62,7 @@ public protocol CredentialSource: Sendable {
     /// The backend checks that `user` is signed in in this session, calls `POST /v1/apps/{app}/device-credentials`, and hands the answer on.
     ///
     /// - Parameter user: Nil on a device where no user is signed in.
-    /// - Returns: Nil if the backend says that this user is not signed in here, or that it gives no credentials without a user.
+    /// - Returns: The credential; nil if the backend says that this user is not signed in here, or that it gives none without a user.
     /// - Throws: If the backend cannot be asked now; the client asks again later.
     func credential(installation: UUID, user: String?) async throws -> DeviceCredential?
 }

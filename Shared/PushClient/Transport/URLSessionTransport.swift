@@ -7,7 +7,7 @@
         private let base: URL
         private let session: URLSession
 
-        /// - Parameter base: Of the token service or of the app's backend, for example `https://push.example.com`.
+        /// - Parameter base: The URL of the token service or of the app's backend, for example `https://push.example.com`.
         public init(base: URL, session: URLSession = .shared) {
             self.base = base
             self.session = session

@@ -37,7 +37,7 @@ package struct ChannelAnswer: Equatable, Sendable {
     package var reason: String?
     /// The channel that was created, read or deleted, as APNs or the command wrote it.
     package var channelID: String?
-    /// Of a created or read channel.
+    /// The storage of a created or read channel.
     package var storage: ChannelStorage?
     /// Every channel of the app in this environment, if the operation was a list.
     package var channels: [String]?

@@ -20,7 +20,7 @@ package struct EncodedDeliveries: Equatable, Sendable {
     /// - Parameter capacity: Deliveries that will be appended, with tokens of 32 bytes as a rule.
     package init(reservingCapacity capacity: Int) { bytes.reserveCapacity(capacity * 80) }
 
-    /// - Parameter token: From 1 to ``DeviceToken/maximumBytes`` bytes.
+    /// - Parameter token: A token of 1 to ``DeviceToken/maximumBytes`` bytes.
     package mutating func append(
         id: PushID, token: ArraySlice<UInt8>, environment: APNsEnvironment, installation: PushID, ownerEpoch: Int64,
         environmentTrial: PushJob.EnvironmentTrial, earlierOutcome: PushJob.EarlierOutcome = .none

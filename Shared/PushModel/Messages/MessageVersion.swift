@@ -25,7 +25,7 @@ enum MessageVersion {
 /// Why bytes are not a message of ours. Names the field, never its content: a message holds tokens and payloads.
 package struct MessageError: Error, Equatable, Sendable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
-        /// Not the encoding at all, or cut short. The same bytes will never be accepted.
+        /// The bytes are not the encoding at all, or cut short. The same bytes will never be accepted.
         case malformed
         /// A newer program wrote it; one that knows this version may read it.
         case unsupportedVersion(Int)

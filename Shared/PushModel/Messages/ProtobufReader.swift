@@ -12,7 +12,7 @@ struct ProtobufReader {
         let type: WireType
     }
 
-    /// As deep as groups may be nested, which no encoder writes any more.
+    /// The depth to which groups may be nested, which no encoder writes any more.
     private static let maximumDepth = 100
 
     private var position = 0

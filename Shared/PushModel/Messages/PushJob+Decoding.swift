@@ -6,7 +6,7 @@ package struct PushJobDecoder: Sendable {
 
     package init() {}
 
-    /// As ``PushJob/init(decoding:)``.
+    /// Decodes a job as ``PushJob/init(decoding:)`` does.
     package mutating func decode(_ bytes: [UInt8]) throws(MessageError) -> PushJob {
         guard bytes.count <= PushJob.maximumBytes else { throw MessageError(.malformed, "longer than \(PushJob.maximumBytes) bytes") }
         let fields = try JobFields(bytes, &self)
@@ -14,7 +14,7 @@ package struct PushJobDecoder: Sendable {
         return try PushJob(fields)
     }
 
-    /// Of a job without any other field.
+    /// Decodes the deliveries of a job without any other field.
     static func deliveries(_ bytes: [UInt8]) throws(MessageError) -> [PushJob.Delivery] {
         var decoder = PushJobDecoder()
         let fields = try JobFields(bytes, &decoder)

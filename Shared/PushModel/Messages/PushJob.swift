@@ -16,7 +16,7 @@ package struct PushJob: Equatable, Sendable {
     package static let appHeader = "push-app"
 
     package var notification: PushID
-    /// Of a copy, which takes an update of a Live Activity to devices that came later: the update. A hold on the update keeps this job, too.
+    /// The update of a Live Activity that this copy takes to devices that came later. A hold on the update keeps this job, too.
     package var original: PushID?
     package var app: AppSlug
     package var lane: Lane
@@ -155,7 +155,7 @@ extension PushJob {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// As it is if it is JSON, which the API has made sure of; else as text.
+    /// Writes the payload as it is if it is JSON, which the API has made sure of; else as text.
     private func writePayload(to writer: inout JSONWriter) {
         do {
             _ = try JSONValue.parse(payload)

@@ -21,7 +21,7 @@ package struct DeviceToken: Hashable, Sendable {
     /// - Returns: nil unless `hex` is a positive, even number of hex digits, at most twice ``maximumBytes``.
     package init?(hex: Substring) { self.init(digits: hex.utf8) }
 
-    /// The same from bytes of text.
+    /// Makes the token from bytes of text.
     package init?(asciiHex: ArraySlice<UInt8>) { self.init(digits: asciiHex) }
 
     private init?(digits: some Collection<UInt8>) {
@@ -63,7 +63,7 @@ package struct DeviceToken: Hashable, Sendable {
     /// How many digits ``hex`` has.
     package var hexCount: Int { bytes.count * 2 }
 
-    /// The same over existing bytes.
+    /// Writes ``hex`` over existing bytes.
     package func writeHex(to text: inout MutableSpan<UInt8>, at place: Int) {
         let bytes = bytes.span
         let whole = bytes.count & ~3

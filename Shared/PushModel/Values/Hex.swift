@@ -65,7 +65,7 @@ struct HexAccumulator {
 /// Lower-case hex of any bytes.
 package func hexText(_ bytes: some Sequence<UInt8>) -> String { hexText(Array(bytes)) }
 
-/// Not generic: other modules would get an unspecialised generic function, where each byte costs several calls.
+/// Writes bytes in hex. It is not generic: other modules would get an unspecialised generic function, where each byte costs several calls.
 package func hexText(_ bytes: [UInt8]) -> String {
     var digits: [UInt8] = []
     digits.reserveCapacity(2 * bytes.count)

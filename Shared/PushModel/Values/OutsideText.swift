@@ -3,7 +3,7 @@ package enum OutsideText {
     /// APNs' longest reason has 27 bytes.
     package static let maximumBytes = 128
 
-    /// The same text with U+FFFD for each control or format character: PostgreSQL refuses U+0000, and a terminal obeys the others.
+    /// Makes a text harmless, with U+FFFD for each control or format character: PostgreSQL refuses U+0000, and a terminal obeys the others.
     /// - Returns: nil if it is empty or longer than any reason.
     package static func harmless(_ text: String) -> String? {
         let bytes = text.utf8

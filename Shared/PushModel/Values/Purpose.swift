@@ -9,14 +9,14 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
     case activityStart(type: String)
     /// Updates and ends one Live Activity. The id is the app's own.
     case activity(id: String)
-    /// Not of a token: what a broadcast goes to, by the name that the backend gave the channel.
+    /// What a broadcast goes to, by the name that the backend gave the channel; no token has this purpose.
     case channel(name: String)
 
-    /// Those without a name of their own.
+    /// The purposes without a name of their own.
     package static let plain: [Purpose] = [
         .alert, .voip, .pushtotalk, .location, .complication, .fileprovider, .controls, .widgets, .mdm,
     ]
-    /// Of a type or an id, in bytes of UTF-8.
+    /// The most bytes of UTF-8 of a type or an id.
     package static let maximumNameBytes = 128
 
     private static let startPrefix = "activity_start:"
@@ -50,7 +50,7 @@ package enum Purpose: RawRepresentable, Sendable, Hashable {
         return isName(name) ? name : nil
     }
 
-    /// As the database and the HTTP API have it.
+    /// The purpose as the database and the HTTP API have it.
     package var rawValue: String {
         switch self {
         case .alert: "alert"

@@ -18,7 +18,7 @@ package struct PushID: Hashable, Sendable, Comparable {
     /// Any 8-4-4-4-12 spelling, either case; nil when it is not one.
     package init?(_ text: Substring) { self.init(digits: text.utf8.span) }
 
-    /// The same from bytes of text, for the hot path.
+    /// Makes the id from bytes of text, for the hot path.
     package init?(ascii: ArraySlice<UInt8>) { self.init(digits: ascii.span) }
 
     private init?(digits ascii: Span<UInt8>) {
@@ -54,7 +54,7 @@ package struct PushID: Hashable, Sendable, Comparable {
         return timeOrdered(milliseconds: milliseconds, using: &generator)
     }
 
-    /// The same with the caller's random numbers.
+    /// Makes the id with the caller's random numbers.
     package static func timeOrdered(milliseconds: Int64, using generator: inout some RandomNumberGenerator) -> PushID {
         PushID(
             high: UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | generator.next() & 0x0fff,
@@ -180,9 +180,9 @@ extension Lanes: Equatable where Value: Equatable {}
 
 /// The deliveries that a hold stops: those of one app, lane or notification, or a part of that.
 package enum HoldScope: Hashable, Sendable {
-    /// Of every app.
+    /// Holds everything of every app.
     case everything
-    /// Of every app.
+    /// Holds the lane of every app.
     case lane(Lane)
     case app(AppSlug)
     case appLane(AppSlug, Lane)

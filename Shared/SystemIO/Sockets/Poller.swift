@@ -17,7 +17,7 @@ package final class Poller {
     }
 
     package struct Event: Equatable, Sendable {
-        /// As given to `add`.
+        /// The key as given to `add`.
         package let key: UInt64
         /// A read will not block: bytes, end of stream or an error.
         package let isReadable: Bool

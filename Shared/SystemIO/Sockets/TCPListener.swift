@@ -9,7 +9,7 @@ package final class TCPListener: Sendable {
     package let address: SocketAddress
 
     package var port: Int { address.port }
-    /// For a `Poller`: readable when a client waits. -1 once closed.
+    /// The descriptor for a `Poller`: readable when a client waits. -1 once closed.
     package var descriptor: Int32 { handle.load(ordering: .relaxed) }
 
     /// - Parameters:

@@ -14,7 +14,7 @@ package final class TCPSocket: Sendable {
 
     deinit { close() }
 
-    /// For a `Poller`; -1 once closed.
+    /// The descriptor for a `Poller`; -1 once closed.
     package var descriptor: Int32 { handle.load(ordering: .relaxed) }
 
     /// Idempotent. Remove the descriptor from its poller first.
@@ -35,7 +35,7 @@ package final class TCPSocket: Sendable {
         return socket
     }
 
-    /// For a loop that waits for many: a socket that is being connected. It becomes writable when that has ended, and `connectionResult`
+    /// Makes a socket that is being connected, for a loop that waits for many. It becomes writable when that has ended, and `connectionResult`
     /// has the result.
     package static func beginConnecting(to address: SocketAddress) throws(SystemError) -> TCPSocket {
         try begin(to: address).socket

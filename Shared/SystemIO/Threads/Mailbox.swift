@@ -53,7 +53,7 @@ package final class Mailbox<Element: Sendable>: Sendable {
         }
     }
 
-    /// As `takeAll`, for a reader that keeps two arrays in use and so allocates nothing: the old content of `elements` is dropped.
+    /// Takes all, for a reader that keeps two arrays in use and so allocates nothing: the old content of `elements` is dropped.
     package func takeAll(into elements: inout [Element]) {
         elements.removeAll(keepingCapacity: true)
         contents.withLock { swap(&elements, &$0.elements) }

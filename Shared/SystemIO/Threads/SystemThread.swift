@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// One thread of the operating system that runs one closure to its end.
-/// For event loops and blocking C libraries, which must not occupy a thread of Swift's cooperative pool.
+/// It is for event loops and blocking C libraries, which must not occupy a thread of Swift's cooperative pool.
 package final class SystemThread: Sendable {
     private final class Body: Sendable {
         let name: String

@@ -13,7 +13,7 @@ package final class WakeUp: Sendable {
 
     deinit { _ = Glibc.close(descriptor) }
 
-    /// From any thread.
+    /// Wakes the thread, from any thread.
     package func signal() {
         // The only possible failure is EAGAIN: the counter is full, so the descriptor is readable already.
         _ = eventfd_write(descriptor, 1)
