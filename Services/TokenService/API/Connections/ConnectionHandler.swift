@@ -39,7 +39,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private let longestUnseen: TimeAmount
     /// When a request was last passed on.
     private var passedOn = NIODeadline.now()
-    /// On the request that was passed on last, until its task takes it.
+    /// The decision on the request that was passed on last, until its task takes it.
     private var decision: AdmissionDecision?
     /// The place from which bytes go to the client as they are.
     private var wire: ChannelHandlerContext?
@@ -264,7 +264,7 @@ struct AwaitedBody: AsyncSequence, Sendable {
 
     struct AsyncIterator: AsyncIteratorProtocol {
         var base: HummingbirdCore.RequestBody.AsyncIterator
-        /// Until the first read is reported.
+        /// The channel, until the first read is reported.
         var channel: (any Channel)?
 
         @concurrent mutating func next() async throws -> ByteBuffer? {

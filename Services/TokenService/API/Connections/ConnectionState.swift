@@ -50,7 +50,7 @@ struct ConnectionState {
     static let maximumThrownAway = 32 << 20
 
     let bodyTimeout: TimeAmount
-    /// Until the timer is to fire.
+    /// The time until the timer is to fire.
     private(set) var wait = TimeAmount.zero
 
     private var requestsBegun = 0
@@ -68,7 +68,7 @@ struct ConnectionState {
     private var endsWithHead = false
     /// The connection ends with the answer.
     private var isEnding = false
-    /// After this request's answer, the connection reads no more.
+    /// The number of the request after whose answer the connection reads no more.
     private var lastRequest = Int.max
     /// The request whose client waits for `100 Continue`, until a part of its body has come.
     private var hesitant: Int?

@@ -52,7 +52,7 @@ enum HTTPDate {
         }
     }
 
-    /// - Parameter second: Since 1970.
+    /// - Parameter second: A moment in seconds since 1970.
     static func text(_ second: Int64) -> String {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = .gmt

@@ -322,7 +322,7 @@ struct StaticContent: Sendable {
     private let headers: HTTPFields
     private let tag: String
 
-    /// - Parameter policy: its Content-Security-Policy.
+    /// - Parameter policy: The answer's Content-Security-Policy.
     init(_ bytes: [UInt8], type: String, policy: String) {
         self.bytes = bytes
         tag = "\"" + Base64URL.encode(Digest.sha256(bytes).prefix(16)) + "\""

@@ -133,7 +133,7 @@ extension OpenAPIDocument {
         ])
     }
 
-    /// On every answer to a key that has a rate limit.
+    /// The fields on every answer to a key that has a rate limit.
     private static let rateLimits: [Answer.Header] = [
         .sometimes("RateLimit-Limit", .count, "Requests per second that the key may make of each instance."),
         .sometimes("RateLimit-Remaining", .count, "How many of them are left at this moment."),

@@ -31,7 +31,7 @@ package struct APIKey: Equatable, Sendable {
     package let requestsPerSecond: Int?
     package let state: State
 
-    /// At the moment of reading, by the database's clock.
+    /// The key's state at the moment of reading, by the database's clock.
     package enum State: String, Sendable, CaseIterable {
         case live
         /// Live, and over within thirty days, which is the longest overlap of a rotation.

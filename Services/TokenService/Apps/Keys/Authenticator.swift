@@ -54,7 +54,7 @@ package final class Authenticator: Sendable {
         return found.key.caller
     }
 
-    /// After a revocation or rotation through this process: at once.
+    /// Forgets the key at once, after a revocation or rotation through this process.
     package func forget(_ id: String) { keys.forget(id) }
 }
 

@@ -16,7 +16,7 @@ package struct Operation: Sendable {
     package let answers: [Answer]
     private let ownProblems: [ProblemCode]
 
-    /// - Parameter problems: Only this route answers these; ``problems`` adds those that follow from its kind.
+    /// - Parameter problems: The problems that only this route answers; ``problems`` adds those that follow from its kind.
     package init(
         _ route: APIRoute, _ id: String, _ summary: String, _ details: String = "", parameters: [Parameter] = [],
         request: OperationBody? = nil, answers: [Answer], problems: [ProblemCode] = []

@@ -49,7 +49,7 @@ package final class RequestRates: Sendable {
 extension TokenBucket.Quota {
     private static let names = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"].compactMap { HTTPField.Name($0) }
 
-    /// On every answer to a limited key.
+    /// The fields on every answer to a limited key.
     package var fields: Zip2Sequence<[HTTPField.Name], [Int]> { zip(Self.names, [limit, remaining, resetSeconds]) }
 
     package func write(to headers: inout HTTPFields) {

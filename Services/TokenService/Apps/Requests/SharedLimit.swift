@@ -14,9 +14,9 @@ package final class SharedLimit: Sendable {
 
     private struct State {
         var used = 0
-        /// Only callers that hold something.
+        /// What each caller holds; only callers that hold something are here.
         var byCaller: [String: Int] = [:]
-        /// Only apps whose callers hold something.
+        /// What the callers of each app hold; only apps with such callers are here.
         var byApp: [AppSlug: Int] = [:]
     }
 

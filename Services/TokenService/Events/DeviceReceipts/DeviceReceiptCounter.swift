@@ -20,10 +20,10 @@ import TokenServiceSending
 package final class DeviceReceiptCounter: Service {
     /// Receipts of one step.
     private static let stride: Int64 = 50_000
-    /// Between two steps.
+    /// The pause between two steps.
     private static let pause = Duration.seconds(1)
     private static let leaselessPause = Duration.seconds(5)
-    /// Between two attempts to add what was put aside.
+    /// The pause between two attempts to add what was put aside.
     private static let asidePause = Duration.seconds(5)
 
     private let pool: PostgresPool

@@ -26,11 +26,11 @@ package final class EventFeed: Service {
     private static let batch = 500
     /// Rows that one round passes at most, of all apps; it reads ``batch`` events of them at most.
     private static let stride: Int64 = 50_000
-    /// Between two rounds: with nothing to read, with rows that cannot be read yet, without the lease.
+    /// The pause between two rounds: with nothing to read, with rows that cannot be read yet, without the lease.
     private static let idlePause = Duration.milliseconds(500)
     private static let shortPause = Duration.milliseconds(50)
     private static let leaselessPause = Duration.seconds(5)
-    /// Between two events that ask whether an app's queues take events again.
+    /// The pause between two events that ask whether an app's queues take events again.
     private static let askingPause = Duration.seconds(2)
 
     package let name: Name

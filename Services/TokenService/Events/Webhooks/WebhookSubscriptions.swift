@@ -19,7 +19,7 @@ package final class WebhookSubscriptions: Sendable {
         self.wakeUp = wakeUp
     }
 
-    /// After a change made here.
+    /// Forgets the subscriptions after a change made here.
     package func forget() { known.withLock { $0 = nil } }
 
     /// Queues outcomes for the webhooks that want them, each event once however often it comes. If an error ends it, the events may come again.

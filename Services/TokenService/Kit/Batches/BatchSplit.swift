@@ -32,7 +32,7 @@ extension BatchSplit {
     package struct Remains<Item> {
         /// Refused, each alone, because of its values.
         package var refused: [(item: Item, error: any Error)] = []
-        /// To be tried again later, in this order.
+        /// The items to try again later, in this order.
         package var waiting: [Item] = []
         /// Why the rest was not tried: no item's fault.
         package var outage: (any Error)?
@@ -44,7 +44,7 @@ extension BatchSplit {
     package static var maximumFaults: Int { 64 }
     /// So many may be refused if others are written, but none beside them.
     private static var lonelyFaults: Int { 3 }
-    /// After so long, no part that takes too long is split any more.
+    /// How long parts are split that take too long.
     private static var patience: Duration { .seconds(5) }
 
     /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is

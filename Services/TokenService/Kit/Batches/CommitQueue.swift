@@ -208,7 +208,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Batches under way.
     package var runningCount: Int { state.withLock { $0.running + ($0.isHeavyRunning ? 1 : 0) } }
 
-    /// Above that of requests, so that the database need not wait while those are parsed.
+    /// A priority above that of requests, so that the database need not wait while those are parsed.
     private static var priority: TaskPriority { .high }
 
     /// Begins on this thread, because the database would wait for another one to wake up. Detached, because a batch has items of many

@@ -60,7 +60,7 @@ package struct DeadLetterReplay: Sendable {
     }
 
     /// After an error the rest of the letters stays, and the result says what was done before it: those letters have to go.
-    /// - Returns: in the order of the letters.
+    /// - Returns: The results in the order of the letters.
     /// - Throws: If nothing was done.
     func replay(_ letters: [DeadLetter], extending: Int64?, by actor: AuditActor) async throws -> [Result] {
         var results: [Result] = []

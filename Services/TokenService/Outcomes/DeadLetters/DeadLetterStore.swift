@@ -145,7 +145,7 @@ struct DeadLetterStore {
 extension DeadLetterStore {
     /// Locks Live Activities, jobs, receipts and notifications, each in ascending order of its key, as outcomes do. The registry is
     /// not locked: if an owner leaves meanwhile, the fence stops the delivery.
-    /// - Returns: in the order of the deliveries, without those whose notification was removed.
+    /// - Returns: The facts in the order of the deliveries, without those whose notification was removed.
     func read(_ deliveries: [DeadDelivery]) throws -> [ReplayFacts] {
         let ids = deliveries.map(\.notification)
         let (numbers, positions) = (deliveries.map(\.job.number), deliveries.map(\.position))

@@ -182,7 +182,7 @@ extension NotificationStatus.Attempt {
 }
 
 extension NotificationStatus.Delivery {
-    /// Before it was published: no dispatcher ever had it.
+    /// Whether it ended before it was published: no dispatcher ever had it.
     fileprivate var endedBeforePublishing: Bool {
         guard attempts == 0, lastAttempt == nil, let reason else { return false }
         return switch outcome.flatMap(OutcomeClass.init(rawValue:)) {

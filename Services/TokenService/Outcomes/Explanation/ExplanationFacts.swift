@@ -77,7 +77,7 @@ package struct ExplanationFacts: Sendable {
         package var deliveries: [Delivery] = []
         package var counted: [CountedDelivery] = []
         package var fences: [Fence] = []
-        /// Since the notification was accepted, oldest first.
+        /// The history since the notification was accepted, oldest first.
         package var history: [HistoryEntry] = []
         /// The newest lines that say that a start token became doubtful, of the two days before a start's deliveries were made.
         package var doubts: [HistoryEntry] = []

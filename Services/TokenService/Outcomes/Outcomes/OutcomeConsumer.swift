@@ -287,7 +287,7 @@ extension OutcomeConsumer {
     /// - Parameters:
     ///   - isRefused: The database refused all of it at once before.
     ///   - othersAreWritten: Since these messages were last tried.
-    /// - Returns: those that have to be tried again later, in this order.
+    /// - Returns: The messages that have to be tried again later, in this order.
     func settle(
         _ messages: [OutcomeMessage], isRefused: Bool = false, othersAreWritten: Bool = false
     ) async -> [OutcomeMessage] {

@@ -3,7 +3,7 @@
 /// A transaction's own work, with its dozen statements and its flush, costs as much as hundreds of deliveries, and acceptances need the
 /// same processors and the same disk.
 struct OutcomePace: Sendable {
-    /// Between the beginnings of two transactions that have room left.
+    /// The time between the beginnings of two transactions that have room left.
     static let interval = Duration.milliseconds(25)
 
     /// Half of the deliveries and messages that a transaction, or the broker's prefetch, has room for: enough not to wait.

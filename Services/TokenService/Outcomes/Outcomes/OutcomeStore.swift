@@ -75,7 +75,7 @@ package struct OutcomeStore {
 
     /// Applies final outcomes: the bits in the jobs, and receipts.
     /// - Parameter known: Final outcomes in ascending order of id.
-    /// - Returns: those that had no final outcome before.
+    /// - Returns: The deliveries that had no final outcome before.
     package func finish(_ known: [OutcomeBatch.Entry], of origins: [PushID: Origin]) throws -> [Finished] {
         guard !known.isEmpty else { return [] }
         var ends = try settle(known)
@@ -168,7 +168,7 @@ package struct OutcomeStore {
 // MARK: Throttling
 
 extension OutcomeStore {
-    /// Before it changes any of them, or of their tokens' places.
+    /// Locks the installations, before the transaction changes any of them, or of their tokens' places.
     package func lockInstallations(of entries: [OutcomeBatch.Entry], _ origins: [PushID: Origin]) throws {
         guard !entries.isEmpty else { return }
         let apps = entries.map { origins[$0.delivery.notification]?.app ?? 0 }
@@ -243,7 +243,7 @@ extension OutcomeStore {
     }
 
     /// - Parameter entries: Final outcomes in ascending order of id, and so job by job.
-    /// - Returns: those that had no final outcome before.
+    /// - Returns: The deliveries that had no final outcome before.
     func settle(_ entries: [OutcomeBatch.Entry]) throws -> [End] {
         var settled: [Settled] = []
         var indices: [JobID: Int] = [:]
@@ -312,8 +312,8 @@ extension OutcomeStore {
     /// Tokens that one transaction puts into quarantine at most, so that it stays short.
     package static let maximumQuarantined = 5000
 
-    /// Only one batch at a time judges the rejections of one app, in any process. Else two batches could each stay below the limit without
-    /// the other's count, or one could retire tokens that the other has just found to be rejected unjustly.
+    /// Locks the apps' brakes: only one batch at a time judges the rejections of one app, in any process. Else two batches could each stay
+    /// below the limit without the other's count, or one could retire tokens that the other has just found to be rejected unjustly.
     /// - Returns: the apps, in ascending order.
     package func lockBrakes(of entries: [OutcomeBatch.Entry]) throws -> [Int64] {
         guard !entries.isEmpty else { return [] }

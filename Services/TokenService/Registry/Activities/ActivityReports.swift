@@ -68,7 +68,7 @@ struct ActivityReports {
         if batch.hasOtherActivity(than: report.id, with: named.token, at: request.installation) { throw ActivityOver() }
     }
 
-    /// To run when the registry has decided, before its writes. It locks the names of the activities that are to be made, and the activities
+    /// Runs when the registry has decided, before its writes. It locks the names of the activities that are to be made, and the activities
     /// of a user who has signed in since the first look. Such a lock comes out of order; in the worst case PostgreSQL ends one of two
     /// transactions, and it runs again.
     mutating func lock(_ reports: [Taken]) throws {
@@ -116,9 +116,9 @@ struct ActivityReports {
         }
     }
 
-    /// To run after the registry's own writes: an update that waited for the token goes, and the newest one goes again if the token came
-    /// after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier tokens got the end already.
-    /// A token that a registration lists for another activity, too, gets none: it would end that one.
+    /// Makes the statements that run after the registry's own writes: an update that waited for the token goes, and the newest one goes again
+    /// if the token came after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier tokens
+    /// got the end already. A token that a registration lists for another activity, too, gets none: it would end that one.
     mutating func writes(_ reports: [Taken], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])

@@ -26,7 +26,7 @@ package struct UpdateLine: Equatable, Sendable {
     /// What becomes of a notification.
     package enum Turn: Equatable, Sendable {
         case send
-        /// Until then, or until what it waits for happens.
+        /// The notification waits until then, or until what it waits for happens.
         case wait(until: Int64)
         /// A newer state was accepted before.
         case outdated

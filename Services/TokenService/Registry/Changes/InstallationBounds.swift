@@ -51,7 +51,7 @@ final class CrowdedInstallations: Sendable {
 
     func contains(_ key: InstallationKey) -> Bool { keys.withLock { !$0.isEmpty && $0.contains(key) } }
 
-    /// After a change, which has fenced a long chain or did not need to.
+    /// Notes the tokens after a change, which has fenced a long chain or did not need to.
     func note(_ key: InstallationKey, tokens: Int) {
         guard tokens < Self.tokens else { return note(key) }
         keys.withLock { keys in if !keys.isEmpty { keys.remove(key) } }

@@ -110,7 +110,7 @@ extension RegistryBatch {
         enter(tokens.count - 1)
     }
 
-    /// After a token moved to another installation or environment. The list of the installation that it left forgets it by itself.
+    /// Enters a token that moved to another installation or environment. The list of the installation that it left forgets it by itself.
     mutating func moved(_ index: Int) { enter(index) }
 
     private mutating func enter(_ index: Int) {

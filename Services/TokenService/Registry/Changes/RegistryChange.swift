@@ -54,7 +54,7 @@ package enum RegistryChange: Sendable {
 
     /// The effect of a change.
     package struct Result: Sendable {
-        /// After a registration or a patch.
+        /// The installation after a registration or a patch.
         package var record: InstallationRecord?
         /// A registration made the installation.
         package var isNew = false

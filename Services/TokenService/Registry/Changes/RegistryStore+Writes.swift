@@ -210,7 +210,7 @@ extension RegistryBatch {
 }
 
 extension InstallationState {
-    /// Only its moment has to be written.
+    /// Whether only its moment has to be written.
     fileprivate var isRefresh: Bool { isStored && writing == .refresh }
 }
 

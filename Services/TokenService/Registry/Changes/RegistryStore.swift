@@ -281,7 +281,7 @@ extension RegistryStore {
     }
 
     /// A change of the next installations that a user owns, whose name it locks.
-    /// - Returns: with the installation after which to go on; nil at the end.
+    /// - Returns: What was committed, with the installation after which to go on; nil at the end.
     package func commitPage(
         of user: String, after cursor: PushID, limit: Int, app: App, also: (RegistryBatch, [PushID]) -> [PostgresQuery] = { _, _ in [] },
         _ change: ([PushID]) -> RegistryChange

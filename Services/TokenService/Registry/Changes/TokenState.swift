@@ -57,7 +57,7 @@ package struct TokenState: Sendable {
 
     /// What became of the starts that APNs accepted for a start token (rule 11 of `docs/registration.md`).
     package struct Starts: Equatable, Sendable {
-        /// Within that time a device has reported the activity of a start, in milliseconds.
+        /// The time within which a device has reported the activity of a start, in milliseconds.
         package static let fairTime: Int64 = 3_600_000
         /// So many silent starts one after another make a token doubtful, with the next one.
         package static let maximumSilent = 3
@@ -65,7 +65,7 @@ package struct TokenState: Sendable {
         /// When the device last reported an activity of the type, or when the last start was sent that counts. Nil: it has reported none, and
         /// no start counts.
         package var since: Int64?
-        /// Since the last report.
+        /// The silent starts since the last report.
         package var silent = 0
         package var isDoubtful = false
 

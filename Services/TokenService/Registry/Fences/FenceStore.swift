@@ -9,7 +9,7 @@ package struct FenceStore {
     package init(session: PostgresSession) { self.session = session }
 
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: from when on the oldest fence has been free that is left over, and the moment of ``LowWater/clock`` before the search.
+    /// - Returns: Since when the oldest fence has been free that is left over, and the moment of ``LowWater/clock`` before the search.
     package func oldestLeftOver(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
         let answers = try session.pipeline([
             LowWater<AnyApp>.clock,

@@ -22,7 +22,7 @@ package struct InstallationRegistration: Sendable {
     /// The most names that one transaction locks: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
     /// max_connections, 100), and all transactions share it.
     private static let maximumNames = 1000
-    /// Below that, a batch of its own costs more than it saves in waiting.
+    /// The size below which a batch of its own costs more than it saves in waiting.
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 4
     /// How often a registration may turn out to supersede more installations than its transaction should.

@@ -22,7 +22,7 @@ package struct InstallationStore {
         ).column("id")
     }
 
-    /// Also of one that was deregistered; 0 if there is none.
+    /// Reads the epoch of an installation, also of one that was deregistered; 0 if there is none.
     func ownerEpoch(of installation: PushID) throws -> Int64 {
         let epochs: [Int64] = try session.execute(
             "SELECT owner_epoch FROM installations WHERE app_id = \(app.id) AND id = \(installation)"
@@ -48,7 +48,7 @@ package struct InstallationStore {
 }
 
 extension PushID {
-    /// Below every id that a client may choose: the beginning of a list.
+    /// An id below every one that a client may choose: the beginning of a list.
     package static let lowest = PushID(high: 0, low: 0)
 }
 

@@ -90,7 +90,7 @@ extension APICall {
 /// What a device credential adds to a call (``Caller/device``).
 extension APICall {
     /// The owner that the registry must find.
-    /// - Parameter expected: of the request; a device's credential says more.
+    /// - Parameter expected: The owner that the request expects; a device's credential says more.
     package func owner(expected: ExpectedOwner) -> ExpectedOwner {
         caller.device.map { .device(user: $0.user, ownerEpoch: $0.ownerEpoch) } ?? expected
     }

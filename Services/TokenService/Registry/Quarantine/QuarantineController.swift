@@ -93,7 +93,7 @@ package struct QuarantineRestore: Sendable {
         package var remaining = 0
     }
 
-    /// - Parameter installations: Only theirs; nil for the whole app.
+    /// - Parameter installations: The installations whose tokens alone are restored; nil for the whole app.
     package func restore(_ installations: [PushID]?, app: App, by actor: AuditActor) async throws -> Result {
         var (result, last) = (Result(), Int64.min)
         while result.restored + result.superseded < Self.maximumPerCall {

@@ -92,7 +92,7 @@ extension InstallationStore {
         return try page(of: found, end: found.count == limit ? found.last : nil, isScan: false)
     }
 
-    /// - Parameter end: Behind it the next page begins if all that were found have room on this one; nil if this is the last one.
+    /// - Parameter end: The installation behind which the next page begins if all found have room on this one; nil if this is the last one.
     private func page(of found: [PushID], end: PushID?, isScan: Bool) throws -> InstallationList.Page {
         let kept = try withinBytes(found)
         let next = kept.count < found.count ? kept.last : end

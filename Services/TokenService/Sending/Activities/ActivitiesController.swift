@@ -159,7 +159,7 @@ extension Resource {
         answers: [Answer(200, "As it is now.", .json(ActivityRecord.response))], problems: [.invalidID, .outOfRange])
 }
 
-/// Among those of the installations.
+/// The operations of Live Activities, which stand among those of the installations.
 extension Operation {
     package static let reportActivity = Operation(
         .reportActivity, "reportActivity", "Report the update token of a Live Activity",

@@ -118,7 +118,7 @@ struct UpdateAdmission {
         changed.insert(target.key)
     }
 
-    /// To run in the same transaction, once the notifications are written.
+    /// The statements to run in the same transaction, once the notifications are written.
     var writes: [PostgresQuery] {
         let rows = changed.sorted().compactMap { targets[$0] }
         return CancellationOutbox.supersede(superseded) + UpdateTargetStore.save(rows)

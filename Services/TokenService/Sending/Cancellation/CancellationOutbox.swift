@@ -49,7 +49,7 @@ package struct CancellationOutbox {
     }
 
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: from when on the oldest cancellation with jobs to hasten has waited, and the moment of ``LowWater/clock`` before the search.
+    /// - Returns: Since when the oldest cancellation with jobs to hasten has waited, and the moment of ``LowWater/clock`` before the search.
     package func oldestUnhastened(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
         let answers = try session.pipeline([
             LowWater<AnyApp>.clock,

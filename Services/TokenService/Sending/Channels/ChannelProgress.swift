@@ -46,7 +46,7 @@ struct ChannelProgress {
         }
     }
 
-    /// - Parameter endsAt: Until then a dispatcher may still work on it; nil: the command was given up before.
+    /// - Parameter endsAt: The moment until which a dispatcher may still work on it; nil: the command was given up before.
     private mutating func settleCreation(_ command: PushID, _ reply: ChannelReply, endsAt: Int64?) throws {
         guard let channel = try store.uncertain(), channel.creation == command else {
             if case .created(let id) = reply { try removeUnused(id) }
@@ -192,7 +192,7 @@ package struct ChannelSettings: Equatable, Sendable {
         "channels.command.timeout.ms", 15_000, in: 100...300_000,
         "for so long a dispatcher may begin a request about a channel, and for as long again it may wait for Apple")
 
-    /// After a refusal that may pass.
+    /// The delay after a refusal that may pass.
     var retryDelay: Duration { commandTimeout * 2 }
 }
 

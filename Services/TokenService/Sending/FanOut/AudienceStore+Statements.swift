@@ -266,8 +266,8 @@ extension AudienceStore {
         ]
     }
 
-    /// Up to an ordinal, those that devices of their owners have update tokens of, in the channel's environment. Quiet hours do not hold a
-    /// broadcast.
+    /// Reads, up to an ordinal, the activities that devices of their owners have update tokens of, in the channel's environment. Quiet hours do
+    /// not hold a broadcast.
     /// - Parameter installations: The only installations to read of the user of the one activity.
     static func pageOfActivities(
         of audience: Audience, _ channel: BroadcastMember, through last: Int64, installations: [PushID]? = nil

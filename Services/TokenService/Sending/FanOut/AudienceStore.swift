@@ -174,7 +174,7 @@ package struct AudienceStore {
     }
 
     /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has of them.
-    /// - Returns: those of the first query that comes to the end, or of the one that leads furthest.
+    /// - Returns: The ids of the first query that comes to the end, or of the one that leads furthest.
     private func furthest(_ queries: [PostgresQuery], count: Int) throws -> [PushID] {
         var furthest: [PushID] = []
         for query in queries {

@@ -44,14 +44,14 @@ package struct HoldOutbox {
     }
 
     /// Keeps the holds that are in force from being lifted before the transaction ends.
-    /// - Returns: those, for ``putAside(fanOuts:under:)`` and ``putAside(jobs:under:)`` in the same transaction. One that is set meanwhile
+    /// - Returns: The holds, for ``putAside(fanOuts:under:)`` and ``putAside(jobs:under:)`` in the same transaction. One that is set meanwhile
     ///   concerns the next claim.
     package func lockInForce() throws -> [PushID] {
         try session.execute("SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE").column("id")
     }
 
     /// Puts the held ones of the fan-outs that this transaction has claimed aside: until the hold ends, or the notification expires.
-    /// - Returns: those.
+    /// - Returns: The fan-outs that it put aside.
     package func putAside(fanOuts: [PushID], under holds: [PushID]) throws -> Set<PushID> {
         guard !fanOuts.isEmpty, !holds.isEmpty else { return [] }
         let held: [PushID] = try session.execute(

@@ -5,7 +5,7 @@ import TokenServiceKit
 /// The body of a request that sets a hold.
 package struct HoldRequest: Equatable, Sendable {
     package static let maximumReasonBytes = 500
-    /// At most thirty days. A hold without an end lasts until it is lifted.
+    /// The seconds that a hold may last: at most thirty days. A hold without an end lasts until it is lifted.
     package static let ttlSeconds: ClosedRange<Int64> = 1...2_592_000
 
     package var scope: HoldScope

@@ -102,7 +102,7 @@ package struct HoldService: Sendable {
         if await !publish([hold]).isEmpty { hold.publishedAt = UnixTime.milliseconds() }
     }
 
-    /// - Returns: those that the broker has confirmed.
+    /// - Returns: The holds that the broker has confirmed.
     private func publish(_ holds: [Hold]) async -> [Hold] {
         let now = UnixTime.milliseconds()
         let confirmed = await control.publish(

@@ -13,7 +13,7 @@ package struct HoldStore {
     /// How many holds may be set within 73 hours for each that may be in force: for so long every dispatcher remembers each hold that it has
     /// read, in force or not.
     private static let setsForEach = 10
-    /// Above every id.
+    /// An id above every other.
     private static let highest = PushID(high: .max, low: .max)
 
     private let session: PostgresSession

@@ -26,7 +26,7 @@ package struct NotificationStatus: Equatable, Sendable {
     package var pending: Int
     /// What devices reported; nil if the sender did not ask for it.
     package var deviceReceipts: [DeviceReceipt.Event: Int]?
-    /// At most ``maximumDeliveries``: the first by their places, of these the pending ones first.
+    /// The deliveries, at most ``maximumDeliveries``: the first by their places, of these the pending ones first.
     package var deliveries: [Delivery]
 
     package static let maximumDeliveries = 1000
@@ -252,7 +252,7 @@ extension NotificationReading {
     }
 
     /// Reads the first receipts and jobs only: a notification may have millions.
-    /// - Parameter isWithMembers: Also those that are under way without a receipt.
+    /// - Parameter isWithMembers: Whether deliveries that are under way without a receipt are read, too.
     private func firstDeliveries(of notification: PushID, isWithMembers: Bool) -> PostgresQuery {
         """
         SELECT d.*, t.token

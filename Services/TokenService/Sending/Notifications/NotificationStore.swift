@@ -190,7 +190,7 @@ extension NotificationStore {
 }
 
 extension Array {
-    /// At most `size` at a time, each part with the number of elements before it.
+    /// Splits the array into parts of at most `size`, each with the number of elements before it.
     fileprivate func parts(of size: Int) -> [(before: Int, part: [Element])] {
         stride(from: 0, to: count, by: size).map { ($0, Array(self[$0..<Swift.min($0 + size, count)])) }
     }

@@ -5,8 +5,8 @@ package import TokenServiceKit
 /// How many accepted notifications of each app and lane wait to be published. Measured in the database now and then; between measurements
 /// this process adds its acceptances and subtracts its publications.
 package final class PublishBacklog: Sendable {
-    /// On a service that is always busy, every n-th measurement counts although it may miss notifications that were being accepted
-    /// meanwhile.
+    /// How many measurements in a row a service that is always busy discards; the next counts, although it may miss notifications that were
+    /// being accepted meanwhile.
     private static let maximumDiscarded = 20
     /// How many times a measurement's duration passes until the next one, so that it costs a small share of the database's
     /// time whatever waits.

@@ -169,7 +169,7 @@ package final class Relay: Service {
         return found
     }
 
-    /// - Returns: in any order, so that no app is served before the others each time.
+    /// - Returns: The apps and lanes in any order, so that no app is served before the others each time.
     private func look(
         _ marks: LowWater<AppLane>,
         _ body: @escaping @Sendable (OutboxStore, LowWater<AppLane>.Marks) throws -> (now: Int64, found: [OutboxStore.Waiting])

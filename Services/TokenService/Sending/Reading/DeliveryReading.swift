@@ -148,7 +148,7 @@ package struct DeliveryPlace: Hashable, Sendable {
         self.position = position
     }
 
-    /// Before the first.
+    /// The place before the first.
     package static let start = DeliveryPlace(job: 0, position: -1)
 
     /// The last that a job may have.

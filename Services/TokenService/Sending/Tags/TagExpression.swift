@@ -7,9 +7,9 @@ package indirect enum TagExpression: Equatable, Sendable {
     /// `permission:denied`
     case permission(ReportedPermission)
     case not(TagExpression)
-    /// At least two.
+    /// All of at least two expressions hold.
     case all([TagExpression])
-    /// At least two.
+    /// Any of at least two expressions holds.
     case any([TagExpression])
 }
 

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Between the task that reads an import's lines and the task that commits them. Lines that arrive during a commit become the next chunk; a
-/// reader that is too fast waits.
+/// Stands between the task that reads an import's lines and the task that commits them. Lines that arrive during a commit become the next
+/// chunk; a reader that is too fast waits.
 ///
 /// One reader, one committer. Memory holds less than two chunks here, one with the committer, and one buffer of the socket.
 package final class LineQueue: Sendable {

@@ -29,7 +29,7 @@ package struct Sweep: Sendable {
         SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(minute)) * 1000)::bigint AS last FROM found
         """
     }
-    /// After longer than a job waits in the broker.
+    /// Removes moves of tokens after longer than a job waits in the broker.
     package static let tokenMoves = Sweep(kind: .tokenMoves) { limit, from in
         """
         WITH found AS (
@@ -54,7 +54,7 @@ package struct Sweep: Sendable {
         SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(published_at)) * 1000)::bigint AS last FROM found
         """
     }
-    /// Only those that every feed has read; kept a day for the operator. A step goes on behind the events of an app that is behind.
+    /// Removes events that every feed has read, kept a day for the operator. A step goes on behind the events of an app that is behind.
     package static let notificationEvents = Sweep(kind: .notificationEvents) { limit, from in
         """
         WITH old AS (
@@ -86,7 +86,7 @@ package struct Sweep: Sendable {
         SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(started_at)) * 1000)::bigint AS last FROM found
         """
     }
-    /// Only the mark: the token stays retired.
+    /// Removes only the mark: the token stays retired.
     package static let quarantine = Sweep(kind: .quarantine) { limit, from in
         """
         WITH found AS (
