@@ -73,7 +73,7 @@ struct AgingTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     subscript(key: Key) -> Value? { count == 0 ? nil : parts[Self.part(of: key)][key]?.value }
 
     /// - Parameters:
-    ///   - moment: of the entry, in UNIX milliseconds; one older than the present one does not change its age.
+    ///   - moment: the moment of the entry, in UNIX milliseconds; one older than the present one does not change its age.
     ///   - change: makes the new value of the present one.
     mutating func update(_ key: Key, at moment: Int64, _ change: (Value?) -> Value) {
         let part = Self.part(of: key)

@@ -22,7 +22,7 @@ struct HoldBook: Sendable {
         let readAt: Int64
     }
 
-    /// Also those whose end has passed: the clock may be set back.
+    /// The holds that were read, also those whose end has passed: the clock may be set back.
     private var holds: [PushID: Hold] = [:]
     /// Lifted holds, and when: one that is written again afterwards, because two processes write, is not in force again.
     private var lifted: [PushID: Int64] = [:]

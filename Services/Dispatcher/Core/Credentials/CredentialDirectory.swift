@@ -132,7 +132,7 @@ struct CredentialPlan: Sendable {
     let pools: [Pool]
     private let nextNumber: PoolNumber
 
-    /// - Parameter previous: its unchanged pools stay, under their numbers.
+    /// - Parameter previous: The plan whose unchanged pools stay, under their numbers.
     init(_ file: CredentialsFile, after previous: CredentialPlan? = nil) {
         var next = previous?.nextNumber ?? 0
         pools = file.entries.flatMap { entry in

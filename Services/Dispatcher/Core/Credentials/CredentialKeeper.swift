@@ -36,7 +36,7 @@ final class CredentialKeeper: Sendable {
     private let turn = Mutex(())
 
     /// - Parameters:
-    ///   - file: as read from `path` at the start.
+    ///   - file: the file as read from `path` at the start.
     ///   - adopt: gets a new plan once its pools are there.
     ///   - counted: gets the result of each attempt to take over changed files.
     /// - Throws: if a pool cannot be made.

@@ -37,7 +37,7 @@ enum CoreAction: Sendable {
     /// The receipts are of the lane's queue, as are those of the next two.
     case acknowledge(Lane, [Receipt])
     case giveBack(Lane, [Receipt])
-    /// To the dead letters, by the broker.
+    /// The broker hands them to the dead letters.
     case discard(Lane, [Receipt])
     case acknowledgeControl([Receipt])
     /// The control stream has been read: jobs may come. Once.
@@ -89,7 +89,7 @@ struct CoreTally: Equatable, Sendable {
     /// A job at a point of its first try.
     struct Finished: Equatable, Sendable {
         let lane: Lane
-        /// Since its message was made.
+        /// The time since its message was made.
         let milliseconds: Int64
     }
 

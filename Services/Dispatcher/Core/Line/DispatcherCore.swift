@@ -225,7 +225,7 @@ struct CoreRules: Sendable {
     var secondCopyAge: Int64 = 5_000
     /// A confirmation that takes longer means that the control stream may be late as well.
     var confirmPatience = CoreRules.standardConfirmPatience
-    /// After that long without a publication, or without a confirmation that is due, a heartbeat tests whether the broker confirms.
+    /// How long there is no publication, or no confirmation that is due, before a heartbeat tests whether the broker confirms.
     var heartbeatInterval: Int64 = 200
     /// The longest time between the broker's confirmation of a marker and its arrival, while no other message of the stream arrives.
     var markerPatience: Int64 = 1_000

@@ -53,7 +53,7 @@ struct Planner {
         random = SplitMix64(seed: seed)
     }
 
-    /// After an answer of a pool.
+    /// Decides the delivery's next step after an answer of a pool.
     /// - Parameters:
     ///   - earlier: the results of the delivery's attempts before this one.
     ///   - mayTryOtherEnvironment: it has not been accepted yet, and a credential serves the other one.

@@ -71,7 +71,7 @@ struct Scheduler {
         lanes = Lane.allCases.map { (rules.topology.jobQueue($0), $0) }
     }
 
-    /// - Parameter app: of the message's header, because the job is not decoded.
+    /// - Parameter app: The app in the message's header, because the job is not decoded.
     mutating func append(_ message: ReceivedMessage, of app: ControlState.AppIndex) {
         waiting[lane(of: message)].append(message, of: app)
     }

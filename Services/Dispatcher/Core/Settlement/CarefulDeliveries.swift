@@ -126,7 +126,7 @@ struct CarefulDeliveries {
 }
 
 extension CarefulDeliveries.Fate {
-    /// After an answer of a pool, and the step that follows from it. Who publishes a copy notes that.
+    /// The fate after an answer of a pool, and the step that follows from it. Who publishes a copy notes that.
     init(_ step: Planner.Step, _ result: APNsAnswer.Result) {
         switch (step, result) {
         case (.end(let outcome), _), (.giveUp(let outcome, _, _), _): self = .ended(outcome, reason: result.reason)
