@@ -124,7 +124,7 @@ extension APNsSimulator {
     /// Tokens of this key are answered `InvalidProviderToken` from now on, on live connections too.
     package func revoke(keyID: String) { keyRing.revoke(keyID: keyID) }
 
-    /// On live connections too.
+    /// Sets the key's state, on live connections too.
     /// - Returns: false where there is no such key.
     package func set(_ state: ProviderKey.State, keyID: String) -> Bool { keyRing.set(state, keyID: keyID) }
 

@@ -29,13 +29,13 @@ struct BroadcastApps {
         let bundleID: String
     }
 
-    /// Per app and environment, as Apple limits them.
+    /// The most channels per app and environment, as Apple limits them.
     static let maximumChannels = 10_000
     /// The most channels of all apps and both environments, to bound the simulator's memory.
     static let maximumChannelsOfAll = 200_000
     /// Followers without a device, of one channel.
     static let maximumAnonymous: Int64 = 1_000_000_000
-    /// At most 8 hours, in milliseconds.
+    /// The longest time that Apple stores a broadcast: 8 hours, in milliseconds.
     static let longestStorage: Int64 = 8 * 3_600_000
 
     private var apps: [Key: App] = [:]

@@ -6,7 +6,7 @@ import Synchronization
 struct ChannelsController {
     let simulator: APNsSimulator
 
-    /// At most `limit` channels, and with `followers` also so many devices of each, by token.
+    /// Lists at most `limit` channels, and with `followers` also so many devices of each, by token.
     func list(_ request: ControlRequest) throws -> Response {
         let followers = try request.number("followers", in: 0...1000).map { Int($0) } ?? 0
         let limit = try request.number("limit", in: 1...Int64(BroadcastApps.maximumChannelsOfAll)).map { Int($0) } ?? .max

@@ -35,7 +35,7 @@ enum ConnectionEffect: Sendable, Equatable {
 enum LastStream: Sendable, Equatable {
     /// All before the request that caused it.
     case before
-    /// Up to the request that caused it.
+    /// All up to the request that caused it.
     case this
     /// Everything, now and later: a notice only.
     case all

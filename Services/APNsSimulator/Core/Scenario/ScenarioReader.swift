@@ -364,9 +364,9 @@ extension ScenarioReader {
 
 /// The kind of a request, as a scenario's `on` names it.
 enum RequestKind: String, Sendable, CaseIterable {
-    /// To a push port, and not a broadcast.
+    /// A request to a push port that is not a broadcast.
     case push
-    /// To a port for channels.
+    /// A request to a port for channels.
     case channels
     case broadcast
 }

@@ -5,7 +5,7 @@ package struct Lingering: Sendable {
     package var time = Duration.seconds(1)
     /// Dropped unread from one client.
     package var bytes = 4 << 20
-    /// At once, on one event loop. The oldest is closed for a new one.
+    /// How many sockets linger at once, on one event loop. The oldest is closed for a new one.
     package var sockets = 1024
 }
 

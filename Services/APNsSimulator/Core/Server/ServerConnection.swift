@@ -204,7 +204,7 @@ final class ServerConnection {
         end()
     }
 
-    /// After the end: TLS's close_notify, and the further life of the socket.
+    /// Does what follows the end: TLS's close_notify, and the further life of the socket.
     /// - Returns: nil if no byte reaches the client any more, or none should.
     func takeLeave(bytes: Int, until deadline: ContinuousClock.Instant) -> LingeringSocket? {
         guard !isBroken else { return nil }

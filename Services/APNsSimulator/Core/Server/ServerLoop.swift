@@ -162,7 +162,7 @@ final class ServerLoop {
 
     // MARK: Connections
 
-    /// After every change of a connection: schedules late answers, updates the poller's interest, and closes ended ones.
+    /// Schedules late answers, updates the poller's interest, and closes ended ones, after every change of a connection.
     func settle(_ connection: ServerConnection) {
         for (stream, delay) in connection.takeUnscheduled() {
             schedule(.act(connection: connection.number, stream: stream), at: .now + delay)
@@ -310,7 +310,7 @@ extension ServerLoop {
         for (number, socket) in lingering { end(socket, number) }
     }
 
-    /// At the loop's end: waits until the clients that read have read the rest.
+    /// Waits, at the loop's end, until the clients that read have read the rest.
     func awaitLingering() throws(SystemError) {
         let last = ContinuousClock.now + min(service.configuration.lingering.time, Self.longestFarewell)
         while !lingering.isEmpty, ContinuousClock.now < last {

@@ -55,7 +55,7 @@ final class SharedService: Sendable {
 
     func releaseConnection() { openConnections.wrappingSubtract(1, ordering: .relaxed) }
 
-    /// Before answers leave.
+    /// Writes the journal before answers leave.
     func writeJournal() {
         guard let failure = world.writeJournal() else { return }
         logger.critical(
@@ -127,7 +127,7 @@ final class LoopHandle: Sendable {
 
     func post(_ command: LoopCommand) { mailbox.post(command) }
 
-    /// After `stop` was posted.
+    /// Waits for the thread's end, after `stop` was posted.
     func join() {
         thread.withLock { $0 }?.join()
     }

@@ -32,7 +32,7 @@ package struct ArrivalWatch: Sendable {
     }
 
     /// Hands over arrivals from now on, until `body` returns false or the task is cancelled.
-    /// - Parameter fromStart: Also the earlier ones that the simulator still has.
+    /// - Parameter fromStart: Whether the earlier arrivals that the simulator still has come first.
     package func follow(fromStart: Bool = false, _ body: (Line) async throws -> Bool) async throws {
         let expected = "is not the URL of a control API: one begins with http://, as http://127.0.0.1:2199 does"
         let url: SettingURL

@@ -153,7 +153,7 @@ package struct DeviceSummary: Sendable, Equatable {
 struct WorldRules: Sendable {
     /// The limit of the whole server.
     var requestsPerSecond: Int?
-    /// To one channel.
+    /// The limit of one channel.
     var broadcastsPerSecond: Int?
     /// Updates with priority 10 that one Live Activity shows in an hour.
     var activityBudgetPerHour: Int?

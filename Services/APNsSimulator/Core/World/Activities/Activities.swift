@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// The Live Activities of a device, the oldest first, also those that have left the lock screen.
 struct Activities {
-    /// To bound the simulator's memory: another one takes the place of one that was dismissed, or of the oldest.
+    /// The most activities, to bound the simulator's memory: another one takes the place of one that was dismissed, or of the oldest.
     private static let maximum = 100
     /// Random bytes of an update token: more than a device token has.
     private static let tokenBytes = 80
