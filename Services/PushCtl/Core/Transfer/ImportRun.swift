@@ -11,7 +11,7 @@ struct ImportRun {
     let pause: @Sendable (_ attempt: Int) async throws -> Void
     /// Gets each line that the server refused or warned of, as the server reported it.
     let onFailure: @Sendable (ArraySlice<UInt8>) throws -> Void
-    /// Also gets how many bytes of the file are done.
+    /// Gets the counts, and how many bytes of the file are done.
     let onProgress: @Sendable (_ counts: ImportCounts, _ bytes: Int) -> Void
 
     /// - Returns: The counts, when the server has confirmed the last line.
