@@ -28,7 +28,7 @@ package struct FIFO<Element> {
 
     @inlinable package var first: Element? { head < storage.count ? storage[head] : nil }
 
-    /// - Parameter position: from the front, 0 up to `count`.
+    /// - Parameter position: The position from the front, 0 up to `count`.
     package internal(set) subscript(position: Int) -> Element {
         get {
             guard let element = storage[head + position] else { preconditionFailure("a live position holds an element") }

@@ -19,7 +19,7 @@ package struct RabbitMQConfiguration: Sendable {
         package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     }
 
-    /// At least one. Connections go to ``current``, or to the next one if that cannot be reached.
+    /// The nodes, at least one. Connections go to ``current``, or to the next one if that cannot be reached.
     package var nodes: [Node]
     /// Shared by all copies, and so by all connections of a process.
     var current = CurrentNode()
@@ -32,7 +32,7 @@ package struct RabbitMQConfiguration: Sendable {
     }
 
     /// The next connections go to the node that another one of the process has reached.
-    /// - Parameter peer: its ``RabbitMQConnection/peer``.
+    /// - Parameter peer: The peer of the connection that reached it, ``RabbitMQConnection/peer``.
     package func prefer(peer: String) { current.prefer(peer: peer) }
     package let virtualHost: String
     /// True for `amqps://`: TLS 1.2 or later, the broker's certificate and name are checked inside the handshake.
@@ -48,14 +48,14 @@ package struct RabbitMQConfiguration: Sendable {
     /// A silent node is left after two of them, and sending must go on within ten seconds. RabbitMQ's guide to heartbeats advises 5 to 20 s
     /// for most; zero would switch them off and is refused.
     package var heartbeat: Duration = .seconds(4)
-    /// Per address, TCP and TLS together.
+    /// The limit for each address, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(3)
     /// A larger message is not kept: it arrives as ``RabbitMQDelivery/isOversized``. Never allocated.
     package var maximumBodyBytes = 16 << 20
 
     /// - Parameters:
     ///   - uri: `amqp[s]://user:password@host:port,host:port/vhost`, percent-encoded; no path or `/` means the virtual host `/`.
-    ///   - passwordFile: its first line replaces the URI's password.
+    ///   - passwordFile: the file whose first line replaces the URI's password.
     /// - Throws: ``RabbitMQError`` with code `configuration`; the message never repeats the URI.
     package init(
         uri: String, passwordFile: String? = nil, authorityFile: String? = nil, connectionName: String = "push"

@@ -11,7 +11,7 @@ extension RabbitMQConnection {
     ///
     /// A channel stands still at a message to a queue that does not answer, and all other channels go on (docs/rabbitmq.md, A queue that
     /// stands still).
-    /// - Returns: its number.
+    /// - Returns: The channel's number.
     package func openPublishingChannel() throws(RabbitMQError) -> UInt16 {
         let number = freeChannels.popLast() ?? lastChannel + 1
         guard number <= Self.mostChannels else { throw dead(RabbitMQError(.connectionLost, "channel.open", "no number is left")) }
@@ -45,7 +45,7 @@ extension RabbitMQConnection {
     /// Before every burst, receive until no more comes.
     /// - Parameters:
     ///   - mandatory: a message that reaches no queue is `returned`, then `confirmed`.
-    ///   - channel: of ``openPublishingChannel()``; nil: the one of ``selectConfirms()``.
+    ///   - channel: the channel of ``openPublishingChannel()``; nil: the one of ``selectConfirms()``.
     /// - Throws: `invalidArgument` when the message cannot be encoded (the connection stays usable), else the connection is dead.
     package func publish(_ message: RabbitMQMessage, mandatory: Bool = true, over channel: UInt16? = nil) throws(RabbitMQError) {
         try requireUsable("basic.publish")
@@ -84,7 +84,7 @@ package struct RabbitMQMessage: Sendable, Equatable {
     /// Empty: the default exchange, which routes to the queue named by the routing key.
     package var exchange: String
     package var routingKey: String
-    /// At most 255 bytes of text.
+    /// The message's id, at most 255 bytes of text.
     package var messageID: [UInt8]
     package var contentType: String
     package var headers: [String: String]
@@ -101,8 +101,8 @@ package struct RabbitMQMessage: Sendable, Equatable {
         self.body = body
     }
 
-    /// Within the limits of AMQP's short strings, with headers that surely fit a frame: `amqp_basic_publish` sends the method before it
-    /// encodes the properties, so too large a table would end the connection.
+    /// Whether it is within the limits of AMQP's short strings, with headers that surely fit a frame: `amqp_basic_publish` sends the method
+    /// before it encodes the properties, so too large a table would end the connection.
     package var isEncodable: Bool {
         guard exchange.utf8.count <= 255, routingKey.utf8.count <= 255, messageID.count <= 255, contentType.utf8.count <= 255 else {
             return false

@@ -279,7 +279,7 @@ extension RabbitMQConnection {
     /// Begins to consume, with acknowledgements.
     /// - Parameters:
     ///   - consumer: a number of the caller's, not negative; deliveries carry it.
-    ///   - arguments: for a stream `x-stream-offset`, its start.
+    ///   - arguments: the start of a stream, as `x-stream-offset`.
     package func consume(queue: String, consumer: Int, arguments: [String: RabbitMQValue] = [:]) throws(RabbitMQError) {
         try call("basic.consume \(queue)") {
             _ = amqp_basic_consume(

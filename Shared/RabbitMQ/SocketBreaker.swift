@@ -16,6 +16,6 @@ package final class SocketBreaker: Sendable {
         }
     }
 
-    /// To be called before the descriptor is closed.
+    /// Lets go of the descriptor. Call it before the descriptor is closed.
     func disarm() { descriptor.withLock { $0 = nil } }
 }

@@ -17,9 +17,9 @@ package struct JSONProblem: Sendable, Equatable {
 
 /// The readers of one body record faults here, so that a client gets all of them at once.
 package final class JSONProblems {
-    /// After this many faults of a body, further ones are not worth reporting.
+    /// How many faults of a body are reported: further ones are not worth it.
     package static let maximum = 50
-    /// After this many faults of one item among many: an answer has up to a thousand such items.
+    /// How many faults of one item among many are reported: an answer has up to a thousand such items.
     package static let maximumOfItem = 10
     /// A key of the body may be as long as the body. Of a longer pointer the beginning is reported, and `…`.
     package static let maximumPointerBytes = 1024

@@ -66,7 +66,7 @@ struct APNsConnection: ~Copyable {
     /// Two rounds of output: the next is made while the kernel sends the last.
     private static let unsentBytes = 131_072
 
-    /// - Parameter link: its socket is with the poller, under this key.
+    /// - Parameter link: The link whose socket is with the poller, under this key.
     static func over(
         _ link: SecureLink, _ context: PoolContext, key: SocketKey, poller: Poller, buffers: LoopBuffers
     ) throws -> APNsConnection {

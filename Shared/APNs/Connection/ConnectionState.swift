@@ -13,7 +13,7 @@ struct ConnectionState {
         /// Answers).
         var faultScore = 300
 
-        /// Up to a tenth younger by chance, so that connections opened together are not replaced together.
+        /// An age up to a tenth younger by chance, so that connections opened together are not replaced together.
         static func age(upTo maximum: Duration) -> Duration { maximum * Double.random(in: 0.9...1) }
     }
 

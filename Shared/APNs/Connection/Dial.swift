@@ -18,7 +18,7 @@ struct DialError: Error, CustomStringConvertible {
 /// Connections). It never blocks; the loop calls it when the socket is ready or the time is up.
 struct Dial {
     enum Progress {
-        /// Until the socket is ready, or ``Dial/deadline``.
+        /// It waits until the socket is ready, or ``Dial/deadline``.
         case waits
         case done(SecureLink)
         case failed(DialError)

@@ -104,7 +104,7 @@ struct RequestHeaders {
         block.rewriteValue(at: pathIndex) { request.token.writeHex(to: &$0, at: $1 + prefix) }
     }
 
-    /// After a request with this block has been submitted. Only the first of each kind on a connection changes anything.
+    /// Notes that a request with this block has been submitted. Only the first of each kind on a connection changes anything.
     mutating func submitted(_ batch: APNsBatch) {
         if knowsID, knowsExpiration || batch.expiration == nil, knowsCollapseID || !batch.hasCollapseID { return }
         block.setIndexing(.withoutIndexing, at: idIndex)

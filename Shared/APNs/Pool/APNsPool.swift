@@ -62,7 +62,7 @@ package final class APNsPool: Sendable {
 
     /// Returns waiting requests as `.notSent`, awaits the answers to those in flight, and closes. New batches come back at once. Every
     /// batch has come back when this returns.
-    /// - Parameter deadline: from now; requests in flight then are given up: `.unknown` if they may have reached APNs.
+    /// - Parameter deadline: The time from now; requests in flight then are given up: `.unknown` if they may have reached APNs.
     package func shutdown(deadline: Duration) async {
         await withCheckedContinuation { continuation in
             if !loop.post(.shutDown(context, cutOff: context.clock.now() + deadline, continuation)) { continuation.resume() }

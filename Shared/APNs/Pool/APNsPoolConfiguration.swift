@@ -10,7 +10,7 @@ package struct APNsPoolConfiguration: Sendable {
     package var growAfter: Duration = .seconds(1)
     /// How long one connection less must have sufficed before one is closed.
     package var shrinkAfter: Duration = .seconds(300)
-    /// Between opening one connection and the next (docs/apns.md, Connections).
+    /// The time between opening one connection and the next (docs/apns.md, Connections).
     package var stagger: Duration = .milliseconds(500)
     /// The most streams on one connection, even if APNs allows more.
     package var maximumStreams = 1000
@@ -24,18 +24,18 @@ package struct APNsPoolConfiguration: Sendable {
     package var connectTimeout: Duration = .seconds(5)
     /// The time from TCP's connection to the peer's first SETTINGS.
     package var handshakeTimeout: Duration = .seconds(10)
-    /// After that long without a byte from the peer, a PING goes out.
+    /// How long no byte comes from the peer before a PING goes out.
     package var pingAfter: Duration = .seconds(30)
     package var pingTimeout: Duration = .seconds(10)
     /// TCP_USER_TIMEOUT.
     package var unacknowledgedTimeout: Duration = .seconds(20)
-    /// After that long without a new batch, the connections are closed until the next one.
+    /// How long there is no new batch before the connections are closed until the next one.
     package var idleLimit: Duration = .seconds(3600)
     /// Connections are replaced at this age, less up to a tenth by chance.
     package var maximumAge: Duration = .seconds(24 * 3600)
     /// Stream numbers end at 2^31; a connection is replaced long before.
     package var maximumRequestsPerConnection = 1 << 29
-    /// After that long without a usable connection, waiting batches are returned, and newcomers at once.
+    /// How long no connection can be used before waiting batches are returned, and newcomers at once.
     package var patience: Duration = .seconds(5)
     /// The longest a batch waits for a free stream while connections are usable.
     package var maximumWait: Duration = .seconds(60)

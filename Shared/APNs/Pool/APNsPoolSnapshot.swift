@@ -23,7 +23,7 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
 
     /// The labels that count answers: a closed set, for any text of the peer and the caller.
     package struct Answer: Hashable, Sendable {
-        /// At most ``topicLimit`` of a pool; the others are `other`.
+        /// The topic; at most ``topicLimit`` of a pool are named, and the others are `other`.
         package let topic: String
         /// `200`, or `<status> <reason>`; unknown reasons are `other`.
         package let answer: String

@@ -34,7 +34,7 @@ struct PoolLifecycle {
 
     let rules: APNsPoolConfiguration
     private(set) var phase = Phase.idle
-    /// Since the pool last had no connections for want of work.
+    /// How many requests came since the pool last had no connections for want of work.
     private var requests = 0
     private var size: PoolSize
     private var connections: [ConnectionID: Connection] = [:]
@@ -229,8 +229,8 @@ struct PoolLifecycle {
         return actions
     }
 
-    /// At once after one that served for a while; soon after one that served and whose end does not concern the next; else ever later, so
-    /// that failing to connect does not become an attack.
+    /// Replaces a connection at once after one that served for a while; soon after one that served and whose end does not concern the next;
+    /// else ever later, so that failing to connect does not become an attack.
     private mutating func scheduleReplacement(of connection: Connection, _ now: ContinuousClock.Instant) {
         if connection.isProven { backoff.reset() }
         if connection.isProven, now - connection.dialedAt >= rules.stableAge {
@@ -310,7 +310,7 @@ struct Backoff {
         self.cap = cap
     }
 
-    /// - Parameter random: in 0..<1.
+    /// - Parameter random: A number in 0..<1.
     mutating func next(random: Double) -> Duration {
         let bound = Self.bound(base, cap, failures)
         failures += 1

@@ -42,7 +42,7 @@ struct LaneQueue {
     /// Requests that each lane may still take in this round.
     private var credits = Lanes(0)
 
-    /// - Parameter maximumRequests: in each lane; beyond it newcomers are refused.
+    /// - Parameter maximumRequests: The limit in each lane; beyond it newcomers are refused.
     init(weights: Weights = Weights(), maximumRequests: Int) {
         self.weights = weights
         self.maximumRequests = maximumRequests
@@ -65,9 +65,9 @@ struct LaneQueue {
 
     /// Moves requests that this connection may have to `taken`. A batch is cut only where the room ends, or where lanes take turns.
     /// - Parameters:
-    ///   - room: for all of them.
-    ///   - others: for those of other lanes than `now`, so that a backlog of them leaves room for it. While `now` itself has a backlog, the
-    ///     weights share all of the room.
+    ///   - room: the room for all of them.
+    ///   - others: the room for those of other lanes than `now`, so that a backlog of them leaves room for it. While `now` itself has a
+    ///     backlog, the weights share all of the room.
     mutating func take(for id: ConnectionID, _ room: Room, others: Room, into taken: inout [Share]) {
         let scale = max(1, room.requests / weights.sum)
         // Portions for hundreds of requests would be a long wait if there is room for only one.

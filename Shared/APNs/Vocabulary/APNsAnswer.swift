@@ -17,7 +17,7 @@ package struct APNsAnswer: Sendable {
     package enum Result: Equatable, Sendable {
         /// APNs answered.
         /// - reason: verbatim; nil if the body had none or could not be read.
-        /// - timestamp: of a 410, UNIX milliseconds.
+        /// - timestamp: the timestamp of a 410, UNIX milliseconds.
         /// - retryAfter: APNs documents none; honoured if it appears.
         case response(status: Int, reason: String?, timestamp: Int64?, retryAfter: Duration?)
         /// Certain: APNs processed nothing of it, so sending again cannot duplicate.

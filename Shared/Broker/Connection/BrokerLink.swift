@@ -45,7 +45,7 @@ final class BrokerLink {
     /// The thread is running.
     func passed() { liveness.passed() }
 
-    /// Until the next attempt to connect; not above zero: it is due.
+    /// The time until the next attempt to connect; not above zero: it is due.
     var pause: Duration { ContinuousClock.now.duration(to: retryAt) }
 
     /// Sleeps until the thread is woken.
@@ -153,7 +153,7 @@ struct ReconnectDelay {
     private static let firstCeiling = Duration.milliseconds(200)
     private var ceiling = firstCeiling
     private var connectedAt: ContinuousClock.Instant?
-    /// Since the last connection.
+    /// The failures since the last connection.
     private(set) var failures = 0
     private var firstFailure: ContinuousClock.Instant?
 

@@ -34,7 +34,7 @@ struct AckBatcher {
     private var outstandingOfEach: [Int]
 
     /// - Parameters:
-    ///   - prefetch: of all consumers together; if it is small, waiting would starve them.
+    ///   - prefetch: the limit of all consumers together; if it is small, waiting would starve them.
     ///   - subscriptions: how many, at most 256.
     init(prefetch: Int, subscriptions: Int) {
         scatteredLimit = max(1, min(64, prefetch / 8))

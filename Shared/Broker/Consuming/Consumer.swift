@@ -15,7 +15,7 @@ package final class Consumer: Service, Sendable {
     private let thread: ServiceThread
 
     /// - Parameters:
-    ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
+    ///   - name: the thread's name, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - drainTimeout: how long ``run()`` waits for outstanding messages to be settled once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread, `onMessages` included, may take before its connection is cut.
     ///   - silenceLimit: a queue without a message for this long, and with none unsettled, is asked whether it still has this consumer.
@@ -45,7 +45,7 @@ package final class Consumer: Service, Sendable {
     /// Back to their queues, to be delivered again, here or elsewhere.
     package func giveBack(_ receipts: [Receipt]) { core.inbox.post(.giveBack(receipts)) }
 
-    /// To the queue's dead-letter exchange: for a message that no version can read.
+    /// Hands messages to the queue's dead-letter exchange: no version can read them.
     package func discard(_ receipts: [Receipt]) { core.inbox.post(.discard(receipts)) }
 
     /// Cancels the subscriptions for good. Received messages may still be settled; those on their way are given back unseen.

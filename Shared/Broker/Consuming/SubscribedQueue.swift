@@ -95,7 +95,7 @@ struct StreamPosition {
     private static let maximumSilentReaders = 3
 
     /// A reader is about to begin.
-    /// - Returns: its offset; nil: from the first message on.
+    /// - Returns: The reader's offset; nil: from the first message on.
     mutating func begin() -> Int64? {
         standing = last == nil ? .certain : .beginning
         return last?.offset

@@ -26,7 +26,7 @@ struct ConfirmTracker<Entry> {
     /// When the oldest unanswered one was published.
     var oldest: ContinuousClock.Instant? { slots.first?.map(\.since) }
 
-    /// To be called for every publish, in order.
+    /// Notes a message. Call it for every publish, in order.
     mutating func published(_ entry: Entry, id: PushID, bytes: Int, at now: ContinuousClock.Instant = .now) {
         slots.append(Slot(entry: entry, id: id, bytes: bytes, since: now))
         count += 1

@@ -18,7 +18,7 @@ package final class Publisher: Service, Sendable {
     private let thread: ServiceThread
 
     /// - Parameters:
-    ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
+    ///   - name: the thread's name, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - window: unconfirmed messages of a channel at most. Below 200: so many RabbitMQ takes for a channel that stands still before it reads
     ///     nothing more of the whole connection (`credit_flow_default_credit`).
     ///   - maximumPending: messages that are taken from callers and have no outcome yet; further ones are `.full`. Their bodies may hold 64

@@ -15,7 +15,7 @@ import SystemIO
 final class PublisherLoop {
     /// One call to `publish`; its messages are answered one by one.
     private final class Batch {
-        /// Since the last report.
+        /// The answers since the last report.
         var answers: [PublishAnswer] = []
         let onAnswers: @Sendable ([PublishAnswer]) -> Void
 
@@ -89,7 +89,8 @@ final class PublisherLoop {
     private static let mostGivenUp = 4
     /// Each new channel may store one message once more, so it comes later each time.
     private static let limitFactors = [1, 6, 12, 24, 48]
-    /// Where order counts: for the first connection, the second, and all later ones until one answers. The next node often does so at once.
+    /// The factors of the limit where order counts: for the first connection, the second, and all later ones until one answers. The next node
+    /// often does so at once.
     private static let orderedLimitFactors = [1, 2, 4]
 
     private let core: PublisherCore

@@ -194,7 +194,7 @@ package enum RequestProgress: Sendable, Equatable {
 struct ClientStream {
     /// 0: the slot is free.
     var stream: Int32 = 0
-    /// Among the session's bodies; -1 when all of it has been sent, or there is none.
+    /// The body's place among the session's bodies; -1 when all of it has been sent, or there is none.
     var body = -1
     /// How much of the body has not been given out.
     var bodyLeft = 0

@@ -40,7 +40,7 @@ struct SharedBodies {
 
     /// Copies the next piece into nghttp2's frame. (nghttp2_data_source_read_callback)
     /// - Parameter left: how much of it this stream has not sent; lowered. At zero the caller has to close the stream here.
-    /// - Returns: its length.
+    /// - Returns: The length of the piece.
     @inline(__always)
     func read(_ place: Int, _ left: inout Int, into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int) -> Int {
         let count = min(room, left)

@@ -18,7 +18,7 @@ package struct HeaderBlock: Sendable {
         var fixedName: StaticString?
         var name: Range<Int>
         var value: Range<Int>
-        /// Up to where the value may grow in place.
+        /// The end of the room in which the value may grow in place.
         var valueCapacityEnd: Int
         var flags: UInt8
     }

@@ -3,7 +3,7 @@ import Glibc
 /// Headers that arrived, in order, in one flat byte buffer: no String until a caller wants one. Names are lower case (RFC 9113 section
 /// 8.2).
 package struct HeaderList: Sendable, Equatable {
-    /// Per header: two bytes length of the name, two of the value, both little endian, then name and value.
+    /// Each header's bytes: two bytes length of the name, two of the value, both little endian, then name and value.
     private var bytes: [UInt8] = []
     package private(set) var count = 0
 

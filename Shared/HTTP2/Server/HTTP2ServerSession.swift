@@ -219,7 +219,7 @@ package enum HTTP2ServerEvent: Sendable {
 /// The settings that a server session announces to its peer, and its bounds.
 package struct HTTP2ServerSettings: Sendable {
     package var maxConcurrentStreams = 1000
-    /// Per stream, RFC 9113 section 6.9.2.
+    /// The window of each stream, RFC 9113 section 6.9.2.
     package var initialWindowSize = 65_535
     /// The window of all streams together; more than 65,535 is granted with a WINDOW_UPDATE at the start.
     package var connectionWindow = 65_535

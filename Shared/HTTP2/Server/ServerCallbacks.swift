@@ -237,7 +237,7 @@ struct AnnouncedStreams {
     private var acknowledged = Int.max
     private var announcedFrames: UInt64 = 0
     private var acknowledgedFrames: UInt64 = 0
-    /// On their way, oldest first, without those that a later one exceeds: at most one for each different value.
+    /// The limits on their way, oldest first, without those that a later one exceeds: at most one for each different value.
     private var greatest: [(frame: UInt64, limit: Int)] = []
     /// The values in frames that have not left yet, oldest first.
     private var unsent: [Int] = []

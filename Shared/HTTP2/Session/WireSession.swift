@@ -136,7 +136,7 @@ struct SessionMemory: ~Copyable {
         left.initialize(to: limit)
     }
 
-    /// After `nghttp2_session_del`, which frees all of it.
+    /// Comes after `nghttp2_session_del`, which frees all of it.
     deinit { left.deallocate() }
 
     /// The argument of `nghttp2_session_…_new3`, which copies this.

@@ -6,7 +6,7 @@ protocol PrometheusSeries: AnyObject, Sendable {
     func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels)
 }
 
-/// Only grows. Whole steps, which nearly all are, cost one atomic addition.
+/// A counter that only grows. Whole steps, which nearly all are, cost one atomic addition.
 final class PrometheusCounter: PrometheusSeries, CounterHandler, FloatingPointCounterHandler {
     private let whole = Atomic<Int64>(0)
     private let fraction = Mutex<Double>(0)

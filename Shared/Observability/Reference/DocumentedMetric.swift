@@ -65,6 +65,6 @@ package struct MarkdownTable {
         text = lines.map { "| " + $0.joined(separator: " | ") + " |" }.joined(separator: "\n")
     }
 
-    /// - Parameter words: those that are no code.
+    /// - Parameter words: Words that are no code.
     package static func code(_ text: String, unless words: Set<String>) -> String { words.contains(text) ? text : "`\(text)`" }
 }

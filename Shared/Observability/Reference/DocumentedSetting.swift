@@ -41,7 +41,7 @@ extension [any DocumentedSetting] {
 
     private static var indent: String { "      " }
 
-    /// To one column less than 80: ArgumentParser breaks a line that fills it to its end.
+    /// Wraps to one column less than 80: ArgumentParser breaks a line that fills it to its end.
     private static func wrapped(_ text: String) -> [String] {
         let width = 79 - indent.count
         return text.split(separator: " ").reduce(into: [String]()) { lines, word in

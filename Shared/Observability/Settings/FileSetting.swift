@@ -91,7 +91,7 @@ extension ConfigReader {
 extension Logger {
     /// Others than the owner may use a secret file. A warning only: orchestrators mount secrets with modes of their own.
     /// - Parameters:
-    ///   - mode: its permission bits.
+    ///   - mode: the file's permission bits.
     ///   - setting: the setting or field that names it.
     package func warn(ofSecretFile path: String, mode: UInt32, setting: String) {
         warning(

@@ -73,7 +73,7 @@ package final class TraceExporter: Service {
         if dropped > 0 { count(.dropped, dropped) }
     }
 
-    /// Until a graceful shutdown, which sends the spans that wait. Start it first, so that it ends last.
+    /// Exports until a graceful shutdown, which sends the spans that wait. Start it first, so that it ends last.
     package func run() async throws {
         // Not before: a client that was made must be shut down.
         let client = HTTPClient(

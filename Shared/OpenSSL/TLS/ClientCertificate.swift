@@ -17,7 +17,7 @@ package final class ClientCertificate: Sendable {
     /// - Parameters:
     ///   - pem: the certificate and its chain, in any order.
     ///   - key: PEM; may be in the same file.
-    ///   - passphrase: of the key; needed when it is encrypted.
+    ///   - passphrase: the key's passphrase; needed when it is encrypted.
     package convenience init(pem: [UInt8], key: [UInt8], passphrase: String? = nil) throws(TLSError) {
         let privateKey = try Self.readKey(key, passphrase: passphrase)
         let certificates: [OpaquePointer]

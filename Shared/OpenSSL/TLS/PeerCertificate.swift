@@ -24,7 +24,7 @@ package struct PeerCertificate: Sendable, Equatable {
 }
 
 extension TLSSession {
-    /// After the handshake; nil if the peer showed none.
+    /// The peer's certificate after the handshake; nil if it showed none.
     package var peerCertificate: PeerCertificate? {
         guard let certificate = SSL_get1_peer_certificate(session) else { return nil }
         defer { X509_free(certificate) }

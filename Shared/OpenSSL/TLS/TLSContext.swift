@@ -28,7 +28,7 @@ package final class TLSContext: Sendable {
     /// Makes a context for connecting. The peer's chain and name are checked inside the handshake, always.
     /// - Parameters:
     ///   - certificate: shown when the peer asks for one; read from its files now.
-    ///   - clientCertificate: the same, read before. At most one of the two.
+    ///   - clientCertificate: the certificate as it was read before. At most one of the two.
     ///   - alpn: the protocols to offer, most wanted first. Check the chosen one: a peer without ALPN chooses none, and that is no error
     ///     here.
     package static func client(
@@ -158,7 +158,7 @@ extension TLSContext {
 package enum TLSTrust: Sendable, Hashable {
     /// The system's bundle (`SSL_CERT_FILE` and `SSL_CERT_DIR` override it, as everywhere with OpenSSL).
     case system
-    /// Only the authorities in this PEM file.
+    /// Trusts only the authorities in this PEM file.
     case file(String)
 }
 

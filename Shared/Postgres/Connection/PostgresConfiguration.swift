@@ -7,7 +7,7 @@ package struct PostgresConfiguration: Sendable {
     package var poolSize = 8
     /// How long a caller waits for a free connection before `.poolExhausted`.
     package var checkOutTimeout: Duration = .seconds(2)
-    /// Per host, name resolution and TLS included.
+    /// The limit for each host, name resolution and TLS included.
     package var connectTimeout: Duration = .seconds(3)
     /// Enforced by the server (57014); zero turns it off there.
     package var statementTimeout: Duration = .seconds(2)

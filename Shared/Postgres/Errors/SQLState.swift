@@ -9,7 +9,7 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible {
     package var classCode: String { String(code.prefix(2)) }
 
     package static let featureNotSupported = SQLState("0A000")
-    /// Also a time zone that the server does not know.
+    /// A value that is not valid, such as a time zone that the server does not know.
     package static let invalidParameterValue = SQLState("22023")
     package static let invalidTextRepresentation = SQLState("22P02")
     package static let notNullViolation = SQLState("23502")
@@ -28,7 +28,7 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible {
     package static let syntaxError = SQLState("42601")
     package static let undefinedTable = SQLState("42P01")
     package static let duplicatePreparedStatement = SQLState("42P05")
-    /// Also where the lock table is full (max_locks_per_transaction).
+    /// The memory is used up, or the lock table is full (max_locks_per_transaction).
     package static let outOfMemory = SQLState("53200")
     package static let tooManyConnections = SQLState("53300")
     package static let objectInUse = SQLState("55006")

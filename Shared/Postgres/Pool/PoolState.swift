@@ -34,7 +34,7 @@ struct PoolState<Slot: AnyObject, Waiter> {
         return .create
     }
 
-    /// After ``take(in:)`` returned `.wait`, under the same lock.
+    /// Adds a waiter after ``take(in:)`` returned `.wait`, under the same lock.
     mutating func enqueue(_ waiter: Waiter, in queue: String) -> UInt64 {
         nextID += 1
         waiters.append((nextID, waiter), to: queue)

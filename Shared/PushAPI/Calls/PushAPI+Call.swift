@@ -95,7 +95,7 @@ private struct TimeIsOver: Error, CustomStringConvertible {
 /// How long a caller waits before the next attempt.
 package enum Backoff {
     /// - Parameter attempt: How many attempts there were.
-    /// - Returns: At least half a bound, which begins with half a second and doubles up to ten.
+    /// - Returns: A pause of at least half a bound, which begins with half a second and doubles up to ten.
     package static func pause(attempt: Int) -> Duration {
         .milliseconds(min(10_000, 250 << min(attempt, 6))) * Double.random(in: 0.5...1)
     }

@@ -84,7 +84,7 @@ extension PushAPI {
     /// An update or an end of the Live Activities that follow a channel. What is nil the service decides.
     public struct NewBroadcast: Sendable, Hashable {
         public var content: Content
-        /// Also update the channel's activities that have update tokens, one by one: for devices below iOS 18.
+        /// Whether to update the channel's activities that have update tokens too, one by one: for devices below iOS 18.
         public var includesActivities = false
         /// 5 or 10.
         public var priority: Int?

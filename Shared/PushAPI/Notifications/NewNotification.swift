@@ -93,7 +93,7 @@ extension PushAPI {
         public var timeToLive: Duration?
         /// How long APNs may keep it. UNIX seconds, 0: not at all.
         public var apnsExpiration: Int?
-        /// Also in quiet hours.
+        /// Whether it is sent in quiet hours, too.
         public var isUrgent: Bool?
         /// `now`, `soon` or `bulk`.
         public var lane: String?

@@ -31,7 +31,7 @@ extension PushAPI {
         public let reasons: [Reason]
         /// Deliveries that devices reported as `shown`, `opened`, `dismissed`; nil if the sender did not ask for it.
         public let deviceReceipts: [String: Int]?
-        /// At most 1,000, pending ones first. ``PushAPI/App/deliveries(of:state:reason:installation:)`` gives all.
+        /// The deliveries, at most 1,000, pending ones first. ``PushAPI/App/deliveries(of:state:reason:installation:)`` gives all.
         public let deliveries: [Delivery]
         /// There are more deliveries than are listed. Nil: there are not.
         public let deliveriesTruncated: Bool?
@@ -53,7 +53,7 @@ extension PushAPI {
             }
         }
 
-        /// Also the `apns-id`.
+        /// The delivery's id, which is the `apns-id`, too.
         public let id: String
         public let installation: String
         /// The token's last six digits.

@@ -19,13 +19,13 @@ public final class PushToTalkTokens: Sendable {
 
     init(inbox: PushInbox) { self.inbox = inbox }
 
-    /// At launch, once the app has its `PTChannelManager`.
+    /// Call this at launch, once the app has its `PTChannelManager`.
     /// - Parameter activeChannel: `PTChannelManager.activeChannelUUID`, after the system has restored a channel.
     public func started(activeChannel: UUID?) {
         if activeChannel == nil { left() } else { joined() }
     }
 
-    /// At launch, if the system gives no `PTChannelManager`.
+    /// Call this at launch, if the system gives no `PTChannelManager`.
     public func failed(_ error: any Error) {
         inbox.put(.tokenFailed(purpose: .pushtotalk, message: "\(error)"))
     }

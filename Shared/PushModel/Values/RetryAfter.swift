@@ -10,7 +10,7 @@ package enum RetryAfter {
     private static let fiftyYears: Int64 = 18_262 * 86_400_000
 
     /// - Parameter now: UNIX milliseconds.
-    /// - Returns: from now, at most ``maximum``; nil for a text of another form, and for a date that has passed.
+    /// - Returns: The time from now, at most ``maximum``; nil for a text of another form, and for a date that has passed.
     package static func duration(_ text: String, now: Int64) -> Duration? {
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             // Digits that no Int64 holds are a long wait all the same.

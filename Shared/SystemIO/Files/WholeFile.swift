@@ -26,7 +26,7 @@ package struct WholeFile: Sendable {
     }
 
     /// Whether this process may read the file, without reading it.
-    /// - Returns: as ``openMode``.
+    /// - Returns: The file's mode, as ``openMode``.
     @discardableResult
     package static func check(_ path: String) throws(Fault) -> UInt32? {
         var status = stat()

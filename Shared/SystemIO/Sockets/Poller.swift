@@ -52,7 +52,7 @@ package final class Poller {
         try control(EPOLL_CTL_MOD, descriptor, key, interest)
     }
 
-    /// Before the descriptor is closed.
+    /// Removes the descriptor. Call it before the descriptor is closed.
     package func remove(_ descriptor: Int32) throws(SystemError) {
         try control(EPOLL_CTL_DEL, descriptor, 0, [])
     }
