@@ -208,3 +208,8 @@ if Context.environment["PUSH_FUZZ"] == "1" {
             name: "TokenServiceFuzz", dependencies: above("API") + ["Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
             path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing", "Support/SchemaCheck.swift"], swiftSettings: base))
 }
+
+// deploy/chaos --controls: Shared/PushModel/DeliberateFault.swift, and the lines that name it.
+if Context.environment["PUSH_DELIBERATE_FAULTS"] == "1" {
+    for target in package.targets { target.swiftSettings?.append(.define("PUSH_DELIBERATE_FAULTS")) }
+}

@@ -39,7 +39,7 @@ def read(name):
         return file.read()
 
 
-CODE = "\n".join(read(name) for name in FILES if re.search(r"\.(swift|sql|sh|py|pml|proto|json|html|js|yml|patch|c|h)$|/(run|test|bench|chaos|containers|fuzz|Dockerfile)$", name)
+CODE = "\n".join(read(name) for name in FILES if re.search(r"\.(swift|sql|sh|py|pml|proto|json|html|js|yml|c|h)$|/(run|test|bench|chaos|containers|fuzz|Dockerfile)$", name)
                  and not name.startswith("docs/"))
 WORDS = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", CODE))
 # The programs write the page of settings from their declarations.

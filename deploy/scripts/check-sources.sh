@@ -44,8 +44,12 @@ done
 found=$(git ls-files -co --exclude-standard | cut -d/ -f1 | sort -u | grep -vE '^(\..*|Package\.swift|Services|Shared|Tests|deploy|docs|docker-compose\.yml|README\.md)$' || :)
 [ -z "$found" ] || complain "the top level holds what the layout does not have" "$found"
 
-# The negative controls' faults are patches against the sources: a change of those sources mends the patch too.
-deploy/scripts/faulty-build.sh --check || status=1
+found=$(printf '%s\n' "$sources" | grep -E '^(Shared|Services)/' | xargs -d '\n' awk 'FNR == 1 { depth = inside = 0 }
+    /^ *#if / { depth++; if ($2 == "PUSH_DELIBERATE_FAULTS" && NF == 2) inside = depth }
+    /^ *#else/ && depth == inside { inside = 0 }
+    /^ *#endif/ { if (depth == inside) inside = 0; depth-- }
+    /DeliberateFault/ && !inside { print FILENAME ":" FNR ": " $0 }')
+[ -z "$found" ] || complain "a deliberate fault is compiled into every build: it belongs between #if PUSH_DELIBERATE_FAULTS and #endif" "$found"
 
 python3 deploy/scripts/check-docs.py || status=1
 

@@ -1,4 +1,4 @@
-# Sourced by deploy/chaos --controls. The programs with eight deliberate faults compiled in (faulty-build.sh), run once for each fault: the checker must find every one.
+# Sourced by deploy/chaos --controls. The programs with eight deliberate faults compiled in (DeliberateFault.swift), run once for each fault: the checker must find every one.
 # First once with none switched on: what it finds then is wrong with the checker, the load or the platform, and the rest would prove nothing.
 
 complain() { printf '    %s\n' "$1" >&2; }
@@ -21,12 +21,11 @@ control_plan() {
 
 # build_faulty: sets $faulty to the folder with all programs, the faulty ones and the honest ones that have no fault.
 build_faulty() {
-    local sources
-    sources=$("$root/deploy/scripts/faulty-build.sh") || fail "the faulty programs cannot be made (see above)."
-    build "token-service and dispatcher with their deliberate faults" -c release --package-path "$sources" --scratch-path "$sources/.build" -- token-service dispatcher
+    local built="$root/.build-faults/release"
+    PUSH_DELIBERATE_FAULTS=1 build "token-service and dispatcher with their deliberate faults" -c release --scratch-path "$root/.build-faults" -- token-service dispatcher
     faulty="$work/faulty"
     mkdir -p "$faulty"
-    ln -sf "$sources/.build/release/token-service" "$sources/.build/release/dispatcher" "$programs/apns-simulator" "$programs/pushctl" "$faulty/"
+    ln -sf "$built/token-service" "$built/dispatcher" "$programs/apns-simulator" "$programs/pushctl" "$faulty/"
 }
 
 # broken_promises REPORT: their names, one on a line.
@@ -70,7 +69,7 @@ run_controls() {
     local name missed=() began=$SECONDS faulty
     build_faulty
     step "Negative controls, seed $seed: the checker must find each deliberate fault"
-    for name in honest $("$root/deploy/scripts/faulty-build.sh" --faults); do control "$name" || missed+=("$name"); done
+    for name in honest $(sed -n 's/^ *case .* = "\(.*\)"$/\1/p' "$root/Shared/PushModel/DeliberateFault.swift"); do control "$name" || missed+=("$name"); done
     [ ${#missed[@]} = 0 ] || { keep=1; fail "the negative controls failed: ${missed[*]}."; }
     note "every deliberate fault was found, in $((SECONDS - began)) s"
 }

@@ -67,6 +67,9 @@ extension APNsConnection {
             let reason = APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)
             totals.countGoAway(reason: reason)
             perform(state.goAway(reason: reason))
+            #if PUSH_DELIBERATE_FAULTS
+                if DeliberateFault.chosen == .resendAfterGoAway { for stream in inFlight.keys { closed(stream, .refusedStream, .nothing) } }
+            #endif
         case .pingAck:
             state.pongReceived()
         }

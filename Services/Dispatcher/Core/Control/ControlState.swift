@@ -36,6 +36,9 @@ package struct ControlState: Sendable {
     }
 
     func isFenced(app: AppIndex, installation: PushID, ownerEpoch: Int64) -> Bool {
+        #if PUSH_DELIBERATE_FAULTS
+            if DeliberateFault.chosen == .noFence { return false }
+        #endif
         guard let epochsBelow = fences[FencedInstallation(app: app, installation: installation)] else { return false }
         return ownerEpoch < epochsBelow
     }

@@ -7,6 +7,11 @@ import PushModel
 extension DispatcherCore {
     /// Jobs arrive from the broker, and wait for their turn.
     mutating func receive(_ messages: [ReceivedMessage]) {
+        #if PUSH_DELIBERATE_FAULTS
+            if DeliberateFault.chosen == .acknowledgeFirst {
+                effects.actions += messages.map { .acknowledge(scheduler.lane(of: $0), [$0.receipt]) }
+            }
+        #endif
         guard !isStopping else {
             for lane in Lane.allCases { giveBack(messages.filter { scheduler.lane(of: $0) == lane }, lane) }
             return

@@ -22,6 +22,10 @@ package struct OutcomeBatch: Equatable, Sendable {
         /// A 410's moment: Apple's word, and without it the moment that the request left (`docs/apns.md`, Answers). An answer cannot know
         /// of a later registration, by any clock. Nil if neither is known: then no token may be retired.
         package var goneSince: Int64? {
+            #if PUSH_DELIBERATE_FAULTS
+                // The end of year 9999.
+                if DeliberateFault.chosen == .goneWithoutTimestamp { return 253_402_300_799_999 }
+            #endif
             guard let timestamp = delivery.timestamp else { return delivery.sentAt }
             return min(timestamp, delivery.sentAt ?? time)
         }

@@ -58,6 +58,9 @@ package struct UpdateLine: Equatable, Sendable {
     ///   - isReady: There is a device to send to.
     ///   - window: How long the window of the one before it lasts, for whose end it waits; nil: it waits for none.
     package func turn(of notification: PushID, isReady: Bool, window: Int64?, now: Int64) -> Turn {
+        #if PUSH_DELIBERATE_FAULTS
+            if DeliberateFault.chosen == .activityOutOfTurn { return .send }
+        #endif
         if sending == notification { return .send }
         guard newest == notification else { return .outdated }
         let later = now + Self.recheck
@@ -86,6 +89,9 @@ package struct UpdateLine: Equatable, Sendable {
         guard sending == notification else { return nil }
         sending = nil
         isRetrying = false
+        #if PUSH_DELIBERATE_FAULTS
+            if DeliberateFault.chosen == .activityTurnLost { return nil }
+        #endif
         return isWaiting ? newest : nil
     }
 

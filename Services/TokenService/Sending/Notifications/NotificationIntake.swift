@@ -64,6 +64,14 @@ package struct NotificationIntake: Sendable {
     package func accept(
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, trace: TraceContext, now: Int64
     ) async throws -> Acceptance {
+        #if PUSH_DELIBERATE_FAULTS
+            if DeliberateFault.chosen == .unlockedIdempotency, let key = idempotency {
+                let earlier = try await pool.session { session in try IdempotencyRecords(session: session, app: app).earlier(key) }
+                let first = try await accept([(request, key)], app: app, trace: trace, now: now)[0].get()
+                guard earlier == nil, first.isReplay else { return first }
+                return try await accept(request, app: app, idempotency: nil, trace: trace, now: now)
+            }
+        #endif
         try backlog.admit(AppLane(app: app.slug, lane: request.lane))
         let submission = submission(request, app: app, idempotency: idempotency, trace: trace, now: now)
         let began = traces.isOn && trace.isSampled ? WallClock.nanoseconds() : nil

@@ -83,6 +83,12 @@ package final class JobPublisher: Sendable {
             message(job.template.encodedJob(job.id.number, job.deliveries), job.template, traceparent: span?.own.traceparent)
         }
         let sent = rest.map { Sent($0) }
+        #if PUSH_DELIBERATE_FAULTS
+            if DeliberateFault.chosen == .noConfirms {
+                publisher.publish(messages) { _ in }
+                return settlements.ended(rest.map { PublishedJob($0, isPublished: true) }, reply: reply)
+            }
+        #endif
         publisher.publish(messages) { [settlements, window, waits, traces] answers in
             var seen: [Lane: RelayWindow.Answers] = [:]
             var waiting: [Lane: (last: JobID, expiresAt: Int64)] = [:]
