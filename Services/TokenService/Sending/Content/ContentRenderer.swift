@@ -22,7 +22,6 @@ struct ContentRenderer {
                 if let stamp { aps.field("timestamp", stamp / 1000) }
                 writeVisible(&content, isActivity: isActivity, to: &aps)
                 writePlain(&content, to: &aps)
-                writeTimes(&content, to: &aps)
             }
             for (key, value) in custom { payload.field(key, value, source: source) }
         }
@@ -38,25 +37,15 @@ struct ContentRenderer {
         }
     }
 
-    /// Fields that are Apple's keys with other separators.
     private func writePlain(_ content: inout JSONObjectReader, to aps: inout JSONWriter) {
-        let names = [
-            "category", "thread_id", "interruption_level", "relevance_score", "filter_criteria", "target_content_id", "event",
-            "content_state", "attributes_type", "attributes", "input_push_channel",
-        ]
-        for name in names {
-            if let value = content.optionalValue(name) { aps.field(name.hyphenated, value, source: source) }
-        }
-        for name in ["content_available", "mutable_content", "input_push_token"] where content.optionalBool(name) == true {
-            aps.field(name.hyphenated, 1)
-        }
-        if content.optionalBool("content_changed") == true { aps.field("content-changed", true) }
-    }
-
-    /// Moments, which Apple has in UNIX seconds.
-    private func writeTimes(_ content: inout JSONObjectReader, to aps: inout JSONWriter) {
-        for name in ["timestamp", "stale_date", "dismissal_date"] {
-            if let moment = content.moment(name) { aps.field(name.hyphenated, moment / 1000) }
+        for field in ContentField.rendered {
+            switch field.kind.form {
+            case .own: break
+            case .value: if let value = content.optionalValue(field.name) { aps.field(field.key, value, source: source) }
+            case .wake, .flag: if content.optionalBool(field.name) == true { aps.field(field.key, 1) }
+            case .truth: if content.optionalBool(field.name) == true { aps.field(field.key, true) }
+            case .seconds: if let moment = content.moment(field.name) { aps.field(field.key, moment / 1000) }
+            }
         }
     }
 
@@ -85,11 +74,6 @@ struct ContentRenderer {
         if custom.value["aps"] != nil { custom.problem("aps", "not_allowed", "aps is made of the other fields") }
         return custom.value.objectValue ?? []
     }
-}
-
-extension String {
-    /// Our name of a field as Apple has it.
-    var hyphenated: String { replacing("_", with: "-") }
 }
 
 extension JSONWriter {
@@ -158,12 +142,8 @@ struct AlertWriter {
     }
 
     private func writeNotification(_ alert: inout JSONObjectReader, to object: inout JSONWriter) {
-        let names = [
-            "title", "subtitle", "body", "launch_image", "title_loc_key", "title_loc_args", "subtitle_loc_key", "subtitle_loc_args",
-            "loc_key", "loc_args",
-        ]
-        for name in names {
-            if let value = alert.optionalValue(name) { object.field(name.hyphenated, value, source: source) }
+        for field in ContentField.alert where field.schema != nil {
+            if let value = alert.optionalValue(field.name) { object.field(field.key, value, source: source) }
         }
     }
 

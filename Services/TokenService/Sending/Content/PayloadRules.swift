@@ -1,5 +1,6 @@
 import PushModel
 import StrictJSON
+import TokenServiceRegistry
 
 /// Refuses content that APNs would refuse or silently drop, before it is sent (Apple, "Generating a remote notification"). Unknown keys
 /// pass: Apple adds some.
@@ -25,7 +26,7 @@ struct PayloadRules {
         for (key, value) in payload.objectValue ?? [] where key != "aps" {
             refuseNull(in: value, of: key)
         }
-        if let aps = payload["aps"] { checkValues(of: aps) }
+        if let aps = payload["aps"] { check(ContentField.checked, of: aps) }
         checkType(payload, aps: payload["aps"])
         refuseNulls(ofKeysIn: payload["aps"], below: "")
         refuseNulls(ofKeysIn: payload["aps"]?["alert"], below: "alert/")
@@ -148,29 +149,16 @@ extension PayloadRules {
     /// Apple, "Starting and updating Live Activities with ActivityKit push notifications".
     func checkLiveActivity(_ aps: JSONValue?) {
         guard let aps else { return problem(place.aps(), "missing", "required for push type liveactivity") }
-        for key in ["timestamp", "stale-date", "dismissal-date"] { checkTime(aps[key], key) }
-        expect(aps, "content-state", "an object") { $0.objectValue != nil }
-        expect(aps, "attributes", "an object") { $0.objectValue != nil }
-        expect(aps, "attributes-type", "a string") { $0.stringValue != nil }
-        // The start goes to the tokens of that name.
-        if let name = aps["attributes-type"]?.stringValue, !Purpose.isName(name) {
-            let code = name.isEmpty ? "too_short" : name.utf8.count > Purpose.maximumNameBytes ? "too_long" : "invalid_character"
-            problem(place.aps("attributes-type"), code, Purpose.nameRule)
-        }
-        expect(aps, "input-push-token", "1") { $0.integerValue == 1 }
-        expect(aps, "input-push-channel", "a string") { $0.stringValue != nil }
-        if let channel = aps["input-push-channel"]?.stringValue, ChannelID(channel) == nil {
-            problem(place.aps("input-push-channel"), "invalid_channel_id", "Apple's id of a channel, in base64")
-        }
-        guard let event = aps["event"]?.stringValue, ["start", "update", "end"].contains(event) else {
+        check(ContentField.checkedInActivity, of: aps)
+        guard let event = aps["event"]?.stringValue.flatMap({ ActivityChange.Event(rawValue: $0) }) else {
             return problem(place.aps("event"), "unsupported_value", "one of start, update, end")
         }
         if aps["timestamp"] == nil { problem(place.aps("timestamp"), "missing", "required: UNIX seconds of the sending") }
         check(event, aps)
     }
 
-    private func checkTime(_ time: JSONValue?, _ key: String) {
-        guard let time, !(time.numberValue.map { (0..<Self.secondsBound).contains($0) } ?? false) else { return }
+    private func check(time: JSONValue, at key: String) {
+        guard !(time.numberValue.map { (0..<Self.secondsBound).contains($0) } ?? false) else { return }
         // A typed value was a date and a time, or it would have been refused before.
         if isTyped {
             problem(place.aps(key), "out_of_range", "a date and time from 1970 to 2286")
@@ -179,9 +167,8 @@ extension PayloadRules {
         }
     }
 
-    private func check(_ event: String, _ aps: JSONValue) {
-        let ofStart = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
-        if event == "start" {
+    private func check(_ event: ActivityChange.Event, _ aps: JSONValue) {
+        if event == .start {
             // An empty alert is as good as none.
             if !hasText(aps["alert"]) {
                 problem(place.aps("alert"), "missing", "a title or body, or its localization key: required to start a Live Activity")
@@ -191,59 +178,80 @@ extension PayloadRules {
             }
             if aps["attributes"] == nil { problem(place.aps("attributes"), "missing", "required to start a Live Activity") }
         } else {
-            for key in ofStart where aps[key] != nil {
-                problem(place.aps(key), "not_allowed", "belongs to the event start alone")
-            }
+            refuse(keysOf: .start, in: aps)
         }
-        if event == "update", aps["content-state"] == nil {
+        if event == .update, aps["content-state"] == nil {
             problem(place.aps("content-state"), "missing", "required to update a Live Activity")
         }
-        if event != "end", aps["dismissal-date"] != nil {
-            problem(place.aps("dismissal-date"), "not_allowed", "belongs to the event end alone")
+        if event != .end { refuse(keysOf: .end, in: aps) }
+    }
+
+    private func refuse(keysOf event: ActivityChange.Event, in aps: JSONValue) {
+        for field in ContentField.all where field.event == event && aps[field.key] != nil {
+            problem(place.aps(field.key), "not_allowed", "belongs to the event \(event.rawValue) alone")
         }
     }
 }
 
 extension PayloadRules {
-    /// The types and ranges of Apple's keys, for every push type.
-    func checkValues(of aps: JSONValue) {
-        expect(aps, "alert", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
-        if let alert = aps["alert"], alert.objectValue != nil { check(alert: alert) }
-        expect(aps, "badge", "a whole number from 0") { ($0.integerValue ?? -1) >= 0 }
-        expect(aps, "sound", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
-        if let sound = aps["sound"], sound.objectValue != nil { check(sound: sound, at: "sound") }
-        for key in ["thread-id", "category", "target-content-id", "filter-criteria"] {
-            expect(aps, key, "a string") { $0.stringValue != nil }
+    /// Checks the types and ranges of Apple's keys.
+    /// - Parameter path: The place of `object` below `aps`, with a slash at its end.
+    func check(_ fields: [ContentField], of object: JSONValue, below path: String = "") {
+        for field in fields {
+            guard let value = object[field.key] else { continue }
+            if let expected = expectation(of: field.kind, unmetBy: value) {
+                problem(place.aps(path + field.key), "wrong_type", "expected \(expected)")
+                continue
+            }
+            switch field.kind {
+            case .alert where value.objectValue != nil: check(alert: value)
+            case .sound where value.objectValue != nil: check(sound: value, at: "sound")
+            case .headline where value.objectValue != nil:
+                expect(value, "loc-key", below: "alert/\(field.key)/", "a string") { $0.stringValue != nil }
+                expect(value, "loc-args", below: "alert/\(field.key)/", "an array of strings", Self.isTexts)
+            case .moment: check(time: value, at: field.key)
+            case .typeName: check(typeName: value, at: field.key)
+            case .channel where value.stringValue.flatMap({ ChannelID($0) }) == nil:
+                problem(place.aps(field.key), "invalid_channel_id", "Apple's id of a channel, in base64")
+            default: break
+            }
         }
-        for key in ["content-available", "mutable-content"] {
-            expect(aps, key, "0 or 1") { $0.integerValue == 0 || $0.integerValue == 1 }
+    }
+
+    private func expectation(of kind: ContentField.Kind, unmetBy value: JSONValue) -> String? {
+        switch kind {
+        case .alert, .sound: value.stringValue != nil || value.objectValue != nil ? nil : "a string or an object"
+        case .badge: (value.integerValue ?? -1) >= 0 ? nil : "a whole number from 0"
+        // A Live Activity's localized text is an object.
+        case .headline: value.stringValue != nil || type == .liveactivity && value.objectValue != nil ? nil : "a string"
+        case .text, .typeName, .channel: value.stringValue != nil ? nil : "a string"
+        case .wake, .flag: value.integerValue == 0 || value.integerValue == 1 ? nil : "0 or 1"
+        case .one: value.integerValue == 1 ? nil : "1"
+        case .texts: Self.isTexts(value) ? nil : "an array of strings"
+        case .level:
+            ["passive", "active", "time-sensitive", "critical"].contains(value.stringValue)
+                ? nil : "passive, active, time-sensitive or critical"
+        case .score:
+            if type == .liveactivity {
+                value.numberValue != nil ? nil : "a number"
+            } else {
+                value.numberValue.map { (0...1).contains($0) } ?? false ? nil : "a number from 0 to 1"
+            }
+        case .object: value.objectValue != nil ? nil : "an object"
+        case .moment, .change, .other: nil
         }
-        expect(aps, "url-args", "an array of strings", Self.isTexts)
-        expect(aps, "interruption-level", "passive, active, time-sensitive or critical") {
-            ["passive", "active", "time-sensitive", "critical"].contains($0.stringValue)
-        }
-        expect(aps, "relevance-score", type == .liveactivity ? "a number" : "a number from 0 to 1") {
-            guard let score = $0.numberValue else { return false }
-            return type == .liveactivity || (0...1).contains(score)
-        }
+    }
+
+    /// The start goes to the tokens of that name.
+    private func check(typeName: JSONValue, at key: String) {
+        guard let name = typeName.stringValue, !Purpose.isName(name) else { return }
+        let code = name.isEmpty ? "too_short" : name.utf8.count > Purpose.maximumNameBytes ? "too_long" : "invalid_character"
+        problem(place.aps(key), code, Purpose.nameRule)
     }
 
     /// Apple, "Generating a remote notification", keys of `alert`.
     private func check(alert: JSONValue) {
-        for key in ["title", "body"] {
-            if type == .liveactivity, let text = alert[key], text.objectValue != nil {
-                expect(text, "loc-key", below: "alert/\(key)/", "a string") { $0.stringValue != nil }
-                expect(text, "loc-args", below: "alert/\(key)/", "an array of strings", Self.isTexts)
-            } else {
-                expect(alert, key, below: "alert/", "a string") { $0.stringValue != nil }
-            }
-        }
-        for key in ["subtitle", "launch-image", "title-loc-key", "subtitle-loc-key", "loc-key"] {
-            expect(alert, key, below: "alert/", "a string") { $0.stringValue != nil }
-        }
-        for key in ["title-loc-args", "subtitle-loc-args", "loc-args"] {
-            expect(alert, key, below: "alert/", "an array of strings", Self.isTexts)
-        }
+        check(ContentField.checkedInAlert, of: alert, below: "alert/")
         expect(alert, "sound", below: "alert/", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
         // In a notification's alert it has no effect.
         if type == .liveactivity, let sound = alert["sound"], sound.objectValue != nil { check(sound: sound, at: "alert/sound") }
@@ -266,7 +274,7 @@ extension PayloadRules {
     private static func isTexts(_ value: JSONValue) -> Bool { value.arrayValue?.allSatisfy { $0.stringValue != nil } ?? false }
 
     /// - Parameter path: The place of `object` below `aps`, with a slash at its end.
-    func expect(_ object: JSONValue, _ key: String, below path: String = "", _ what: String, _ isRight: (JSONValue) -> Bool) {
+    func expect(_ object: JSONValue, _ key: String, below path: String, _ what: String, _ isRight: (JSONValue) -> Bool) {
         if let value = object[key], !isRight(value) { problem(place.aps(path + key), "wrong_type", "expected \(what)") }
     }
 }

@@ -7,12 +7,8 @@ enum DerivedPushType: Equatable {
     /// Why it could be several.
     case ambiguous(String)
 
-    private static let activityKeys = [
-        "event", "content-state", "stale-date", "dismissal-date", "attributes-type", "attributes", "input-push-token", "input-push-channel",
-    ]
-    private static let notificationKeys = [
-        "badge", "category", "thread-id", "content-available", "mutable-content", "target-content-id", "filter-criteria",
-    ]
+    private static let activityKeys = ContentField.all.filter { $0.isSign && $0.pushes == .activity }.map(\.key)
+    private static let notificationKeys = ContentField.all.filter { $0.isSign && $0.pushes == .notification }.map(\.key)
 
     init(_ payload: JSONValue) {
         guard let aps = payload["aps"] else {

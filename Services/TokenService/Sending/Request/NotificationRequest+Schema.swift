@@ -18,35 +18,66 @@ extension NotificationRequest {
                     "fallback", .words(Fallback.self),
                     "`activities`: those of the channel that have update tokens are updated one by one, too. For devices below iOS 18.")
             ]
-                + fieldsBesideTarget.filter {
-                    ["content", "payload", "priority", "expires_at", "ttl_seconds", "apns_expiration", "lane", "receipts", "on_unknown"]
-                        .contains($0.name)
-                }
+                + fields.filter { $0.use == .everywhere }.map(\.described)
         ).example(.map(["content": .map(["event": "update", "content_state": .map(["home": 1, "guest": 0])])])))
 
-    private static func body(to target: JSONSchema) -> JSONSchema { .request([.required("to", target)] + fieldsBesideTarget) }
+    private static func body(to target: JSONSchema) -> JSONSchema { .request([.required("to", target)] + fields.map(\.described)) }
 
-    private static let fieldsBesideTarget: [JSONSchema.Field] = [
+    /// A field beside the target.
+    private struct Field {
+        let described: JSONSchema.Field
+        let use: Use
+
+        static func omissible(_ name: String, _ schema: JSONSchema, _ description: String, _ use: Use = .everywhere) -> Field {
+            Field(described: .omissible(name, schema, description), use: use)
+        }
+    }
+
+    /// The requests that take a field. A number is the field's place among the faults of a broadcast.
+    private enum Use: Equatable {
+        case everywhere
+        /// A broadcast may have it, and never needs it.
+        case notShownInBroadcasts
+        case notInBroadcasts(Int)
+        /// Neither a broadcast nor an activity's update or end may have it.
+        case notInStates(Int)
+    }
+
+    /// In the order of their faults.
+    static let refusedInStates = fields.compactMap { field in
+        if case .notInStates = field.use { field.described.name } else { nil }
+    }
+    static let refusedInBroadcasts = fields.compactMap { field -> (name: String, place: Int)? in
+        switch field.use {
+        case .notInBroadcasts(let place), .notInStates(let place): (field.described.name, place)
+        case .everywhere, .notShownInBroadcasts: nil
+        }
+    }.sorted { $0.place < $1.place }.map(\.name)
+
+    private static let fields: [Field] = [
         .omissible("content", contentSchema, "What to show, in typed fields. Either this or payload."),
         .omissible("payload", payload, "The whole APNs body, passed on byte for byte; at most 4096 bytes, voip 5120."),
         .omissible(
             "locales", .dictionary(variantSchema),
-            "By language tag (BCP 47, any case): what devices of that locale get instead; `de` is for de-AT too. Whole, not merged. At most 100."
-        ),
+            "By language tag (BCP 47, any case): what devices of that locale get instead; `de` is for de-AT too. Whole, not merged. At most 100.",
+            .notInBroadcasts(2)),
         .omissible(
-            "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity."),
+            "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity.",
+            .notShownInBroadcasts),
         .omissible(
             "activity", .string(Purpose.maximumNameBytes).example("ride-4711"),
-            "With event start to one user or installation: the id of the Live Activity, under which updates and ends address it."),
+            "With event start to one user or installation: the id of the Live Activity, under which updates and ends address it.",
+            .notInBroadcasts(1)),
         .omissible("priority", .numbers([10, 5, 1]), "Which ones are allowed depends on the push type."),
         .omissible(
             "collapse_id", .string(64).example("order-4711"),
-            "A later one of the same id replaces this one. At most 64 bytes, no control characters, no blank at either end."
-        ),
-        .omissible("not_before", .time, "When it is due; at most 30 days ahead. At once where it is left out."),
+            "A later one of the same id replaces this one. At most 64 bytes, no control characters, no blank at either end.",
+            .notInBroadcasts(6)),
+        .omissible("not_before", .time, "When it is due; at most 30 days ahead. At once where it is left out.", .notInStates(3)),
         .omissible(
             "local_time", .localTime,
-            "Instead of not_before: when it is this time where the device is. Devices that report no time zone count as UTC."),
+            "Instead of not_before: when it is this time where the device is. Devices that report no time zone count as UTC.",
+            .notInStates(4)),
         .omissible("expires_at", .time, "When it is too late; at most 72 hours after it is due. Not together with ttl_seconds."),
         .omissible("ttl_seconds", .integer(1...259_200), "The same, counted from when it is due; 86400 where both are left out."),
         .omissible(
@@ -54,15 +85,15 @@ extension NotificationRequest {
             "How long APNs may store it, in UNIX seconds, at most 30 days after it is due; 0 for one try. The expiry where it is left out."),
         .omissible(
             "urgent", JSONSchema.boolean.standard(false),
-            "Also in the user's quiet hours. A Live Activity's update and end always go at once, and do not take it."),
+            "Also in the user's quiet hours. A Live Activity's update and end always go at once, and do not take it.", .notInStates(5)),
         .omissible(
             "lane", .words(Lane.self),
             "One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, bulk for tags, for all and for lists of more than 1000. Slower is free; faster needs the scope admin."
         ),
         .omissible(
             "supersede_key", .string(64).example("ride-4711-eta"),
-            "Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. At most 64 bytes, no control characters."
-        ),
+            "Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. At most 64 bytes, no control characters.",
+            .notInStates(7)),
         .omissible(
             "receipts", .words(Receipts.self),
             "One receipt for each delivery, or for failures alone; by itself as the audience is small or large."),
@@ -71,7 +102,7 @@ extension NotificationRequest {
             """
             Devices with PushClient report that they showed, opened or dismissed it. Only with push type alert. The payload gets a key \
             `push-receipt` that names notification and job, of at most 88 bytes.
-            """),
+            """, .notShownInBroadcasts),
         .omissible(
             "on_unknown", .words(PushJob.OnUnknown.self),
             """
@@ -146,53 +177,10 @@ extension NotificationRequest {
     private static let variantSchema = JSONSchema.request(
         "Variant", [.omissible("content", contentSchema), .omissible("payload", payload)])
 
-    /// Apple's fields under our spelling; each goes to its place in Apple's format.
-    private static let contentSchema = JSONSchema.named("Content", content.example(contentExample))
-
-    private static let content = JSONSchema.request([
-        .omissible("alert", .oneOf(.string(), alertSchema)),
-        .omissible("badge", .count, "0 removes it."),
-        .omissible("sound", .oneOf(.string().example("default"), criticalSoundSchema), "A file of the app, or default."),
-        .omissible("category", .string().example("MESSAGE")),
-        .omissible("thread_id", .string().example("order-4711"), "Groups notifications."),
-        .omissible("interruption_level", .words(["active", "passive", "time-sensitive", "critical"])),
-        .omissible("relevance_score", .number.example(.number(0.5)), "0 to 1; of a Live Activity any number."),
-        .omissible("filter_criteria", .string(), "Judged against the current Focus."),
-        .omissible("target_content_id", .string(), "The window to bring forward."),
-        .omissible("mutable_content", .boolean, "Pass through the notification service extension; needs an alert."),
-        .omissible("content_available", .boolean, "Alone, a background push."),
-        .omissible("content_changed", .boolean, "Push types widgets and controls."),
-        .omissible("event", .words(["update", "start", "end"]), "Makes it a Live Activity's."),
-        .omissible("content_state", .dictionary(.anything), "Of a Live Activity, in the app's own shape."),
-        .omissible(
-            "timestamp", .time,
-            "When it was sent, for a Live Activity; where it is left out, when it is due (with local_time: first anywhere, but never before the request)."
-        ),
-        .omissible("stale_date", .time), .omissible("dismissal_date", .time, "With the event end."),
-        .omissible("attributes_type", .string(Purpose.maximumNameBytes), "With the event start, as the rest:"),
-        .omissible("attributes", .dictionary(.anything)), .omissible("input_push_token", .boolean),
-        .omissible("input_push_channel", .channelID),
-        .omissible("custom", .dictionary(.anything), "Keys of the app's own, which stand beside aps."),
-    ])
+    private static let contentSchema = JSONSchema.named("Content", ContentField.contentSchema.example(contentExample))
     private static let contentExample = DocumentNode.map([
         "alert": .map(["title": "Your order is packed", "body": "It leaves tonight"]), "sound": "default",
     ])
-
-    private static let alertSchema = JSONSchema.named("Alert", alert.example(.map(["title": "Your order is packed"])))
-
-    private static let alert = JSONSchema.request([
-        .omissible("title", .string().example("Your order is packed")), .omissible("subtitle", .string()), .omissible("body", .string()),
-        .omissible("launch_image", .string()), .omissible("title_loc_key", .string()), .omissible("title_loc_args", .array(.string())),
-        .omissible("subtitle_loc_key", .string()), .omissible("subtitle_loc_args", .array(.string())), .omissible("loc_key", .string()),
-        .omissible("loc_args", .array(.string())),
-    ])
-
-    private static let criticalSoundSchema = JSONSchema.request(
-        "CriticalSound",
-        [
-            .required("name", .string().example("default")), .required("critical", .boolean.example(true)),
-            .omissible("volume", .number.example(.number(0.8)), "0 to 1."),
-        ])
 }
 
 extension JSONSchema {

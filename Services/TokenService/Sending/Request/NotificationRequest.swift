@@ -149,7 +149,7 @@ extension JSONObjectReader {
                 problem("to", step: "/activity", "not_allowed", "a start goes to a user, and names its activity beside that")
             }
             if named != nil { problem("activity", "not_allowed", "only with event start: the target names the activity") }
-            for key in ["not_before", "local_time", "urgent", "supersede_key"] where has(key) {
+            for key in NotificationRequest.refusedInStates where has(key) {
                 problem(key, "not_allowed", "an activity's states go at once, in quiet hours too, and a newer one supersedes an older one")
             }
             return ActivityChange(drafts, of: subject, event: event)
@@ -176,7 +176,7 @@ extension JSONObjectReader {
     private mutating func broadcastChange(
         of type: PushType?, channel: String, _ drafts: [ContentDraft]
     ) -> ActivityChange? {
-        for key in ["activity", "locales", "not_before", "local_time", "urgent", "collapse_id", "supersede_key"] where has(key) {
+        for key in NotificationRequest.refusedInBroadcasts where has(key) {
             problem(key, "not_allowed", "a broadcast has one state for all devices, goes at once, and supersedes an older one")
         }
         guard let type, let draft = drafts.first else { return nil }

@@ -100,21 +100,11 @@ struct RequestWarnings {
 
 extension PushType {
     /// Apple's keys of `aps` in a notification.
-    fileprivate static let notificationKeys: Set<String> = [
-        "alert", "badge", "sound", "thread-id", "category", "content-available", "mutable-content", "target-content-id",
-        "interruption-level", "relevance-score", "filter-criteria", "url-args",
-    ]
-    private static let activityKeys: Set<String> = [
-        "alert", "interruption-level", "relevance-score", "timestamp", "event", "content-state", "stale-date", "dismissal-date",
-        "attributes-type", "attributes", "input-push-token", "input-push-channel",
-    ]
+    fileprivate static let notificationKeys = Set(ContentField.all.filter { $0.pushes.contains(.notification) }.map(\.key))
+    private static let activityKeys = Set(ContentField.all.filter { $0.pushes.contains(.activity) }.map(\.key))
     /// Apple's keys of `aps` in any push.
-    fileprivate static let apsKeys = notificationKeys.union(activityKeys).union(["content-changed"])
-    /// Apple's keys of `alert`, and older ones that senders still state.
-    fileprivate static let alertKeys: Set<String> = [
-        "title", "subtitle", "body", "launch-image", "title-loc-key", "title-loc-args", "subtitle-loc-key", "subtitle-loc-args", "loc-key",
-        "loc-args", "action", "action-loc-key", "summary-arg", "summary-arg-count",
-    ]
+    fileprivate static let apsKeys = Set(ContentField.all.map(\.key))
+    fileprivate static let alertKeys = Set(ContentField.alert.map(\.key))
 
     /// Whether a key has an effect in the alert of a push of that type: a Live Activity has its sound there.
     fileprivate func isKnownInAlert(_ key: String) -> Bool { Self.alertKeys.contains(key) || self == .liveactivity && key == "sound" }
