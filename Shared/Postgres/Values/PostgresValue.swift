@@ -340,6 +340,23 @@ package struct PostgresQuery: Sendable, ExpressibleByStringInterpolation {
         package mutating func appendInterpolation(milliseconds: [Int64?]) { append(.optionalTimestampArray(milliseconds)) }
         /// `jsonb`.
         package mutating func appendInterpolation(json: String) { append(.jsonb(json)) }
+        /// `INSERT INTO table (column, …) VALUES (value, …)`
+        package mutating func appendInterpolation(insertInto table: StaticString, _ row: [(column: StaticString, value: PostgresValue)]) {
+            sql += "INSERT INTO \(table) (\(row.map(\.column.description).joined(separator: ", "))) VALUES ("
+            for (place, assignment) in row.enumerated() {
+                if place > 0 { sql += ", " }
+                append(assignment.value)
+            }
+            sql += ")"
+        }
+        /// `UPDATE table SET column = value, …`
+        package mutating func appendInterpolation(update table: StaticString, _ row: [(column: StaticString, value: PostgresValue)]) {
+            sql += "UPDATE \(table) SET "
+            for (place, assignment) in row.enumerated() {
+                sql += place > 0 ? ", \(assignment.column) = " : "\(assignment.column) = "
+                append(assignment.value)
+            }
+        }
 
         private mutating func append(_ value: PostgresValue) {
             parameters.append(value)

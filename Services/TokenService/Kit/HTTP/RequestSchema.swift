@@ -27,11 +27,14 @@ package struct RequestSchema<Value: Sendable>: Sendable {
         }
     }
 
-    package func map<Other>(_ convert: @escaping @Sendable (Value) -> Other) -> RequestSchema<Other> {
-        RequestSchema<Other>(schema) { [read] body, name in read(&body, name).map(convert) }
+    /// Takes null as well, which reads as `.some(nil)`.
+    package var orNull: RequestSchema<Value?> {
+        RequestSchema<Value?>(schema.orNull) { [read] body, name in
+            guard let value = body.value(name) else { return nil }
+            return value.isNull ? .some(nil) : read(&body, name)
+        }
     }
 
-    package func described(_ text: String) -> RequestSchema { RequestSchema(schema.described(text), read) }
     package func example(_ node: DocumentNode) -> RequestSchema { RequestSchema(schema.example(node), read) }
 }
 
@@ -41,13 +44,8 @@ package struct Fields<Value: Sendable>: Sendable {
     private let list: [Field]
 
     package init(_ list: [Field]) {
-        described = list.flatMap(\.described)
+        described = list.map(\.described)
         self.list = list
-    }
-
-    /// Reads every field; one that is left out leaves `value` as it is. `value` counts only while `body` has no problems.
-    package func read(_ body: inout JSONObjectReader, into value: inout Value) {
-        for field in list { field.read(&body, &value) }
     }
 
     /// Reads an object that has these fields and no other.
@@ -55,16 +53,15 @@ package struct Fields<Value: Sendable>: Sendable {
     /// - Returns: nil after a problem, of this object or one that was read before.
     package func read(_ body: inout JSONObjectReader, from start: Value) -> Value? {
         var value = start
-        read(&body, into: &value)
+        for field in list { field.read(&body, &value) }
         body.finish()
         return body.problems.isEmpty ? value : nil
     }
 
-    /// One field, or the fields of a part of the value.
     package struct Field: Sendable {
         package typealias Place<Part> = any WritableKeyPath<Value, Part> & Sendable
 
-        let described: [JSONSchema.Field]
+        let described: JSONSchema.Field
         let read: @Sendable (inout JSONObjectReader, inout Value) -> Void
     }
 }
@@ -73,7 +70,7 @@ extension Fields.Field {
     package static func required<Part>(
         _ name: String, _ path: Place<Part>, _ type: RequestSchema<Part>, _ description: String? = nil
     ) -> Self {
-        Self(described: [.required(name, type.schema, description)]) { body, value in
+        Self(described: .required(name, type.schema, description)) { body, value in
             if let part = type.read(&body, name) { value[keyPath: path] = part }
         }
     }
@@ -83,32 +80,25 @@ extension Fields.Field {
         _ name: String, _ path: Place<Part>, _ type: RequestSchema<Part>, _ description: String? = nil,
         standard: Part
     ) -> Self {
-        Self(described: [.omissible(name, type.schema.standard(standard.node), description)]) { body, value in
+        Self(described: .omissible(name, type.schema.standard(standard.node), description)) { body, value in
             value[keyPath: path] = body.optionalValue(name) == nil ? standard : type.read(&body, name) ?? standard
         }
     }
 
-    /// Left out or null, the value keeps what it has.
+    /// Left out, the value keeps what it has; null is nil.
     package static func omissible<Part>(
         _ name: String, _ path: Place<Part?>, _ type: RequestSchema<Part>, _ description: String? = nil
     ) -> Self {
-        Self(described: [.omissible(name, type.schema, description)]) { body, value in
-            if body.optionalValue(name) != nil { value[keyPath: path] = type.read(&body, name) }
-        }
+        .optional(name, path, type.orNull, description)
     }
 
-    /// Left out, the value keeps what it has; null is refused.
+    /// Left out, the value keeps what it has.
     package static func optional<Part>(
         _ name: String, _ path: Place<Part>, _ type: RequestSchema<Part>, _ description: String? = nil
     ) -> Self {
-        Self(described: [.optional(name, type.schema, description)]) { body, value in
+        Self(described: .optional(name, type.schema, description)) { body, value in
             if body.has(name), let part = type.read(&body, name) { value[keyPath: path] = part }
         }
-    }
-
-    /// The fields of a part stand among those of the object.
-    package static func all<Part>(_ fields: Fields<Part>, _ path: Place<Part>) -> Self {
-        Self(described: fields.described) { body, value in fields.read(&body, into: &value[keyPath: path]) }
     }
 }
 
@@ -116,8 +106,8 @@ extension Fields.Field {
 
 extension RequestSchema where Value == String {
     /// - Parameter schema: By itself, of a name of so many bytes.
-    package static func text(_ maximumBytes: Int, _ schema: JSONSchema? = nil, isProse: Bool = false) -> RequestSchema {
-        RequestSchema(schema ?? .string(maximumBytes)) { $0.string($1, maximumBytes: maximumBytes, isProse: isProse) }
+    package static func text(_ maximumBytes: Int, _ schema: JSONSchema? = nil) -> RequestSchema {
+        RequestSchema(schema ?? .string(maximumBytes)) { $0.string($1, maximumBytes: maximumBytes) }
     }
 }
 
