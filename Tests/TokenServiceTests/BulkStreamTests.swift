@@ -17,8 +17,8 @@ import Testing
 struct BulkStreamTests {
     private static func app() throws -> App {
         App(
-            id: 1, slug: try #require(AppSlug("shop")), bundleID: "com.example.shop", devicePolicy: .multi,
-            environments: [.production], staleAfterDays: nil, removesStale: false)
+            id: 1, slug: try #require(AppSlug("shop")),
+            AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production]))
     }
 
     private let errors = InternalErrors(count: {}, logger: Logger(label: "test"))

@@ -118,8 +118,8 @@ struct InstallationBoundsTests {
 
     private static func app() throws -> App {
         App(
-            id: 1, slug: try #require(AppSlug("shop")), bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production],
-            staleAfterDays: nil, removesStale: false)
+            id: 1, slug: try #require(AppSlug("shop")),
+            AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production]))
     }
 
     private static func registration(_ number: Int, _ named: [(token: Int, purpose: String)]) throws -> Registration {

@@ -13,9 +13,10 @@ struct RegistryChangeTests {
     private let app: App
 
     init() throws {
-        app = App(
-            id: Self.appID, slug: try #require(AppSlug("shop")), bundleID: "com.example.shop", devicePolicy: .multi,
-            environments: [.production, .sandbox], staleAfterDays: 30, removesStale: true)
+        var properties = AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production, .sandbox])
+        properties.staleAfterDays = 30
+        properties.removesStale = true
+        app = App(id: Self.appID, slug: try #require(AppSlug("shop")), properties)
     }
 
     private static func key(_ number: Int) -> InstallationKey { InstallationKey(app: appID, id: installation(number)) }

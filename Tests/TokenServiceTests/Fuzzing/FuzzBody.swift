@@ -15,8 +15,8 @@ enum FuzzBody {
     private static let caller = Caller(keyID: "0123456789abcdef", app: nil, scopes: [.send], requestsPerSecond: nil)
     static let app: App? = AppSlug("shop").map {
         App(
-            id: 1, slug: $0, bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production, .sandbox], staleAfterDays: nil,
-            removesStale: false)
+            id: 1, slug: $0,
+            AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production, .sandbox]))
     }
 
     static func send(_ bytes: [UInt8]) {

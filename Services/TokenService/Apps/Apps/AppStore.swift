@@ -49,15 +49,8 @@ package final class AppStore: Sendable {
     /// - Throws: ``APIError`` 409 if an app of that slug is there with other properties.
     package func create(slug: AppSlug, _ properties: AppProperties, by actor: AuditActor) async throws -> Creation {
         try await pool.transaction { session in
-            let made = try session.execute(
-                """
-                INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream,
-                    activity_window_seconds)
-                VALUES (\(slug), \(properties.bundleID), \(properties.devicePolicy), \(properties.environments.map(\.rawValue)),
-                    \(properties.staleAfterDays), \(properties.removesStale), \(properties.eventStream.map(\.rawValue)),
-                    \(properties.activityWindowSeconds)::bigint)
-                ON CONFLICT (slug) DO NOTHING
-                """)
+            let row = [("slug", slug.postgresValue)] + properties.columns
+            let made = try session.execute("\(insertInto: "apps", row) ON CONFLICT (slug) DO NOTHING")
             let app = try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
             if made.affected == 1 {
                 try AuditStore(session: session).record(.appCreated, by: actor, app: slug, object: slug.text)
@@ -88,14 +81,7 @@ package final class AppStore: Sendable {
                         .environmentInUse, "active tokens or broadcast channels are in \(environment.rawValue); nothing was changed")
                 }
             }
-            try session.execute(
-                """
-                UPDATE apps SET bundle_id = \(properties.bundleID), device_policy = \(properties.devicePolicy),
-                    environments = \(properties.environments.map(\.rawValue)), stale_after_days = \(properties.staleAfterDays),
-                    removes_stale = \(properties.removesStale), event_stream = \(properties.eventStream.map(\.rawValue)),
-                    activity_window_seconds = \(properties.activityWindowSeconds)::bigint, updated_at = now()
-                WHERE slug = \(slug)
-                """)
+            try session.execute("\(update: "apps", properties.columns), updated_at = now() WHERE slug = \(slug)")
             try AuditStore(session: session).record(.appChanged, by: actor, app: slug, object: slug.text)
             return try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
         }
@@ -126,16 +112,16 @@ package final class AppStore: Sendable {
 
 extension DevicePolicy: PostgresEncodable, PostgresDecodable {}
 
+extension AppProperties {
+    fileprivate var columns: [(column: StaticString, value: PostgresValue)] { Self.all.map { ($0.column, $0.stored(self)) } }
+}
+
 extension App {
     /// - Parameter row: Of `apps`.
     fileprivate init(_ row: PostgresRow) throws {
-        let (environments, streams): ([String], [String]) = (try row["environments"], try row["event_stream"])
-        let window: Int32 = try row["activity_window_seconds"]
-        self.init(
-            id: try row["id"], slug: try row["slug"], bundleID: try row["bundle_id"], devicePolicy: try row["device_policy"],
-            environments: environments.compactMap(APNsEnvironment.init(rawValue:)), staleAfterDays: try row["stale_after_days"],
-            removesStale: try row["removes_stale"], eventStream: streams.compactMap(EventLog.init(rawValue:)),
-            activityWindowSeconds: Int(window))
+        var properties = AppProperties()
+        for property in AppProperties.all { try property.load(row, &properties) }
+        self.init(id: try row["id"], slug: try row["slug"], properties)
     }
 }
 
@@ -150,25 +136,19 @@ package struct CorruptRow: Error, CustomStringConvertible {
 }
 
 /// A tenant. All but its id and slug may change, so it is kept in memory for seconds only (``AppStore/memory``).
+@dynamicMemberLookup
 package struct App: Equatable, Sendable {
     package typealias ID = Int64
 
     package let id: ID
     package let slug: AppSlug
-    package let bundleID: String
-    package let devicePolicy: DevicePolicy
-    package let environments: [APNsEnvironment]
-    /// An installation that did not register for this many days is flagged as stale; nil: none ever is.
-    package let staleAfterDays: Int?
-    /// Whether stale installations are removed as well.
-    package let removesStale: Bool
-    /// The state changes that go to the exchange of outcomes; none twice.
-    package var eventStream: [EventLog] = []
-    /// At least this far apart are two updates of one Live Activity that count against the system's budget.
-    package var activityWindowSeconds = 0
-}
+    package let properties: AppProperties
 
-/// On how many installations a user may be signed in at once (`docs/registration.md`, rule 5).
-package enum DevicePolicy: String, Sendable, CaseIterable {
-    case multi, single
+    package init(id: ID, slug: AppSlug, _ properties: AppProperties) {
+        self.id = id
+        self.slug = slug
+        self.properties = properties
+    }
+
+    package subscript<Part>(dynamicMember path: KeyPath<AppProperties, Part>) -> Part { properties[keyPath: path] }
 }

@@ -64,7 +64,7 @@ extension Resource {
 
     private static let create = Operation(
         .createApp, "createApp", "Make an app", "The same again answers 200; another one of the same slug 409.",
-        request: .json(AppProperties.new),
+        request: .json(AppProperties.newBody),
         answers: [Answer(201, "Made.", .json(App.made)), Answer(200, "It was there, exactly like this.", .json(App.made))],
         problems: [.appDiffers])
 
@@ -76,7 +76,7 @@ extension Resource {
 
     private static let change = Operation(
         .changeApp, "changeApp", "Change an app", "A merge patch (RFC 7396): what the body does not name stays as it is.",
-        request: .mergePatch(AppProperties.change), answers: [Answer(200, "The app as it is now.", .json(App.made))],
+        request: .mergePatch(AppProperties.changeBody), answers: [Answer(200, "The app as it is now.", .json(App.made))],
         problems: [.notFound, .environmentInUse])
 
 }

@@ -78,7 +78,8 @@ package struct AppWarning: Equatable, Sendable {
 
 extension App {
     package func warnings(among credentials: [AppCredential]) -> [AppWarning] {
-        let missing = environments.filter { environment in !credentials.contains { $0.environment == environment } }
+        let bundleID = properties.bundleID
+        let missing = properties.environments.filter { environment in !credentials.contains { $0.environment == environment } }
         let unsent = missing.map { environment in
             AppWarning(
                 code: .noCredential,

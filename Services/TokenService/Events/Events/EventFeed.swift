@@ -3,10 +3,10 @@ package import Logging
 import Metrics
 package import Observability
 package import Postgres
-import PushModel
+package import PushModel
 package import ServiceLifecycle
 import Synchronization
-package import TokenServiceApps
+import TokenServiceApps
 package import TokenServiceKit
 package import TokenServiceSending
 

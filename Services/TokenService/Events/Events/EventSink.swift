@@ -2,7 +2,7 @@ package import Broker
 import Postgres
 import PushModel
 import Synchronization
-package import TokenServiceApps
+import TokenServiceApps
 package import TokenServiceKit
 
 /// The destination of events.

@@ -160,5 +160,5 @@ extension NotificationStore.Item {
 
 extension App {
     /// Milliseconds.
-    var activityWindow: Int64 { Int64(activityWindowSeconds) * 1000 }
+    var activityWindow: Int64 { Int64(properties.activityWindowSeconds) * 1000 }
 }
