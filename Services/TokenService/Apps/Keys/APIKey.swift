@@ -73,54 +73,36 @@ extension APIError {
 /// A request to make a key.
 struct NewKey {
     /// The app as the caller gave it: it may not exist.
-    let app: String?
-    let name: String
-    let scopes: Set<Scope>
+    var app: String?
+    var name = ""
+    var scopes: [Scope] = []
     /// UNIX milliseconds; nil for never.
-    let expiresAt: Int64?
-    let requestsPerSecond: Int?
+    var expiresAt: Int64?
+    var requestsPerSecond: Int?
 
-    init?(_ body: inout JSONObjectReader) {
-        app = body.optionalString("app", maximumBytes: 64)
-        let name = body.string("name", maximumBytes: 100)
-        let words = body.strings("scopes", maximumCount: Scope.allCases.count, maximumBytes: 16)
-        scopes = Set((words ?? []).compactMap(Scope.init(rawValue:)))
-        if let words, words.isEmpty || scopes.count != words.count {
-            body.problem("scopes", "unsupported_value", "one or more of devices, send, read, admin, each once")
-        }
-        expiresAt = body.moment("expires_at")
-        requestsPerSecond = body.optionalInteger("requests_per_second", in: APIKey.requestsPerSecond).map { Int($0) }
-        body.finish()
-        guard let name else { return nil }
-        self.name = name
-    }
+    static let fields = Fields<NewKey>([
+        .omissible("app", \.app, .text(64, .slug), "The app that the key is bound to; null for all."),
+        .required("name", \.name, .text(100, APIKey.keyName)),
+        .required("scopes", \.scopes, APIKey.scopeList, APIKey.scopeRule),
+        .omissible("expires_at", \.expiresAt, .time, "When the key ends; null for never."),
+        .omissible(
+            "requests_per_second", \.requestsPerSecond, .integer(APIKey.requestsPerSecond),
+            "Instead of the service's own limit, of each instance."),
+    ])
 }
 
 extension KeyRotation {
-    init(_ body: inout JSONObjectReader) {
-        let overlap = body.optionalInteger("overlap_seconds", in: Self.overlapSeconds)
-        self.init(overlapSeconds: overlap ?? Self.defaultOverlapSeconds, expiresAt: body.moment("expires_at"))
-        body.finish()
-    }
+    static let fields = Fields<KeyRotation>([
+        .omissible(
+            "overlap_seconds", \.overlapSeconds, .integer(overlapSeconds), "How long the older key lives on, at most.",
+            standard: defaultOverlapSeconds),
+        .omissible("expires_at", \.expiresAt, .time, "When the new key ends; null for never."),
+    ])
 }
 
 extension APIKey {
-    static let new = JSONSchema.request(
-        "NewKey",
-        [
-            .omissible("app", .slug, "The app that the key is bound to; null for all."), .required("name", keyName),
-            .required("scopes", scopeList), .omissible("expires_at", .time, "When the key ends; null for never."),
-            .omissible("requests_per_second", rate, "Instead of the service's own limit, of each instance."),
-        ])
-
-    static let rotation = JSONSchema.request(
-        "KeyRotation",
-        [
-            .omissible(
-                "overlap_seconds", .integer(KeyRotation.overlapSeconds).standard(.integer(KeyRotation.defaultOverlapSeconds)),
-                "How long the older key lives on, at most."),
-            .omissible("expires_at", .time, "When the new key ends; null for never."),
-        ])
+    static let new = JSONSchema.request("NewKey", NewKey.fields.described)
+    static let rotation = JSONSchema.request("KeyRotation", KeyRotation.fields.described)
 
     /// Writes a key, with its secret if it was just made.
     static let made = ResponseSchema<(key: APIKey, secret: APIKeyText?)>.object("Key", fields)
@@ -137,9 +119,11 @@ extension APIKey {
         .optional("key", .text(keyText), "The key itself; only in the answer that made it.") { $0.secret?.text },
         .nullable("app", .slug, "The app that it is bound to; null for all.") { $0.key.app },
         .required("name", .text(keyName)) { $0.key.name },
-        .required("scopes", .array(.word, scopeList)) { made in Scope.allCases.filter(made.key.scopes.contains) },
+        .required("scopes", .array(.word, scopeList.schema), scopeRule) { made in Scope.allCases.filter(made.key.scopes.contains) },
         .required("state", .word, "`expiring`: live, and over within thirty days.") { $0.key.state },
-        .optional("requests_per_second", .integer(rate), "Its own limit, where it has one.") { $0.key.requestsPerSecond },
+        .optional("requests_per_second", .integer(.integer(requestsPerSecond)), "Its own limit, where it has one.") {
+            $0.key.requestsPerSecond
+        },
         .optional("rotated_from", .text(.keyID), "The key that it replaces.") { $0.key.rotatedFrom },
         .required("created_at", .time) { $0.key.createdAt },
         .optional("created_by", .text(.keyID), "The key that made it; absent: the service, from its settings.") { $0.key.createdBy },
@@ -149,10 +133,10 @@ extension APIKey {
         .optional("last_used_at", .time, "Exact to the minute.") { $0.key.lastUsedAt },
     ]
 
-    private static let keyName = JSONSchema.string(100).example("backend of the shop")
-    private static let scopeList = JSONSchema.array(.words(Scope.self), minimum: 1, maximum: 4).unique
-        .described("What the key may do; no scope includes another.").example(.texts(["devices", "send"]))
-    private static let rate = JSONSchema.integer(requestsPerSecond)
+    fileprivate static let keyName = JSONSchema.string(100).example("backend of the shop")
+    fileprivate static let scopeRule = "What the key may do; no scope includes another."
+    fileprivate static let scopeList = RequestSchema<[Scope]>.words(minimum: 1, "one or more of devices, send, read, admin, each once")
+        .example(.texts(["devices", "send"]))
     private static let keyText = JSONSchema.string(pattern: "^psh_[0-9a-f]{16}_[0-9a-f]{48}$")
         .example(.text("psh_0123456789abcdef_" + String(repeating: "0", count: 48)))
 }

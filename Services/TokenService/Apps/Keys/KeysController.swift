@@ -25,7 +25,7 @@ package struct KeysController: Sendable {
     }
 
     @Sendable private func create(_ call: APICall) async throws -> Response {
-        let new = try await call.body().object { NewKey(&$0) }
+        let new = try await call.body().object { NewKey.fields.read(&$0, from: NewKey()) }
         var app: App?
         if let slug = new.app {
             app = try await AppSlug(slug).asyncFlatMap { try await apps.app($0) }
@@ -35,7 +35,7 @@ package struct KeysController: Sendable {
         }
         let text = APIKeyText.generate()
         let key = try await keys.insert(
-            text, app: app, name: new.name, scopes: new.scopes, expiresAt: new.expiresAt, requestsPerSecond: new.requestsPerSecond,
+            text, app: app, name: new.name, scopes: Set(new.scopes), expiresAt: new.expiresAt, requestsPerSecond: new.requestsPerSecond,
             by: call.actor)
         return JSONAnswer.response(.created, APIKey.made, (key, text))
     }
@@ -61,7 +61,7 @@ package struct KeysController: Sendable {
 
     @Sendable private func rotate(_ call: APICall) async throws -> Response {
         let id = try call.text("id", maximumBytes: 64)
-        let rotation = try await call.body().object(allowsEmpty: true) { KeyRotation(&$0) }
+        let rotation = try await call.body().object(allowsEmpty: true) { KeyRotation.fields.read(&$0, from: KeyRotation()) }
         let text = APIKeyText.generate()
         defer { authenticator.forget(id) }
         let rotated = try await keys.rotate(id, to: text, rotation, by: call.actor)
