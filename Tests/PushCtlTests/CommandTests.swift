@@ -24,7 +24,7 @@ struct CommandTests {
             ["validate", "shop", "f", "--locale", "d!", "--apns-file", "x.apns"],
             ["keys", "create", "--name", "n"],
             ["status", "shop"],
-            ["apps", "show"],
+            ["apps", "show"], ["apps", "create", "shop"],
             ["apps", "update", "shop"],
             ["apps", "update", "shop", "--stale-after-days", "9", "--never-stale"],
             ["apps", "update", "shop", "--remove-stale", "--keep-stale"],
@@ -248,14 +248,14 @@ struct OutputTests {
         let list = try JSONValue.parse(
             Array(
                 """
-                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,"removes_stale":true,"event_stream":["notifications"]},
-                 {"slug":"bank","bundle_id":"b","device_policy":"single","environments":["sandbox"],"stale_after_days":null,"removes_stale":true}]
+                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,"removes_stale":true,"event_stream":["notifications"],"activity_window_seconds":30},
+                 {"slug":"bank","bundle_id":"b","device_policy":"single","environments":["sandbox"],"stale_after_days":null,"removes_stale":true,"event_stream":[],"activity_window_seconds":0}]
                 """.utf8))
         #expect(
             appTable(list.arrayValue ?? []).description == """
-                APP   BUNDLE ID  DEVICES  ENVIRONMENTS  STALE AFTER  STALE ONES  EVENTS
-                shop  a          multi    production    90 days      removed     notifications
-                bank  b          single   sandbox       never        -
+                APP   BUNDLE ID  DEVICES  ENVIRONMENTS  STALE AFTER  STALE ONES  EVENTS         ACTIVITY WINDOW
+                shop  a          multi    production    90 days      removed     notifications  30 s
+                bank  b          single   sandbox       never        -           -              0 s
                 """)
     }
 }

@@ -5,6 +5,7 @@ import PushModel
 import StrictJSON
 import Testing
 import TokenService
+import TokenServiceApps
 
 @testable import PushCtl
 
@@ -41,6 +42,21 @@ struct OperatorCommandTests {
                 await #expect(throws: CommandFailure.self) {
                     try await Self.run(QuarantineCommand.Restore.self, ["shop", "--yes"] + connection)
                 }
+            }
+        }
+    }
+
+    @Test("pushctl states and shows every property of an app") func appProperties() async throws {
+        #expect(AppOptions.all.map(\.field) == AppProperties.all.map { "\($0.column)" })
+        try await RunningService.run { running in
+            try await Self.connection(running, running.client) { connection in
+                let words = EventLog.allCases.map(\.rawValue)
+                let stated = ["--event-stream", words.joined(separator: ","), "--activity-window-seconds", "30"]
+                try await Self.run(AppsCommand.Create.self, ["shop", "--bundle-id", "com.example.shop"] + stated + connection)
+                let app = try await running.client.get("/v1/admin/apps/shop").json
+                #expect(app["event_stream"]?.arrayValue?.compactMap(\.stringValue) == words && app.number("activity_window_seconds") == 30)
+                try await Self.run(AppsCommand.Update.self, ["shop", "--event-stream", "none"] + connection)
+                #expect(try await running.client.get("/v1/admin/apps/shop").json["event_stream"]?.arrayValue?.isEmpty == true)
             }
         }
     }

@@ -104,9 +104,11 @@ struct ValidationReport {
 struct Table: CustomStringConvertible {
     private var rows: [[String]]
 
-    init(_ header: String...) { rows = [header] }
+    init(_ header: [String]) { rows = [header] }
+    init(_ header: String...) { self.init(header) }
 
-    mutating func add(_ row: String...) { rows.append(row) }
+    mutating func add(_ row: [String]) { rows.append(row) }
+    mutating func add(_ row: String...) { add(row) }
 
     var description: String {
         let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }

@@ -22,8 +22,12 @@ struct Demonstration {
     /// Makes the app, and a key with the rights of a backend team and a product service.
     init(admin: PushAPI, simulator: PushAPI, app: String) async throws {
         self.simulator = simulator
-        try await admin.createApp(
-            slug: app, bundleID: "com.example.\(app)", devicePolicy: "multi", environments: ["production", "sandbox"])
+        try await admin.post("/v1/admin/apps") { body in
+            body.field("slug", app)
+            body.field("bundle_id", "com.example.\(app)")
+            body.field("device_policy", "multi")
+            body.field("environments", ["production", "sandbox"])
+        }
         let created = try await admin.post("/v1/admin/keys") { body in
             body.field("app", app)
             body.field("name", "demonstration")
