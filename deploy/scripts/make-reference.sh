@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Writes the handbook's reference, docs/reference, from what the programs print: their tables of settings, metrics, log keys, errors and events.
+# Writes the handbook's reference, docs/reference, from what the programs print: their tables of settings, metrics, log keys, errors and events, and
+# the API's description.
 #   make-reference.sh PROGRAMS [--check]      PROGRAMS: the folder of the built programs; --check: only compare, exit code 1 if a page is old
 set -euo pipefail
 programs=${1:?usage: make-reference.sh PROGRAMS [--check]}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 made=$(mktemp -d)
-trap 'rm -rf "$made"' EXIT
+trap 'rm -rf "$made" "$made.diff"' EXIT
 
 # page NAME TITLE TEXT, then for each section: HEADING PROGRAM ARGUMENTS…, separated by --
 page() {
@@ -46,14 +47,23 @@ The last wait repeats. A row without an attempt used up is reported as \`misconf
 delivery to a token that APNs never accepted, the dispatcher tries the other environment once." \
     "" dispatcher reference answers
 
+# One field a line, so that a change of the API shows as one.
+printf '%s\n' "$("$programs/token-service" openapi)" >"$made/openapi.json"
+
 if [ "${2-}" = --check ]; then
     status=0
-    for page in "$made"/*.md; do diff "$page" "$root/docs/reference/$(basename "$page")" >&2 || status=1; done
+    for page in "$made"/*; do
+        name=docs/reference/$(basename "$page")
+        diff -U 2 --label "$name" "$root/$name" --label "what the programs print" "$page" >>"$made.diff" || status=1
+    done
     [ "$status" = 0 ] || {
-        echo "make-reference: docs/reference is not what the programs print; run deploy/scripts/make-reference.sh .build/debug" >&2
+        head -n 100 "$made.diff" >&2
+        lines=$(wc -l <"$made.diff")
+        [ "$lines" -le 100 ] || echo "… and $((lines - 100)) lines more" >&2
+        echo "make-reference: docs/reference is not what the programs print; mend it with: deploy/scripts/make-reference.sh .build/debug" >&2
         exit 1
     }
 else
     mkdir -p "$root/docs/reference"
-    cp "$made"/*.md "$root/docs/reference/"
+    cp "$made"/* "$root/docs/reference/"
 fi
