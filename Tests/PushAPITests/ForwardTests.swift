@@ -1,4 +1,5 @@
 import PushAPI
+import TestSupport
 import Testing
 
 @Suite("A backend forwards what the app's client library sends, and nothing else")

@@ -1,5 +1,6 @@
 import Foundation
 import PushAPI
+import TestSupport
 import Testing
 
 @Suite("Typed requests and answers")

@@ -90,8 +90,16 @@ extension PushAPI {
         public var priority: Int?
         /// The moment after which nothing is sent.
         public var expiresAt: Date?
+        /// The same, counted from now, in whole seconds.
+        public var timeToLive: Duration?
         /// How long APNs may keep it. UNIX seconds, 0: not at all.
         public var apnsExpiration: Int?
+        /// `now`, `soon` or `bulk`.
+        public var lane: String?
+        /// `all` or `failures`.
+        public var receipts: String?
+        /// `resend`, `resend_once` or `drop`.
+        public var onUnknown: String?
 
         /// - Parameter content: The content with event `update` or `end`.
         public init(_ content: Content) { self.content = content }
@@ -102,7 +110,11 @@ extension PushAPI {
                 if includesActivities { body.field("fallback", "activities") }
                 body.field("priority", priority)
                 body.field("expires_at", expiresAt?.rfc3339)
+                body.field("ttl_seconds", timeToLive?.components.seconds)
                 body.field("apns_expiration", apnsExpiration)
+                body.field("lane", lane)
+                body.field("receipts", receipts)
+                body.field("on_unknown", onUnknown)
             }
         }
     }

@@ -94,6 +94,8 @@ extension PushAPI {
         public var permission: Field?
         /// The app's own tags.
         public var appTags: [String]?
+        /// A token that the app knows to be over.
+        public var replaces: String?
 
         public init() {}
 
@@ -109,6 +111,7 @@ extension PushAPI {
                 body.field("device_model", deviceModel)
                 body.field("permission", permission)
                 if let appTags { body.field("app_tags", appTags) }
+                body.field("replaces", replaces)
                 expected.write(&body)
             }
         }

@@ -26,6 +26,12 @@ extension PushAPI {
         public let expiresAt: Date
         public let completedAt: Date?
         public let cancelledAt: Date?
+        /// `cancelled` or `superseded`.
+        public let cancelReason: String?
+        /// When it is due.
+        public let notBefore: Date?
+        /// The same by the clock where each device is.
+        public let localTime: String?
         /// Exact: `total`, `pending`, and each outcome class, as `accepted`.
         public let counts: [String: Int]
         public let reasons: [Reason]
@@ -67,6 +73,8 @@ extension PushAPI {
         public let reason: String?
         public let attempts: Int
         public let lastAttempt: Attempt?
+        /// APNs' id of the last push, which Apple's Push Notifications Console finds. Only the sandbox sends one.
+        public let apnsUniqueId: String?
         /// When it was shown, as the device reported; so are the next two.
         public let shownAt: Date?
         public let openedAt: Date?
@@ -81,6 +89,8 @@ extension PushAPI {
         public let state: NotificationState
         /// Deliveries without an outcome when it was stopped.
         public let stoppable: Int
+        /// More deliveries would have followed. Nil: none would.
+        public let notExpanded: Bool?
         public let fence: Fence
     }
 
@@ -101,6 +111,8 @@ extension PushAPI {
         /// One sentence.
         public let explanation: String
         public let steps: [Step]
+        /// There is more than was looked at. Nil: there is not.
+        public let isCutShort: Bool?
     }
 
     /// What a notification would do.
@@ -142,7 +154,19 @@ extension PushAPI {
         public let topic: String
         public let priority: Int
         public let lane: String
+        /// When it is due; nil: at once, or at ``localTime``.
+        public let notBefore: Date?
+        /// By the clock where each device is.
+        public let localTime: String?
+        /// With a local time: how long after it is due in its time zone.
+        public let lifetimeSeconds: Int?
         public let expiresAt: Date
+        /// UNIX seconds, 0 for one try.
+        public let apnsExpiration: Int
+        /// `resend`, `resend_once` or `drop`.
+        public let onUnknown: String
+        /// The expression as the service understood it.
+        public let tags: String?
         public internal(set) var payloads: [Payload]
         public let warnings: [Receipt.Warning]
         public let audience: Audience
@@ -168,6 +192,8 @@ extension PushAPI {
         public let deliveries: Int?
         public let acceptedAt: Date
         public let expiresAt: Date
+        /// Of an item of a batch whose idempotency key was used before: this is the first answer again.
+        public let replay: Bool?
         public let warnings: [Warning]
     }
 

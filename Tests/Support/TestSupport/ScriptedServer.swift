@@ -2,19 +2,19 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import Synchronization
-import TestSupport
 
-/// An HTTP server that gives the answers of a test in order, and keeps the requests.
-final class ScriptedServer: Sendable {
-    struct Request: Sendable {
-        let method: String
-        let target: String
+/// An HTTP server that gives the answers of a test, and keeps the requests.
+package final class ScriptedServer: Sendable {
+    package struct Request: Sendable {
+        package let method: String
+        /// The path and the query.
+        package let target: String
         /// Names in lower case.
-        let headers: [String: String]
-        let body: String
+        package let headers: [String: String]
+        package let body: String
     }
 
-    enum Reply: Sendable {
+    package enum Reply: Sendable {
         case answer(Int, String, headers: [(String, String)] = [])
         /// Closes the connection without an answer.
         case hangUp
@@ -23,28 +23,32 @@ final class ScriptedServer: Sendable {
         /// Takes the request and says nothing.
         case silence
 
-        static func problem(_ status: Int, _ code: String, retryAfter: Int? = nil, retryable: Bool = false) -> Reply {
+        package static func problem(_ status: Int, _ code: String, retryAfter: Int? = nil, retryable: Bool = false) -> Reply {
             .answer(
                 status, #"{"title":"t","status":\#(status),"code":"\#(code)","detail":"d","retryable":\#(retryable)}"#,
                 headers: retryAfter.map { [("Retry-After", "\($0)")] } ?? [])
         }
     }
 
-    private struct State {
-        var script: [Reply]
-        var requests: [Request] = []
+    private let kept = Mutex<[Request]>([])
+    private let answer: @Sendable (Request) -> Reply
+    /// A value for each request.
+    package let arrivals = Signal<Void>()
+
+    package var requests: [Request] { kept.withLock { $0 } }
+
+    private init(_ answer: @escaping @Sendable (Request) -> Reply) { self.answer = answer }
+
+    /// Gives these answers in order.
+    package static func run<Result>(_ script: [Reply], _ body: (ScriptedServer, String) async throws -> Result) async throws -> Result {
+        let rest = Mutex(script[...])
+        return try await run(answering: { _ in rest.withLock { $0.popFirst() } ?? .answer(500, "the script has no answer left") }, body)
     }
 
-    private let state: Mutex<State>
-    /// A value for each request.
-    let arrivals = Signal<Void>()
-
-    var requests: [Request] { state.withLock { $0.requests } }
-
-    private init(_ script: [Reply]) { state = Mutex(State(script: script)) }
-
-    static func run<Result>(_ script: [Reply], _ body: (ScriptedServer, String) async throws -> Result) async throws -> Result {
-        let server = ScriptedServer(script)
+    package static func run<Result>(
+        answering answer: @escaping @Sendable (Request) -> Reply, _ body: (ScriptedServer, String) async throws -> Result
+    ) async throws -> Result {
+        let server = ScriptedServer(answer)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -62,10 +66,8 @@ final class ScriptedServer: Sendable {
     }
 
     private func reply(to request: Request) -> Reply {
-        let reply = state.withLock { state -> Reply in
-            state.requests.append(request)
-            return state.script.isEmpty ? .answer(500, "the script has no answer left") : state.script.removeFirst()
-        }
+        kept.withLock { $0.append(request) }
+        let reply = answer(request)
         arrivals.send()
         return reply
     }
