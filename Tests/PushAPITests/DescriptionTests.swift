@@ -222,9 +222,7 @@ struct DescriptionTests {
             guard let schema = answer.schema else { continue }
             #expect(Self.unset(result) == Self.names(in: Self.unset, use))
             for choice in 1..<max(2, description.mostWords(of: schema)) {
-                var example = whole
-                example.choice = choice
-                _ = try await Self.call(call, answer, example)
+                _ = try await Self.call(call, answer, SchemaExample(.whole, in: description, choice: choice))
             }
             var unread: Set<String> = []
             for field in description.fields(of: schema).sorted() where !unread.contains(where: { field.hasPrefix($0 + "/") }) {
@@ -269,8 +267,7 @@ struct DescriptionTests {
         let required = SchemaExample(.required, in: try APIDescription.committed())
         let script = [example, required].map { example in
             ScriptedServer.Reply.answer(
-                answer.status, answer.schema.map { String(decoding: example.json(of: $0), as: UTF8.self) } ?? "",
-                headers: answer.headers.map { ($0, "\"1\"") })
+                answer.status, example.body(of: answer), headers: answer.headers.map { ($0, "\"1\"") })
         }
         return try await ScriptedServer.run(script) { server, url in
             (try await call(PushAPI.test(url).app("shop")), server.requests)

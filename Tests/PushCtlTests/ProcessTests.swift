@@ -3,22 +3,22 @@ import Observability
 import TestSupport
 import Testing
 
+/// Runs shell commands, in which `pushctl` is the program, in a folder of their own.
+func shell(_ commands: String, _ environment: [String: String] = [:]) async throws -> (status: Int32, output: String) {
+    let programs = try #require(
+        ProcessInfo.processInfo.environment["PUSH_TEST_PROGRAMS"], "PUSH_TEST_PROGRAMS is not set: run the tests with deploy/test")
+    let folder = NSTemporaryDirectory() + "/push-shell-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let script = "cd '\(folder)' && pushctl() { '\(programs)/pushctl' \"$@\"; }\n\(commands)"
+    let shell = try ChildProcess(
+        "/bin/bash", ["-c", script], environment.merging(["PATH": "/usr/bin:/bin"]) { own, _ in own }, log: "\(folder)/output")
+    let status = try await shell.exit()
+    return (status, try String(contentsOfFile: "\(folder)/output", encoding: .utf8))
+}
+
 @Suite("pushctl as a process, without a server", .timeLimit(.minutes(5)))
 struct ProcessTests {
-    /// Runs shell commands, in which `pushctl` is the program, in a folder of their own.
-    private func shell(_ commands: String, _ environment: [String: String] = [:]) async throws -> (status: Int32, output: String) {
-        let programs = try #require(
-            ProcessInfo.processInfo.environment["PUSH_TEST_PROGRAMS"], "PUSH_TEST_PROGRAMS is not set: run the tests with deploy/test")
-        let folder = NSTemporaryDirectory() + "/push-shell-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        let script = "cd '\(folder)' && pushctl() { '\(programs)/pushctl' \"$@\"; }\n\(commands)"
-        let shell = try ChildProcess(
-            "/bin/bash", ["-c", script], environment.merging(["PATH": "/usr/bin:/bin"]) { own, _ in own }, log: "\(folder)/output")
-        let status = try await shell.exit()
-        return (status, try String(contentsOfFile: "\(folder)/output", encoding: .utf8))
-    }
-
     @Test("pushctl reports a full disk and does not end with success") func fullDisk() async throws {
         let (status, output) = try await shell("pushctl keys generate > /dev/full")
         #expect(status == 1 && output == "Error: standard output cannot be written: No space left on device\n")

@@ -15,11 +15,24 @@ package struct SchemaExample {
     /// A field that it does without, as ``APIDescription/fields(of:)`` names it.
     package var omitted: String?
     /// Which word of its `enum` each field has; counts from the beginning again where there are fewer.
-    package var choice = 0
+    let choice: Int
 
-    package init(_ extent: Extent, in description: APIDescription) {
+    package init(_ extent: Extent, in description: APIDescription, choice: Int = 0) {
         self.extent = extent
         self.description = description
+        self.choice = choice
+    }
+
+    /// The body of an answer: of a stream, a line of each form, without errors.
+    package func body(of answer: APIDescription.Answer) -> String {
+        guard let schema = answer.schema else { return "" }
+        guard answer.type?.hasSuffix("ndjson") == true else { return String(decoding: json(of: schema), as: UTF8.self) }
+        let forms = description.options(of: description.resolved(schema)).filter { form in
+            !(form["required"]?.arrayValue ?? []).contains { $0.stringValue == "error" }
+        }
+        var good = self
+        good.omitted = "/error"
+        return forms.map { String(decoding: good.json(of: $0), as: UTF8.self) + "\n" }.joined()
     }
 
     package func json(of schema: JSONValue) -> [UInt8] { json(schema, "") }

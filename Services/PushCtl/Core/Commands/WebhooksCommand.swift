@@ -156,7 +156,7 @@ extension WebhooksCommand {
         @Argument(help: "The webhook's id.") var id: String
 
         func run() async throws {
-            let answer = try await connection.withClient { client in try await client.post(webhooksPath(app, id) + "/ping") { _ in } }
+            let answer = try await connection.withClient { client in try await client.tree(.init(.post, webhooksPath(app, id) + "/ping")) }
             try output.show(answer, "sent as \(answer["message"]?.stringValue ?? "?")")
         }
     }
