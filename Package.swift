@@ -152,6 +152,7 @@ let package = Package(
         support("TestDevice", ["PushClient"]),
         support("TestSupport", ["PushModel", "StrictJSON", "SystemIO", nio, nioHTTP1, nioPosix]),
         support("StatementSources", []),
+        support("Fuzzing", []),
         tests("SystemIOTests", ["SystemIO"]),
         tests("TestSupportTests", ["BenchmarkSupport", "StrictJSON", "SystemIO", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),
@@ -163,9 +164,9 @@ let package = Package(
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", "TestSupport", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging], exclude: ["Peers"]),
-        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
-        tests("TokenServiceTests", above("API") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushAPI", "PushCtl", "PushModel", "RabbitMQ", "StatementSources", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
-        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("APNsSimulatorTests", ["APNsSimulator", "Fuzzing", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("TokenServiceTests", above("API") + ["Broker", "Fuzzing", "Observability", "OpenSSL", "Postgres", "PushAPI", "PushCtl", "PushModel", "RabbitMQ", "StatementSources", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Fuzzing", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushAPITests", ["PushAPI", "StrictJSON", "TestSupport"]),
         tests("PushCtlTests", ["Observability", "PushAPI", "PushCtl", "StrictJSON", "SystemIO", "TestSupport", arguments]),
         tests("PushClientTests", ["PushClient", "TestDevice", crypto]),
@@ -193,11 +194,11 @@ if Context.environment["PUSH_FUZZ"] == "1" {
     package.targets.removeAll { $0.type == .test }
     package.targets.append(
         .executableTarget(
-            name: "SimulatorFuzz", dependencies: ["APNsSimulator", "HTTP2", "OpenSSL", httpTypes, hummingbird, logging, nio, nioEmbedded],
+            name: "SimulatorFuzz", dependencies: ["APNsSimulator", "Fuzzing", "HTTP2", "OpenSSL", httpTypes, hummingbird, logging, nio, nioEmbedded],
             path: "Tests/APNsSimulatorTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
     package.targets.append(
         .executableTarget(
-            name: "DispatcherFuzz", dependencies: ["APNs", "Dispatcher", "HTTP2", "OpenSSL", "PushModel", protobuf],
+            name: "DispatcherFuzz", dependencies: ["APNs", "Dispatcher", "Fuzzing", "HTTP2", "OpenSSL", "PushModel", protobuf],
             path: "Tests/DispatcherTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
     // With this pass and the fuzzer's instrumentation, Swift 6.3.1 fails to compile the module.
     for target in package.targets where target.name.hasPrefix("TokenService") {
@@ -205,7 +206,7 @@ if Context.environment["PUSH_FUZZ"] == "1" {
     }
     package.targets.append(
         .executableTarget(
-            name: "TokenServiceFuzz", dependencies: above("API") + ["Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
+            name: "TokenServiceFuzz", dependencies: above("API") + ["Fuzzing", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
             path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing", "Support/SchemaCheck.swift"], swiftSettings: base))
 }
 

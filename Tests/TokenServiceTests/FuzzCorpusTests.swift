@@ -1,4 +1,5 @@
 import Foundation
+import Fuzzing
 import Testing
 
 /// What `deploy/fuzz` has found or was given: replayed on every run, so that a change cannot bring an old crash back.
@@ -6,9 +7,9 @@ import Testing
 struct FuzzCorpusTests {
     @Test("Every input is survived", arguments: FuzzTarget.allCases)
     func replay(_ target: FuzzTarget) throws {
-        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fuzzing/Corpus/\(target.rawValue)")
-        let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-        #expect(files.count >= 5)
-        for file in files { target.run(Array(try Data(contentsOf: file))) }
+        let corpus = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fuzzing/Corpus/\(target.rawValue).txt")
+        let inputs = try FuzzCorpus.inputs(in: corpus)
+        #expect(inputs.count >= 5)
+        for input in inputs { target.run(input) }
     }
 }
