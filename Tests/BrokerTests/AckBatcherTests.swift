@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Broker
@@ -36,7 +37,7 @@ struct AckBatcherTests {
         let seed = UInt64.random(in: 1 ... .max)
         print("ack batcher seed \(seed)")
         for round in 0..<10_000 as Range<UInt64> {
-            var random = SplitMix(seed: seed &+ round)
+            var random = SeededGenerator(seed: seed &+ round)
             if let complaint = check(&random) {
                 Issue.record("seed \(seed &+ round): \(complaint)")
                 return
@@ -45,7 +46,7 @@ struct AckBatcherTests {
     }
 
     /// The model is the broker's rule: an answer names an open delivery, and `multiple` answers all open deliveries up to it.
-    private func check(_ random: inout SplitMix) -> String? {
+    private func check(_ random: inout SeededGenerator) -> String? {
         var batcher = AckBatcher(prefetch: 1 + random.next(below: 600), subscriptions: 1)
         var open: Set<UInt64> = []
         var settled: Set<UInt64> = []

@@ -1,4 +1,5 @@
 import PushModel
+import TestSupport
 import Testing
 
 @testable import Broker
@@ -9,7 +10,7 @@ struct ConfirmTrackerTests {
         let seed = UInt64.random(in: 1 ... .max)
         print("confirm tracker seed \(seed)")
         for round in 0..<10_000 as Range<UInt64> {
-            var random = SplitMix(seed: seed &+ round)
+            var random = SeededGenerator(seed: seed &+ round)
             guard check(&random) else {
                 Issue.record("seed \(seed &+ round)")
                 return
@@ -18,7 +19,7 @@ struct ConfirmTrackerTests {
     }
 
     /// The model: a dictionary of the open messages, without windows and positions.
-    private func check(_ random: inout SplitMix) -> Bool {
+    private func check(_ random: inout SeededGenerator) -> Bool {
         var tracker = ConfirmTracker<Int>()
         var open: [UInt64: (entry: Int, id: PushID, bytes: Int, wasReturned: Bool)] = [:]
         var lastTag: UInt64 = 0
@@ -62,20 +63,5 @@ struct ConfirmTrackerTests {
             guard tracker.count == open.count, tracker.bytes == open.values.reduce(0, { $0 + $1.bytes }) else { return false }
         }
         return true
-    }
-}
-
-/// A small reproducible generator.
-struct SplitMix {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next(below bound: Int) -> Int {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return Int((z ^ (z >> 31)) % UInt64(bound))
     }
 }

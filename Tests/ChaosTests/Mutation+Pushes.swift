@@ -1,6 +1,7 @@
 import ChaosChecking
 import ChaosLedger
 import PushModel
+import TestSupport
 
 extension Mutation {
     func addAPush(_ story: inout Story, _ platform: PerfectPlatform, _ accepted: [Int], _ random: inout SeededGenerator) -> Promise? {

@@ -1,6 +1,7 @@
 import ChaosChecking
 import ChaosLedger
 import PushModel
+import TestSupport
 
 /// A platform that keeps every promise, and the ledgers of a run of it: random requests with and without answers, and pushes that are late,
 /// refused, silent or repeated if a fault allows it. The checker must find nothing.
@@ -297,4 +298,8 @@ struct PerfectPlatform {
                         tokens: [ReportedToken(token: Story.token(device.token, device.app), isActive: device.isAlive, reason: "gone")])))
         }
     }
+}
+
+extension SeededGenerator {
+    mutating func number(_ range: ClosedRange<Int64>) -> Int64 { Int64.random(in: range, using: &self) }
 }

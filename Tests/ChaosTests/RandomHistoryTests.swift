@@ -1,6 +1,7 @@
 import ChaosChecking
 import ChaosLedger
 import PushModel
+import TestSupport
 import Testing
 
 @Suite("Random histories of a platform that keeps its promises pass, and each of them fails with one fault put in", .timeLimit(.minutes(5)))

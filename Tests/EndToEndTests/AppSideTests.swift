@@ -93,7 +93,7 @@ struct AppSideTests {
         init(_ seed: UInt64, _ backend: AppBackend) {
             self.seed = seed
             self.backend = backend
-            random = SeededGenerator(state: seed)
+            random = SeededGenerator(seed: seed)
             token = Self.newToken(&random)
             client = Self.launch(disk, token, clock, Network(backend, process, radio, late, &random), process, &random)
             sayProfile()
@@ -338,7 +338,7 @@ private final class Network: PushTransport, CredentialSource {
         self.life = life
         self.radio = radio
         self.late = late
-        self.random = Mutex(SeededGenerator(state: random.next()))
+        self.random = Mutex(SeededGenerator(seed: random.next()))
     }
 
     func send(_ request: PushRequest) async throws -> PushResponse {

@@ -18,7 +18,7 @@ struct ChannelTests {
             let port = try FreePorts.choose(1)[0]
             var service = try await platform.startTokenService(at: port, Self.settings)
             var dispatcher = try await platform.startDispatcher("first")
-            var random = SeededGenerator(state: 6)
+            var random = SeededGenerator(seed: 6)
             try await Client.with(platform, service) { client in
                 let shop = client.service.app(Client.app)
                 for isCreating in [true, false] {

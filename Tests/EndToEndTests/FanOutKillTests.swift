@@ -5,6 +5,7 @@ import PushAPI
 import PushModel
 import StrictJSON
 import TestBroker
+import TestSupport
 import Testing
 
 @Suite("A large audience survives kills of the service that expands it", .timeLimit(.minutes(10)))
@@ -17,7 +18,7 @@ struct FanOutKillTests {
     func killedWhileExpanding() async throws {
         let seed = TestParameters.seed
         print("FanOutKillTests: PUSH_TEST_SEED=\(seed)")
-        var random = SeededGenerator(state: seed)
+        var random = SeededGenerator(seed: seed)
         try await withPlatform { platform in
             let journal = "\(platform.folder)/journal"
             try await platform.startSimulator(["JOURNAL_FILE": journal])

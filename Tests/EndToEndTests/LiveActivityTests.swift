@@ -34,7 +34,7 @@ struct LiveActivityTests {
                 try await phone.start("ride-2", of: "ada")
                 try await iPad.start("pass-1", of: "bob")
 
-                var random = SeededGenerator(state: 29)
+                var random = SeededGenerator(seed: 29)
                 var newest: [String: Int64] = [:]
                 var live = ["ride-1", "ride-2", "pass-1"]
                 for number in 1...Int64(Self.updates) {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import HTTP2
@@ -6,7 +7,7 @@ import Testing
 struct AnnouncedStreamsTests {
     /// Compares with a list of all limits that are on their way.
     @Test("A client may rely on the greatest limit that it can know", arguments: [1, 2, 3] as [UInt64]) func greatestLimit(_ seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         var limits = AnnouncedStreams(10)
         var onTheWay = [10]
         var known = Int.max

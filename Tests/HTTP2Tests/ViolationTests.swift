@@ -1,4 +1,5 @@
 import HTTP2
+import TestSupport
 import Testing
 
 @Suite("HTTP/2: a peer that breaks the rules", .timeLimit(.minutes(5)))
@@ -168,7 +169,7 @@ struct ViolationTests {
     }
 
     @Test("No bytes make a session trap") func randomBytes() throws {
-        var generator = SplitMix(state: 7)
+        var generator = SeededGenerator(seed: 7)
         for _ in 0..<2_000 {
             let (client, _) = try connectedClient()
             let server = try HTTP2ServerSession()

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import PushClient
@@ -127,8 +128,8 @@ import Testing
     }
 
     @Test func everyDeviceConverges() throws {
-        let seed = SeededRandom.seed(of: "activities of 10,000 devices")
-        var random = SeededRandom(seed)
+        let seed = drawSeed(of: "activities of 10,000 devices")
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<10_000 {
             var world = World(
                 machine: RegistrationMachine(

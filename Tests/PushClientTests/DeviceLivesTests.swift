@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import PushClient
@@ -9,8 +10,8 @@ import Testing
 @Suite struct DeviceLivesTests {
     @Test(arguments: [false, true])
     func everyDeviceConverges(needsCredential: Bool) throws {
-        let seed = SeededRandom.seed(of: "lives of 5,000 devices, credentials: \(needsCredential)")
-        var random = SeededRandom(seed)
+        let seed = drawSeed(of: "lives of 5,000 devices, credentials: \(needsCredential)")
+        var random = SeededGenerator(seed: seed)
         var world = DeviceWorld(needsCredential: needsCredential)
         for _ in 0..<500 {
             // A neighbourhood of ten devices that share users and hand tokens on: ten thousand devices in both cases.
@@ -123,7 +124,7 @@ struct LivingDevice {
     /// One step of its life.
     ///
     /// - Returns: The old phone of a person who moved to a new one: another person has it now.
-    mutating func live(in world: inout DeviceWorld, random: inout SeededRandom, other: LivingDevice) throws -> LivingDevice? {
+    mutating func live(in world: inout DeviceWorld, random: inout SeededGenerator, other: LivingDevice) throws -> LivingDevice? {
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<8: signIn(["ada", "grace", "alan"].randomElement(using: &random) ?? "ada", in: &world)
         case 8..<16:
@@ -175,7 +176,7 @@ struct LivingDevice {
     }
 
     /// Weeks without network: the person uses the app all the same, and credentials and the token go meanwhile.
-    private mutating func beOffline(in world: inout DeviceWorld, random: inout SeededRandom) throws {
+    private mutating func beOffline(in world: inout DeviceWorld, random: inout SeededGenerator) throws {
         for _ in 0..<Int.random(in: 1...30, using: &random) {
             switch Int.random(in: 0..<6, using: &random) {
             case 0: signIn(["ada", "grace", "alan"].randomElement(using: &random) ?? "ada", in: &world)
@@ -221,7 +222,7 @@ struct LivingDevice {
     }
 
     /// The network's and the server's next move.
-    private mutating func goOn(in world: inout DeviceWorld, random: inout SeededRandom) {
+    private mutating func goOn(in world: inout DeviceWorld, random: inout SeededGenerator) {
         switch machine.phase {
         case .resting: break
         case .waiting: handle(.timeIsUp(machine.number))

@@ -1,4 +1,5 @@
 import PushModel
+import TestSupport
 import Testing
 
 @Suite("The messages of the control stream")

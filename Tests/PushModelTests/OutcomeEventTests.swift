@@ -1,5 +1,6 @@
 import PushModel
 import StrictJSON
+import TestSupport
 import Testing
 
 @Suite("The form of an outcome event for its consumers")

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import StrictJSON
 import SwiftProtobuf
+import TestSupport
 import Testing
 
 @testable import PushModel

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import RabbitMQ
@@ -61,8 +62,8 @@ struct PropertiesTests {
             #expect(properties.messageID != "id-1")
             _ = properties.headers
         }
-        var random = SplitMix(seed: UInt64.random(in: 1 ... .max))
-        let seed = random.seed
+        let seed = UInt64.random(in: 1 ... .max)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<10_000 {
             var damaged = whole
             for _ in 0...random.next(below: 4) { damaged[random.next(below: damaged.count)] = UInt8(random.next(below: 256)) }
@@ -70,24 +71,5 @@ struct PropertiesTests {
             _ = (properties.headers, properties.messageID, properties.contentType, properties.header("last"))
         }
         print("damage seed \(seed)")
-    }
-}
-
-/// A small reproducible generator.
-struct SplitMix {
-    let seed: UInt64
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        self.seed = seed
-        state = seed
-    }
-
-    mutating func next(below bound: Int) -> Int {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return Int((z ^ (z >> 31)) % UInt64(bound))
     }
 }

@@ -66,7 +66,7 @@ struct LinkPaceTests {
     @Test("Every byte arrives in its place under any sequence of conditions", arguments: 1...20 as ClosedRange<UInt64>)
     func anyConditions(_ seed: UInt64) async throws {
         try await withLink(seed: seed) { link in
-            var generator = SeededDraws(seed: seed)
+            var generator = SeededGenerator(seed: seed)
             let (client, server) = try link.connect()
             let sent = (numbered(150_000), numbered(170_001).reversed() as [UInt8])
             // Both directions send at the same time, each on its own thread, while the conditions change.
@@ -86,7 +86,7 @@ struct LinkPaceTests {
         }
     }
 
-    private static func way(_ generator: inout SeededDraws) -> LinkConditions.Way {
+    private static func way(_ generator: inout SeededGenerator) -> LinkConditions.Way {
         LinkConditions.Way { way in
             if Bool.random(using: &generator) { way.flow = Int.random(in: 0..<4, using: &generator) == 0 ? .stalled : .flowing }
             if Bool.random(using: &generator) { way.latency = .milliseconds(Int.random(in: 0...4, using: &generator)) }
@@ -99,19 +99,4 @@ struct LinkPaceTests {
 
     /// Waits a little under one set of conditions. The test does not depend on the length.
     private static func rest(_ milliseconds: Int) throws { _ = try Poller(capacity: 1).wait(timeout: .milliseconds(milliseconds)) }
-}
-
-/// SplitMix64.
-struct SeededDraws: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var value = state
-        value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
-        value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
-        return value ^ value >> 31
-    }
 }

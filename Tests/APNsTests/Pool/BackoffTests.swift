@@ -1,4 +1,5 @@
 import SystemIO
+import TestSupport
 import Testing
 
 @testable import APNs
@@ -28,7 +29,7 @@ struct AddressBookTests {
     }
 
     @Test("Connections spread over the addresses") func connectionsSpreadOverAddresses() {
-        var random = SeededGenerator(state: 1)
+        var random = SeededGenerator(seed: 1)
         var book = AddressBook(avoidance: .seconds(60))
         var used: [SocketAddress] = []
         for _ in 0..<4 {
@@ -40,7 +41,7 @@ struct AddressBookTests {
     }
 
     @Test("An address that just failed comes last for a while") func anAddressThatJustFailedComesLastForAWhile() {
-        var random = SeededGenerator(state: 2)
+        var random = SeededGenerator(seed: 2)
         var book = AddressBook(avoidance: .seconds(60))
         book.failed(addresses[1], now: start)
         for _ in 0..<50 { #expect(book.order(addresses, now: start + .seconds(59), using: &random).last == addresses[1]) }
@@ -49,14 +50,14 @@ struct AddressBookTests {
     }
 
     @Test("A pool dials a failed address if it has no other") func anAddressThatFailedIsBetterThanNone() {
-        var random = SeededGenerator(state: 3)
+        var random = SeededGenerator(seed: 3)
         var book = AddressBook(avoidance: .seconds(60))
         book.failed(addresses[0], now: start)
         #expect(book.order([addresses[0]], now: start, using: &random) == [addresses[0]])
     }
 
     @Test("The order of equal addresses is random") func equalAddressesAreShuffled() {
-        var random = SeededGenerator(state: 4)
+        var random = SeededGenerator(seed: 4)
         var book = AddressBook(avoidance: .seconds(60))
         let firsts = Set((0..<100).map { _ in book.order(addresses, now: start, using: &random)[0] })
         #expect(firsts.count == 4)

@@ -1,4 +1,5 @@
 import PushModel
+import TestSupport
 import Testing
 
 @testable import APNs
@@ -198,7 +199,7 @@ struct LaneQueueTests {
     }
 
     @Test("The queue keeps count and order through any sequence of additions and removals") func anySequence() {
-        var random = SeededGenerator(state: 7)
+        var random = SeededGenerator(seed: 7)
         var queue = LaneQueue(weights: LaneQueue.Weights(now: 3, soon: 2, bulk: 1), maximumRequests: .max)
         var expected = Lanes<[UInt64]>([])
         var tag: UInt64 = 0

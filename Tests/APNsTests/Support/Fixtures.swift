@@ -65,17 +65,3 @@ extension APNsFinishedBatch {
     subscript(_ index: Int) -> APNsAnswer.Result? { answers.first { $0.index == index }?.result }
     var acceptedCount: Int { answers.count { $0.result.isAccepted } }
 }
-
-/// A seeded generator, so that each run has the same sequence.
-struct SeededGenerator: RandomNumberGenerator, Sendable {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        // SplitMix64.
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
-    }
-}

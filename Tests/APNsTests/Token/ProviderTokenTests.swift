@@ -1,5 +1,6 @@
 import OpenSSL
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import APNs
@@ -85,7 +86,7 @@ struct ProviderTokenTests {
 
     @Test("No sequence of clock jumps renews a token twice within twenty minutes")
     func noSequenceOfClockJumpsRenewsTwiceWithinTwentyMinutes() throws {
-        var random = SeededGenerator(state: 20)
+        var random = SeededGenerator(seed: 20)
         var slot = ProviderTokenSlot(signer)
         var now = start
         var lastRenewal: ContinuousClock.Instant?
@@ -150,7 +151,7 @@ struct ProviderTokenTests {
 
     @Test("No connection changes its token twice in twenty minutes, whatever the other connections do")
     func noConnectionChangesItsTokenTwiceInTwentyMinutesWhateverTheOthersDo() throws {
-        var random = SeededGenerator(state: 41)
+        var random = SeededGenerator(seed: 41)
         var slots = (0..<4).map { _ in ProviderTokenSlot(signer) }
         var changes: [[Int]] = Array(repeating: [], count: 4)
         var shown: [[UInt8]?] = Array(repeating: nil, count: 4)

@@ -1,4 +1,5 @@
 import PushModel
+import TestSupport
 
 /// The device tokens of the benchmarks: as many as h2load has paths, the same for every contender, one set for each answer time.
 enum BenchTokens {
@@ -8,14 +9,10 @@ enum BenchTokens {
 
     /// Thirty-two bytes that look random and are not, so that a set is the same in every process.
     static func bytes(_ index: Int, answerMilliseconds: Int) -> [UInt8] {
-        var state = UInt64(answerMilliseconds) << 32 | UInt64(index % count)
+        var random = SeededGenerator(seed: UInt64(answerMilliseconds) << 32 | UInt64(index % count))
         var bytes: [UInt8] = []
         for _ in 0..<4 {
-            state &+= 0x9e37_79b9_7f4a_7c15
-            var mixed = state
-            mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-            mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-            mixed ^= mixed >> 31
+            let mixed = random.next()
             for byte in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: mixed >> UInt64(8 * byte))) }
         }
         return bytes

@@ -1,11 +1,12 @@
 import BenchmarkSupport
+import TestSupport
 
 /// The prebuilt requests of 32 clients, so that the generator only sends during a measurement.
 struct RequestMix {
     let key: String
     /// How many installations the database holds, numbers 0 to below.
     let stored: Int
-    private var random: SplitMix
+    private var random: SeededGenerator
     /// The next number that is not registered yet.
     private var fresh: Int
     /// The next of the stored tokens that moves to a new installation.
@@ -16,7 +17,7 @@ struct RequestMix {
         self.key = key
         self.stored = stored
         self.fresh = fresh
-        random = SplitMix(state: seed)
+        random = SeededGenerator(seed: seed)
     }
 
     /// The first number that was not used.
@@ -53,18 +54,5 @@ struct RequestMix {
         HTTPRequest(
             "PUT", "/v1/apps/\(Population.app)/installations/\(Population.installation(number))", key: key,
             body: body ?? Population.body(number))
-    }
-}
-
-/// The same sequence for the same seed.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

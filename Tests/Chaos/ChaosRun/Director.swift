@@ -5,6 +5,7 @@ import PushAPI
 import PushModel
 import StrictJSON
 import Synchronization
+import TestSupport
 
 /// One run from its beginning to its end: start, register, load and faults, drain, read back, stop. The checker judges the promises.
 struct Director: Sendable {

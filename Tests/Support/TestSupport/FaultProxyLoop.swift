@@ -21,7 +21,7 @@ final class FaultProxyLoop {
     private var isStopped = false
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     private var diary = LinkDiary()
-    private var generator: LinkDraws
+    private var generator: SeededGenerator
 
     init(
         server: SocketAddress, listener: TCPListener, wakeUp: WakeUp, commands: Mailbox<FaultProxy.Command>, accepted: Signal<Int>,
@@ -35,7 +35,7 @@ final class FaultProxyLoop {
         self.losses = losses
         self.traffic = traffic
         self.opening = opening
-        generator = LinkDraws(seed: seed)
+        generator = SeededGenerator(seed: seed)
         poller = try Poller()
         try poller.add(wakeUp.descriptor, key: Self.wakeUpKey, interest: .read)
         try poller.add(listener.descriptor, key: Self.listenerKey, interest: .read)

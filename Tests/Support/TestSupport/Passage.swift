@@ -71,7 +71,7 @@ final class Passage {
     }
 
     /// - Returns: false where bytes vanished.
-    func take(_ count: Int, of buffer: [UInt8], to sink: TCPSocket, drawing generator: inout LinkDraws) throws(SystemError) -> Bool {
+    func take(_ count: Int, of buffer: [UInt8], to sink: TCPSocket, drawing generator: inout SeededGenerator) throws(SystemError) -> Bool {
         if way.flow == .vanishing { return false }
         let passing = min(count, remaining ?? count)
         remaining = remaining.map { $0 - passing }
@@ -96,7 +96,7 @@ final class Passage {
         untilGarbled = nil
     }
 
-    private func append(_ bytes: [UInt8], drawing generator: inout LinkDraws) {
+    private func append(_ bytes: [UInt8], drawing generator: inout SeededGenerator) {
         var due = lastDue
         if way.latency > .zero || way.jitter > .zero {
             due = max(lastDue, ContinuousClock.now + way.latency + way.jitter * Double.random(in: 0...1, using: &generator))
@@ -154,20 +154,5 @@ final class Passage {
             (head, written, queued) = (0, 0, 0)
         }
         return queued > 0
-    }
-}
-
-/// The random numbers of jitter; the same seed gives the same numbers (SplitMix64).
-struct LinkDraws: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var value = state
-        value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
-        value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
-        return value ^ value >> 31
     }
 }

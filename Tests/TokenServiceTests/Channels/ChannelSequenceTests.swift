@@ -2,6 +2,7 @@ import Postgres
 import PushModel
 import StrictJSON
 import Synchronization
+import TestSupport
 import Testing
 import TokenService
 

@@ -1,4 +1,5 @@
 import PushModel
+import TestSupport
 
 /// Draws a world's operations. The same seed draws the same ones whatever the races' results were, except for what outcomes are about.
 struct OperationGenerator {

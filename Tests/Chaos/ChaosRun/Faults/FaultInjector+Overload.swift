@@ -1,5 +1,6 @@
 import ChaosLedger
 import SystemIO
+import TestSupport
 
 /// Load beyond the capacity of the platform.
 extension FaultInjector {

@@ -1,6 +1,7 @@
 import Broker
 import ChaosLedger
 import PushModel
+import TestSupport
 
 /// One process inside RabbitMQ stands still, while its node, its connections and everything else in it go on. Only with three nodes.
 extension FaultInjector {

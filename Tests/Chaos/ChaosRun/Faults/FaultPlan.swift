@@ -1,3 +1,5 @@
+import TestSupport
+
 /// The times and kinds of the faults, the same for the same seed, size and choice.
 struct FaultPlan: Sendable {
     struct Entry: Sendable {

@@ -1,6 +1,7 @@
 import ChaosLedger
 import PushModel
 import Synchronization
+import TestSupport
 
 /// Phones with Live Activities, and the backends that start, update and end them.
 final class ActivityLoad: Sendable {

@@ -2,6 +2,7 @@ import ChaosLedger
 import PushAPI
 import PushModel
 import StrictJSON
+import TestSupport
 
 /// The requests of backends and devices. The client records every attempt in the ledger and repeats it like a careful client.
 struct Client: Sendable {

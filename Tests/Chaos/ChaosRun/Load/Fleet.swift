@@ -1,5 +1,6 @@
 import PushModel
 import Synchronization
+import TestSupport
 
 /// An app of the run. Its tokens begin with their own byte, so that a push to another app's device shows.
 struct ChaosApp: Sendable {

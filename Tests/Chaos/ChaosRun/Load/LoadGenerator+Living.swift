@@ -2,6 +2,7 @@ import ChaosLedger
 import PushAPI
 import PushModel
 import StrictJSON
+import TestSupport
 
 /// The actions of devices and their owners. A device sends one request at a time.
 extension LoadGenerator {

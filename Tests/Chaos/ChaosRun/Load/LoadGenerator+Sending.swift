@@ -1,5 +1,6 @@
 import ChaosLedger
 import PushModel
+import TestSupport
 
 /// The actions of backends.
 extension LoadGenerator {

@@ -1,6 +1,7 @@
 import ChaosLedger
 import PushModel
 import Synchronization
+import TestSupport
 
 /// Backends that send and devices that change, at an even rate, until the director ends the load.
 final class LoadGenerator: Sendable {

@@ -2,6 +2,7 @@ import ChaosLedger
 import PushAPI
 import PushModel
 import StrictJSON
+import TestSupport
 
 /// A phone of the simulated Apple with an app that shows Live Activities, and the person who holds it. It does one thing after the other.
 actor Phone {
