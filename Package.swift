@@ -2,14 +2,15 @@
 // swift-format-ignore-file
 import PackageDescription
 
-// Every target is one line: its kind says which fences it stands behind, its list what it may see.
+// Every target is one entry: its kind says which fences it stands behind, its list what it may see.
 // Services never depend on each other; only a wrapper sees a C module; PushModel sees nothing but our JSON.
 
 /// PushClient has these alone. Its own package is compiled by Swift 6.1 too, which knows no NonisolatedNonsendingByDefault, and no word
 /// `unsafe`, which strict memory safety asks for.
 let known: [SwiftSetting] = [
     .swiftLanguageMode(.v6), .treatAllWarnings(as: .error),
-    .enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("InternalImportsByDefault"), .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
 ]
 let base = known + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
 /// Everywhere except the C wrappers, SystemIO and PushClient: an unsafe pointer does not compile.
@@ -52,11 +53,13 @@ func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [
     .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: fenced)
 }
 func service(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = [], resources: [Resource] = []) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources, swiftSettings: fenced)
+    .target(name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources,
+        swiftSettings: fenced)
 }
 /// A floor of the token service.
 func floor(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
-    .target(name: "TokenService\(name)", dependencies: dependencies, path: "Services/TokenService/\(name)", resources: resources, swiftSettings: fenced)
+    .target(name: "TokenService\(name)", dependencies: dependencies, path: "Services/TokenService/\(name)", resources: resources,
+        swiftSettings: fenced)
 }
 /// A floor and all below it.
 func above(_ floor: String) -> [Target.Dependency] {
@@ -123,69 +126,103 @@ let package = Package(
 
         shared("StrictJSON"),
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
-        shared("Observability", ["PushModel", "StrictJSON", "SystemIO", configuration, coreMetrics, httpClient, hummingbird, hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioHTTPTypesHTTP1, nioSSL]),
+        shared("Observability", ["PushModel", "StrictJSON", "SystemIO", configuration, coreMetrics, httpClient, hummingbird,
+            hummingbirdCore, instrumentation, lifecycle, logging, nio, nioHTTP1, nioHTTPTypesHTTP1, nioSSL]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("PushAPI", ["StrictJSON", httpClient, nio, nioHTTP1], exclude: ["README.md"]),
-        .target(name: "PushClient", dependencies: [crypto], path: "Shared/PushClient", exclude: ["Example", "PrivacyInfo.xcprivacy", "README.md"], swiftSettings: known),
+        .target(name: "PushClient", dependencies: [crypto], path: "Shared/PushClient", exclude: ["Example", "PrivacyInfo.xcprivacy",
+            "README.md"], swiftSettings: known),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
 // The floors of the token service, the lowest first: each sees those below it, and SwiftPM refuses a look up.
-        floor("Kit", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", httpTypes, hummingbird, logging, nioHTTP1]),
-        floor("Apps", above("Kit") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio]),
-        floor("Registry", above("Apps") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", httpTypes, hummingbird, metrics]),
-        floor("Sending", above("Registry") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", configuration, httpTypes, hummingbird, lifecycle, logging, metrics]),
-        floor("Events", above("Sending") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, metrics, nio, nioHTTP1, nioPosix, nioSSL]),
-        floor("Outcomes", above("Events") + ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", httpTypes, hummingbird, lifecycle, logging, metrics]),
-        floor("Upkeep", above("Outcomes") + ["Observability", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio]),
-        floor("API", above("Upkeep") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", httpTypes, hummingbird, hummingbirdCore, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1], resources: [.copy("Console/Page")]),
-        service("TokenService", above("API") + ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "SystemIO", configuration, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, signals], resources: [.copy("Migrations")]),
-        service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
-        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, nio, nioHTTP1], resources: [.embedInCode("Control/Page")]),
+        floor("Kit", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", httpTypes,
+            hummingbird, logging, nioHTTP1]),
+        floor("Apps", above("Kit") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes,
+            hummingbird, lifecycle, logging, metrics, nio]),
+        floor("Registry", above("Apps") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", httpTypes, hummingbird,
+            metrics]),
+        floor("Sending", above("Registry") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO",
+            configuration, httpTypes, hummingbird, lifecycle, logging, metrics]),
+        floor("Events", above("Sending") + ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO",
+            configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, metrics, nio, nioHTTP1, nioPosix, nioSSL]),
+        floor("Outcomes", above("Events") + ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO",
+            httpTypes, hummingbird, lifecycle, logging, metrics]),
+        floor("Upkeep", above("Outcomes") + ["Observability", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes, hummingbird,
+            lifecycle, logging, metrics, nio]),
+        floor("API", above("Upkeep") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", "SystemIO", httpTypes,
+            hummingbird, hummingbirdCore, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
+            resources: [.copy("Console/Page")]),
+        service("TokenService", above("API") + ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "SystemIO", configuration,
+            httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, signals], resources: [.copy("Migrations")]),
+        service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO",
+            configuration, lifecycle, logging, metrics, signals]),
+        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes,
+            hummingbird, hummingbirdCore, lifecycle, logging, nio, nioHTTP1], resources: [.embedInCode("Control/Page")]),
         service("PushCtl", ["Observability", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", arguments, nio, signals]),
-        program("TokenService", above("API") + ["TokenService", "Broker", "Observability", "Postgres", "SystemIO", arguments, logging, signals]),
+        program("TokenService", above("API") + ["TokenService", "Broker", "Observability", "Postgres", "SystemIO", arguments, logging,
+            signals]),
         program("Dispatcher", ["Dispatcher", "Observability", "SystemIO", arguments, logging, signals]),
         program("APNsSimulator", ["APNsSimulator", "Observability", "StrictJSON", arguments, lifecycle, logging, signals]),
         program("PushCtl", ["PushCtl"]),
 
-        support("TestDatabase", ["Postgres"]),
-        support("TestBroker", ["Broker", "PushModel", "RabbitMQ"]),
+        support("TestDatabase", ["Postgres", "TestServers"]),
+        support("TestBroker", ["Broker", "PushModel", "RabbitMQ", "TestServers"]),
         support("TestDevice", ["PushClient"]),
         support("TestSupport", ["PushModel", "StrictJSON", "SystemIO", nio, nioHTTP1, nioPosix]),
         support("StatementSources", []),
+        support("TestIdentity", ["OpenSSL"]),
+        support("TestServers", []),
         support("Fuzzing", []),
         tests("SystemIOTests", ["SystemIO"]),
         tests("TestSupportTests", ["BenchmarkSupport", "StrictJSON", "SystemIO", "TestSupport"]),
-        tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),
-        tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
-        tests("BrokerTests", ["Broker", "Observability", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", coreMetrics, lifecycle, lifecycleTesting, logging]),
+        tests("PostgresTests", ["Postgres", "TestDatabase", "TestServers", "TestSupport"]),
+        tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestServers", "TestSupport"]),
+        tests("BrokerTests", ["Broker", "Observability", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestServers", "TestSupport",
+            coreMetrics, lifecycle, lifecycleTesting, logging]),
         tests("HTTP2Tests", ["HTTP2", "TestSupport"]),
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON", "TestSupport"]),
         tests("PushModelTests", ["PushModel", "StrictJSON", "TestSupport", protobuf]),
-        tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", "TestSupport", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
-        tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging], exclude: ["Peers"]),
-        tests("APNsSimulatorTests", ["APNsSimulator", "Fuzzing", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
-        tests("TokenServiceTests", above("API") + ["Broker", "Fuzzing", "Observability", "OpenSSL", "Postgres", "PushAPI", "PushCtl", "PushModel", "RabbitMQ", "StatementSources", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
-        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Fuzzing", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", "TestSupport", configuration, coreMetrics, lifecycle,
+            logging, nio, nioPosix, tracing]),
+        tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestIdentity",
+            "TestServers", "TestSupport", logging], exclude: ["Peers"]),
+        tests("APNsSimulatorTests", ["APNsSimulator", "Fuzzing", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO",
+            "TestIdentity", "TestServers", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio,
+            nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("TokenServiceTests", above("API") + ["Broker", "Fuzzing", "Observability", "OpenSSL", "Postgres", "PushAPI", "PushCtl",
+            "PushModel", "RabbitMQ", "StatementSources", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService",
+            arguments, configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes,
+            nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Fuzzing", "HTTP2", "Observability", "OpenSSL",
+            "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestIdentity", "TestServers", "TestSupport", configuration, lifecycle,
+            logging, protobuf], exclude: ["README.md", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushAPITests", ["PushAPI", "StrictJSON", "TestSupport"]),
-        tests("PushCtlTests", ["Observability", "PushAPI", "PushCtl", "StrictJSON", "SystemIO", "TestSupport", arguments]),
+        tests("PushCtlTests", ["Observability", "PushAPI", "PushCtl", "StrictJSON", "SystemIO", "TestServers", "TestSupport", arguments]),
         tests("PushClientTests", ["PushClient", "TestDevice", "TestSupport", crypto]),
-        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestDevice", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
-        .target(name: "BenchmarkSupport", dependencies: ["PushAPI", "StrictJSON", "SystemIO", "TestSupport"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
+        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushAPI", "PushClient", "PushModel", "StrictJSON", "SystemIO",
+            "TestBroker", "TestDatabase", "TestDevice", "TestServers", "TestSupport", httpClient, nio, nioHTTP1], exclude: ["Peers"]),
+        .target(name: "BenchmarkSupport", dependencies: ["PushAPI", "StrictJSON", "SystemIO", "TestSupport"],
+            path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
-        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, configuration, logging]),
+        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL",
+            "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, configuration, logging]),
         benchmark("InstructionCount", ["APNs", "Broker", "Dispatcher", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", arguments]),
         .executableTarget(name: "BareConsumer", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BareConsumer"),
         .executableTarget(name: "BarePublisher", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BarePublisher"),
-        benchmark("NotificationBenchmark", ["APNsSimulator", "BenchmarkSupport", "Broker", "OpenSSL", "PushAPI", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments]),
+        benchmark("NotificationBenchmark", ["APNsSimulator", "BenchmarkSupport", "Broker", "OpenSSL", "PushAPI", "PushModel", "RabbitMQ",
+            "StrictJSON", "SystemIO", arguments]),
         benchmark("SimulatorBenchmark", ["APNsSimulator", "BenchmarkSupport", "OpenSSL", "StrictJSON", arguments]),
         benchmark("GrowthBenchmark", ["BenchmarkSupport", "PushAPI", "StatementSources", "StrictJSON", "SystemIO", arguments]),
-        benchmark("RegistryBenchmark", ["BenchmarkSupport", "OpenSSL", "PushAPI", "PushModel", "StrictJSON", "SystemIO", "TestSupport", arguments]),
+        benchmark("RegistryBenchmark", ["BenchmarkSupport", "OpenSSL", "PushAPI", "PushModel", "StrictJSON", "SystemIO", "TestSupport",
+            arguments]),
         chaos("ChaosLedger", ["PushModel", "StrictJSON", "SystemIO"]),
-        chaosProgram("ChaosRun", ["Broker", "ChaosLedger", "PushAPI", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, httpClient, nio]),
+        chaosProgram("ChaosRun", ["Broker", "ChaosLedger", "PushAPI", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport",
+            arguments, httpClient, nio]),
         chaos("ChaosChecking", ["APNsSimulator", "ChaosLedger", "PushModel", "StrictJSON"]),
         chaosProgram("ChaosChecker", ["ChaosChecking", "ChaosLedger", arguments]),
-        tests("ChaosTests", ["APNsSimulator", "ChaosChecking", "ChaosLedger", "ChaosRun", "PushModel", "StrictJSON", "SystemIO", "TestSupport"]),
+        tests("ChaosTests", ["APNsSimulator", "ChaosChecking", "ChaosLedger", "ChaosRun", "PushModel", "StrictJSON", "SystemIO",
+            "TestSupport"]),
     ]
 )
 
@@ -194,7 +231,8 @@ if Context.environment["PUSH_FUZZ"] == "1" {
     package.targets.removeAll { $0.type == .test }
     package.targets.append(
         .executableTarget(
-            name: "SimulatorFuzz", dependencies: ["APNsSimulator", "Fuzzing", "HTTP2", "OpenSSL", httpTypes, hummingbird, logging, nio, nioEmbedded],
+            name: "SimulatorFuzz", dependencies: ["APNsSimulator", "Fuzzing", "HTTP2", "OpenSSL", httpTypes, hummingbird, logging, nio,
+                nioEmbedded],
             path: "Tests/APNsSimulatorTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
     package.targets.append(
         .executableTarget(
@@ -206,8 +244,10 @@ if Context.environment["PUSH_FUZZ"] == "1" {
     }
     package.targets.append(
         .executableTarget(
-            name: "TokenServiceFuzz", dependencies: above("API") + ["Fuzzing", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
-            path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing", "Support/SchemaCheck.swift"], swiftSettings: base))
+            name: "TokenServiceFuzz", dependencies: above("API") + ["Fuzzing", "Postgres", "PushModel", "RabbitMQ", "StrictJSON",
+                "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
+            path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing",
+                "Support/SchemaCheck.swift"], swiftSettings: base))
 }
 
 // deploy/chaos --controls: Shared/PushModel/DeliberateFault.swift, and the lines that name it.

@@ -2,6 +2,7 @@ import APNsSimulator
 import Foundation
 import HTTP2
 import OpenSSL
+import TestIdentity
 import Testing
 
 /// Certificates like Apple's, made by an authority of the tests.

@@ -1,10 +1,14 @@
 import APNsSimulator
 import Foundation
+import TestIdentity
+import TestServers
 import Testing
 
 /// Foreign HTTP/2 clients, so that one misreading of RFC 9113 in our client and our server shows.
 @Suite("Foreign clients are served", .timeLimit(.minutes(5)))
 struct CommandLineClientTests {
+    init() throws { try TestServers.require() }
+
     @Test("curl pushes over HTTP/2 and reads the answers")
     func curl() async throws {
         try await withSimulator { test in

@@ -1,6 +1,7 @@
 import APNsSimulator
 import HTTP2
 import OpenSSL
+import TestIdentity
 import Testing
 
 /// Apple's table of reasons (Handling notification responses from APNs), row by row, each from its real cause: the request, the credential,

@@ -2,6 +2,7 @@ import APNsSimulator
 import Foundation
 import OpenSSL
 import StrictJSON
+import TestIdentity
 import Testing
 
 @Suite("Keys and certificates change while the simulator runs", .timeLimit(.minutes(5)))

@@ -1,5 +1,6 @@
 import OpenSSL
 import SystemIO
+import TestIdentity
 import Testing
 
 @testable import APNsSimulator

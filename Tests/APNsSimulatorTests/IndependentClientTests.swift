@@ -2,6 +2,8 @@ import APNsSimulator
 import Foundation
 import OpenSSL
 import StrictJSON
+import TestIdentity
+import TestServers
 import Testing
 
 /// Foreign APNs clients and HTTP/2 stacks from the Python package index. Their view of APNs is proven by their users.
@@ -109,13 +111,7 @@ struct IndependentClientTests {
     /// - Returns: An answer for each request.
     private func run(_ client: Client, _ test: TestSimulator, _ requests: [String]) throws -> [Answer] {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
-        let python =
-            ProcessInfo.processInfo.environment["PUSH_TEST_PYTHON"]
-            // Not `standardizedFileURL`: it would follow the link to the Python outside.
-            ?? folder.deletingLastPathComponent().deletingLastPathComponent().appending(path: ".push/python-clients/bin/python").path()
-        try #require(
-            FileManager.default.isExecutableFile(atPath: python),
-            "\(python) is missing: run deploy/test once, which installs it, or name a Python that has the libraries in PUSH_TEST_PYTHON")
+        let python = try TestServers.python()
         let keyFile = test.identity.directory + "/\(UUID().uuidString).p8"
         try Data(test.identity.key.pem().utf8).write(to: URL(filePath: keyFile))
         let process = Process()

@@ -2,6 +2,7 @@ import APNsSimulator
 import Foundation
 import StrictJSON
 import SystemIO
+import TestIdentity
 import Testing
 
 @Suite("The journal's file holds every request, however small the journal in memory", .timeLimit(.minutes(5)))

@@ -1,6 +1,7 @@
 import Foundation
 import HTTP2
 import SystemIO
+import TestIdentity
 import Testing
 
 @testable import APNsSimulator

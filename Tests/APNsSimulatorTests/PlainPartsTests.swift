@@ -1,3 +1,4 @@
+import TestIdentity
 import Testing
 
 @testable import APNsSimulator

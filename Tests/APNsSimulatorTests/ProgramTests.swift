@@ -1,6 +1,7 @@
 import APNsSimulator
 import Foundation
 import Observability
+import TestIdentity
 import Testing
 
 @Suite("The program says in one sentence what is wrong, and where", .timeLimit(.minutes(5)))

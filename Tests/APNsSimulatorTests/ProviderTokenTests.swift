@@ -1,5 +1,6 @@
 import APNsSimulator
 import OpenSSL
+import TestIdentity
 import Testing
 
 @Suite("Provider tokens are judged as Apple judges them", .timeLimit(.minutes(5)))

@@ -6,6 +6,7 @@ import Observability
 import OpenSSL
 import Synchronization
 import SystemIO
+import TestIdentity
 import TestSupport
 import Testing
 

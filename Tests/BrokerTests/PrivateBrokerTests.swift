@@ -5,6 +5,7 @@ import PushModel
 import RabbitMQ
 import Synchronization
 import TestBroker
+import TestServers
 import TestSupport
 import Testing
 
@@ -13,6 +14,7 @@ import Testing
 @Suite("With a broker that is frozen, starved or guarded", .serialized, .timeLimit(.minutes(5)))
 struct PrivateBrokerTests {
     @Test("Clients keep their promises with a frozen, starved or guarded broker") func promises() async throws {
+        try TestServers.require()
         let broker = try await PrivateBroker.start()
         let result: Result<Void, any Error>
         do {

@@ -2,6 +2,7 @@ import Foundation
 import Postgres
 import PushAPI
 import StrictJSON
+import TestServers
 import TestSupport
 import Testing
 
@@ -215,7 +216,7 @@ private struct Collector {
     let url: String
 
     init(_ platform: Platform, refusals: Int) async throws {
-        let python = try testEnvironment("PUSH_TEST_PYTHON", "a Python with opentelemetry-proto")
+        let python = try TestServers.python()
         let port = try FreePorts.choose(1)[0]
         url = "http://127.0.0.1:\(port)"
         process = try PlatformProcess(

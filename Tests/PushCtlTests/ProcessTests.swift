@@ -1,12 +1,12 @@
 import Foundation
 import Observability
+import TestServers
 import TestSupport
 import Testing
 
 /// Runs shell commands, in which `pushctl` is the program, in a folder of their own.
 func shell(_ commands: String, _ environment: [String: String] = [:]) async throws -> (status: Int32, output: String) {
-    let programs = try #require(
-        ProcessInfo.processInfo.environment["PUSH_TEST_PROGRAMS"], "PUSH_TEST_PROGRAMS is not set: run the tests with deploy/test")
+    let programs = try TestServers.programs()
     let folder = NSTemporaryDirectory() + "/push-shell-\(UUID().uuidString)"
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(atPath: folder) }

@@ -2,18 +2,12 @@ import Foundation
 import PushModel
 import RabbitMQ
 import SystemIO
+import TestServers
 import Testing
-
-struct NoBroker: Error, CustomStringConvertible {
-    var description: String { "PUSH_TEST_AMQP is not set: it names the broker for tests, for example amqp://guest:guest@127.0.0.1:5672/" }
-}
 
 struct NothingCame: Error {}
 
-func testURI() throws -> String {
-    guard let uri = ProcessInfo.processInfo.environment["PUSH_TEST_AMQP"] else { throw NoBroker() }
-    return uri
-}
+func testURI() throws -> String { try TestServers.variable("PUSH_TEST_AMQP", "the tests' broker as an AMQP URI") }
 
 /// Runs a test's body where it may block without delaying other tests. Its expectations still belong to the test.
 private actor Stage {

@@ -11,7 +11,7 @@ import TokenService
 @Suite("When something is down", .serialized, .timeLimit(.minutes(5)))
 struct OutageTests {
     @Test("Without a broker the service accepts notifications up to a limit and sends them later") func brokerAway() async throws {
-        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        let proxy = try FaultProxy(port: RunningService.port(of: TestBroker.uri()))
         try await RunningService.run(.init(settings: ["BACKLOG_LIMIT": "3", "FENCE_TIMEOUT_MS": "100"], brokerPort: proxy.port)) {
             running in
             let shop = try await running.client.makeApp()
@@ -58,7 +58,7 @@ struct OutageTests {
 
     @Test("After a broker outage the service publishes everything that it accepted")
     func afterABrokerOutageEverythingThatWasAcceptedIsPublished() async throws {
-        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        let proxy = try FaultProxy(port: RunningService.port(of: TestBroker.uri()))
         try await RunningService.run(.init(brokerPort: proxy.port)) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

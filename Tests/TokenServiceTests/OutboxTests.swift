@@ -167,7 +167,7 @@ struct OutboxTests {
 
     @Test("While the broker says nothing, a job keeps its lease and no other process publishes it; without its lease another one does")
     func unconfirmed() async throws {
-        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        let proxy = try FaultProxy(port: RunningService.port(of: TestBroker.uri()))
         try await RunningService.run(.init(settings: Self.longLease, without: { $0 is Relay }, brokerPort: proxy.port)) { dying in
             let shop = try await dying.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -205,7 +205,7 @@ struct OutboxTests {
 
     @Test("A process that has no connection to the broker for long gives its jobs up, and another one publishes them")
     func cutOff() async throws {
-        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        let proxy = try FaultProxy(port: RunningService.port(of: TestBroker.uri()))
         try await RunningService.run(
             .init(settings: ["RELAY_LEASE_SECONDS": "2"], without: { $0 is Relay }, brokerPort: proxy.port)
         ) { alone in

@@ -1,6 +1,7 @@
 import Foundation
 import OpenSSL
 import StrictJSON
+import TestIdentity
 import Testing
 
 @testable import APNsSimulator

@@ -2,6 +2,7 @@ import APNsSimulator
 import HTTP2
 import OpenSSL
 import SystemIO
+import TestIdentity
 
 /// A small blocking client over a real socket and TLS, which can also break the rules. Belongs to one test and one thread.
 final class PushClient {

@@ -1,6 +1,7 @@
 import APNsSimulator
 import OpenSSL
 import SystemIO
+import TestIdentity
 
 /// A client that sends any bytes inside TLS and reads frames itself. One test, one thread.
 final class RawClient {

@@ -3,6 +3,8 @@ import Foundation
 import NIOCore
 import OpenSSL
 import StrictJSON
+import TestIdentity
+import TestServers
 import Testing
 
 /// The built `apns-simulator`, run to its end.
@@ -12,12 +14,7 @@ struct TestProgram {
     let errors: String
 
     /// Where the built programs are.
-    static func path() throws -> String {
-        let folder = try #require(
-            ProcessInfo.processInfo.environment["PUSH_TEST_PROGRAMS"],
-            "PUSH_TEST_PROGRAMS (the folder of the built programs) is not set: run the tests with deploy/test")
-        return folder + "/apns-simulator"
-    }
+    static func path() throws -> String { try TestServers.programs() + "/apns-simulator" }
 
     /// - Parameter settings: The environment of the program, beside PATH.
     static func run(_ arguments: [String], settings: [String: String] = [:]) throws -> TestProgram {

@@ -3,6 +3,7 @@ import Logging
 import OpenSSL
 import Synchronization
 import SystemIO
+import TestIdentity
 import Testing
 
 /// A running simulator, and the credentials for pushing through it.

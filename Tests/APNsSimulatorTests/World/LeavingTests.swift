@@ -1,5 +1,6 @@
 import APNsSimulator
 import StrictJSON
+import TestIdentity
 import Testing
 
 @Suite("The lock screen when activities end, apps are removed and tokens change", .timeLimit(.minutes(5)))

@@ -2,6 +2,7 @@ import Logging
 import OpenSSL
 import PushModel
 import Synchronization
+import TestIdentity
 import TestSupport
 
 @testable import APNs

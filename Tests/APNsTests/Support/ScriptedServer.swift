@@ -2,6 +2,7 @@ import HTTP2
 import OpenSSL
 import Synchronization
 import SystemIO
+import TestIdentity
 import TestSupport
 
 /// One request as a scripted server got it.

@@ -3,6 +3,7 @@ import Logging
 import OpenSSL
 import PushModel
 import SystemIO
+import TestIdentity
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import HTTP2
 import OpenSSL
+import TestIdentity
 import TestSupport
 import Testing
 

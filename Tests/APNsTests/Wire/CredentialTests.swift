@@ -2,6 +2,7 @@ import HTTP2
 import OpenSSL
 import PushModel
 import Synchronization
+import TestIdentity
 import TestSupport
 import Testing
 

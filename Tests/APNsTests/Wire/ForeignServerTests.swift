@@ -2,6 +2,8 @@ import Foundation
 import PushModel
 import StrictJSON
 import Synchronization
+import TestIdentity
+import TestServers
 import TestSupport
 import Testing
 
@@ -11,6 +13,8 @@ import Testing
 /// These servers share no code with it: Python's h2, and nghttpd.
 @Suite("Servers that share no code with the client", .timeLimit(.minutes(5)))
 struct ForeignServerTests {
+    init() throws { try TestServers.require() }
+
     // MARK: Python's h2
 
     @Test("h2 accepts every request once", arguments: ["accept", "one-stream", "no-stream", "small-window", "decorated"])
@@ -143,10 +147,7 @@ struct ForeignServerTests {
         init(_ behaviour: String) throws {
             let identity = try TestIdentity.shared.get()
             let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            let python =
-                ProcessInfo.processInfo.environment["PUSH_TEST_PYTHON"]
-                ?? folder.deletingLastPathComponent().deletingLastPathComponent().appending(path: ".push/python-clients/bin/python").path()
-            try #require(FileManager.default.isExecutableFile(atPath: python), "run deploy/test once, which installs it")
+            let python = try TestServers.python()
             process = Process()
             process.executableURL = URL(filePath: python)
             process.arguments = [

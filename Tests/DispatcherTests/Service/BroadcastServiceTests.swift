@@ -7,6 +7,7 @@ import PushModel
 import RabbitMQ
 import SystemIO
 import TestBroker
+import TestIdentity
 import TestSupport
 import Testing
 

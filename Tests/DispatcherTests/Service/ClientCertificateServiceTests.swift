@@ -4,6 +4,7 @@ import Foundation
 import Observability
 import PushModel
 import TestBroker
+import TestIdentity
 import TestSupport
 import Testing
 
@@ -22,7 +23,7 @@ struct ClientCertificateServiceTests {
         var credentialsFile: String { "\(folder)/credentials.json" }
 
         init() throws {
-            folder = try TestIdentity.shared.get().makeFolder()
+            folder = try TestIdentity.configured.get().makeFolder()
             for name in ["ca", "stranger"] {
                 try TestIdentity.openssl("req -x509 \(curve) -days 2 -subj /CN=\(name) -keyout \(name).key -out \(name).pem", in: folder)
             }

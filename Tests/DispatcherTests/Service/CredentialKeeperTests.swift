@@ -3,6 +3,7 @@ import Foundation
 import OpenSSL
 import PushModel
 import Synchronization
+import TestIdentity
 import TestSupport
 import Testing
 
@@ -17,7 +18,7 @@ final class CredentialKeeperTests: Sendable {
 
     init() throws {
         let loops = try APNsEventLoops(threads: 1)
-        folder = try TestIdentity.shared.get().makeFolder()
+        folder = try TestIdentity.configured.get().makeFolder()
         // Pools without a server, because the test does not use them.
         table = PoolTable(onFinished: { _ in }) { (plan, _) throws(TLSError) in
             try APNsPool(

@@ -7,6 +7,7 @@ import OpenSSL
 import PushModel
 import ServiceLifecycle
 import SystemIO
+import TestIdentity
 import TestSupport
 import Testing
 
@@ -21,7 +22,7 @@ struct CredentialServiceTests {
         let folder: String
         var path: String { "\(folder)/credentials.json" }
 
-        init() throws { folder = try TestIdentity.shared.get().makeFolder() }
+        init() throws { folder = try TestIdentity.configured.get().makeFolder() }
 
         func write(_ text: String, to name: String) throws {
             try Data(text.utf8).write(to: URL(filePath: "\(folder)/\(name)"), options: .atomic)
@@ -69,7 +70,7 @@ struct CredentialServiceTests {
     @Test("The dispatcher proves both environments at start with a request to no device, and needs no job for it")
     func provesAtStart() async throws {
         let files = try Files()
-        try files.writeCredentials(key: TestIdentity.shared.get().key, probe: "com.example.shop")
+        try files.writeCredentials(key: TestIdentity.configured.get().key, probe: "com.example.shop")
         try await withServiceBench { bench in
             try bench.simulator.script(Self.noDevice, [.reject(.badDeviceToken), .reject(.badDeviceToken)])
             let dispatcher = try start(bench, files)
@@ -92,7 +93,7 @@ struct CredentialServiceTests {
     func replacesAKey() async throws {
         let files = try Files()
         let next = try ES256PrivateKey.generate()
-        try files.writeCredentials(key: TestIdentity.shared.get().key)
+        try files.writeCredentials(key: TestIdentity.configured.get().key)
         try await withServiceBench { bench in
             bench.simulator.add(ProviderKey(teamID: TestIdentity.teamID, keyID: "KEY0000009", publicKey: next.publicKey))
             let dispatcher = try start(bench, files)
@@ -131,7 +132,7 @@ struct CredentialServiceTests {
             await Self.page(
                 of: dispatcher,
                 shows: #"push_dispatcher_apns_pool_state{api="device",credential="shop",environment="production",state="paused"} 1"#)
-            try files.writeCredentials(key: TestIdentity.shared.get().key)
+            try files.writeCredentials(key: TestIdentity.configured.get().key)
             await Self.page(
                 of: dispatcher,
                 shows: #"push_dispatcher_apns_pool_state{api="device",credential="shop",environment="production",state="idle"} 1"#)
@@ -144,7 +145,7 @@ struct CredentialServiceTests {
     @Test("The metrics page answers an operator's questions, with labels from closed sets")
     func showsSignals() async throws {
         let files = try Files()
-        try files.writeCredentials(key: TestIdentity.shared.get().key)
+        try files.writeCredentials(key: TestIdentity.configured.get().key)
         try await withServiceBench { bench in
             try bench.simulator.script(Fixture.token(2).hex, [.reject(.badCollapseID)])
             let dispatcher = try start(bench, files)
@@ -173,7 +174,7 @@ struct CredentialServiceTests {
     @Test("A broken file changes nothing and is reported; readiness stays")
     func keepsServing() async throws {
         let files = try Files()
-        try files.writeCredentials(key: TestIdentity.shared.get().key)
+        try files.writeCredentials(key: TestIdentity.configured.get().key)
         try await withServiceBench { bench in
             let dispatcher = try start(bench, files)
             let port = try await dispatcher.operationsPort.next()

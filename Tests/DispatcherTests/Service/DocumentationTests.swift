@@ -2,6 +2,7 @@ import Configuration
 import Foundation
 import Observability
 import Synchronization
+import TestIdentity
 import Testing
 
 @testable import Dispatcher
@@ -12,7 +13,7 @@ struct DocumentationTests {
     func settings() throws {
         let reporter = KeyReporter()
         let provider = EnvironmentVariablesProvider(environmentVariables: [
-            "RABBITMQ_URL": "amqp://broker", "APNS_CREDENTIALS_FILE": try TestIdentity.shared.get().credentialsFile,
+            "RABBITMQ_URL": "amqp://broker", "APNS_CREDENTIALS_FILE": try TestIdentity.configured.get().credentialsFile,
         ])
         _ = try DispatcherSettings(ConfigReader(provider: provider, accessReporter: reporter), logger: .silent)
         #expect(DispatcherReference.settings.map(\.variable).sorted() == reporter.variables.sorted())

@@ -5,6 +5,7 @@ import Observability
 import PushModel
 import SystemIO
 import TestBroker
+import TestServers
 import TestSupport
 import Testing
 
@@ -34,6 +35,7 @@ struct RefusedOutcomesServiceTests {
 
     @Test("Sending stops, continues by itself when there is room, and sends nothing twice, also while dispatchers start and stop")
     func sendingStops() async throws {
+        try TestServers.require()
         let broker = try await PrivateBroker.start()
         let result: Result<Void, any Error>
         do { result = .success(try await queueIsFull(broker)) } catch { result = .failure(error) }

@@ -5,6 +5,7 @@ import Observability
 import OpenSSL
 import PushModel
 import Synchronization
+import TestIdentity
 import Testing
 
 @testable import APNs
@@ -14,7 +15,7 @@ import Testing
 struct SettingsTests {
     private func settings(_ changes: [String: String]) throws -> DispatcherSettings {
         var variables = [
-            "RABBITMQ_URL": "amqp://user:secret@broker/vhost", "APNS_CREDENTIALS_FILE": try TestIdentity.shared.get().credentialsFile,
+            "RABBITMQ_URL": "amqp://user:secret@broker/vhost", "APNS_CREDENTIALS_FILE": try TestIdentity.configured.get().credentialsFile,
         ]
         variables.merge(changes) { $1 }
         return try DispatcherSettings(.environment(variables), logger: .silent)
@@ -96,7 +97,7 @@ struct SettingsTests {
     }
 
     @Test("The check refuses a certificate outside its time, and names the moment") func validity() throws {
-        let folder = try TestIdentity.shared.get().makeFolder()
+        let folder = try TestIdentity.configured.get().makeFolder()
         try TestIdentity.openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 100 -subj /CN=shop -keyout c.pem -out c.crt", in: folder)
         let path = "\(folder)/credentials.json"
@@ -140,7 +141,7 @@ struct SettingsTests {
 @Suite("The credentials file")
 struct CredentialsFileTests {
     private func problems(_ text: String) throws -> [String] {
-        let path = try TestIdentity.shared.get().write(text, to: "broken-\(UUID().uuidString).json")
+        let path = try TestIdentity.configured.get().write(text, to: "broken-\(UUID().uuidString).json")
         return try #require(throws: CredentialsError.self) { try CredentialsFile(path: path) }.problems
     }
 
@@ -155,7 +156,7 @@ struct CredentialsFileTests {
 
     @Test("Apps find their pools, and only theirs")
     func directory() throws {
-        var directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.shared.get().credentialsFile))
+        var directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.configured.get().credentialsFile))
         #expect(directory.pools.map(\.credential.name) == ["shop", "shop", "other"])
         let shop = directory.number(of: Fixture.shop)
         #expect(directory.pool(app: shop, .production, topic: "any") == 0)
@@ -190,7 +191,7 @@ struct CredentialsFileTests {
     }
 
     @Test("An error says what is wrong with a key file") func keyFiles() throws {
-        let identity = try TestIdentity.shared.get()
+        let identity = try TestIdentity.configured.get()
         let pem = try ES256PrivateKey.generate().pem()
         let oneLine = try identity.write(pem.replacing("\n", with: " "), to: "one-line.p8")
         func problem(_ keyFile: String) throws -> String? {
@@ -205,7 +206,7 @@ struct CredentialsFileTests {
     }
 
     @Test("Secret files that others may read are warned about; a certificate without a key is no secret") func openFiles() throws {
-        let identity = try TestIdentity.shared.get()
+        let identity = try TestIdentity.configured.get()
         let folder = try identity.makeFolder()
         try TestIdentity.openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=shop -keyout c.key -out c.pem", in: folder)
@@ -250,7 +251,7 @@ struct CredentialsFileTests {
     @Test("An error shows no key")
     func hidesKeys() throws {
         let pem = try ES256PrivateKey.generate().pem()
-        let path = try TestIdentity.shared.get().write(pem.replacingOccurrences(of: "M", with: "!"), to: "torn.p8")
+        let path = try TestIdentity.configured.get().write(pem.replacingOccurrences(of: "M", with: "!"), to: "torn.p8")
         let torn = entry(["key_file": "\"" + path + "\""])
         let found = try problems(#"{"v":1,"credentials":[\#(torn)]}"#)
         #expect(found.count == 1)
@@ -259,7 +260,7 @@ struct CredentialsFileTests {
 
     @Test("Two credentials may share an app where they serve different topics, or one serves the rest")
     func sharesByTopic() throws {
-        let identity = try TestIdentity.shared.get()
+        let identity = try TestIdentity.configured.get()
         let voip = entry(["name": "\"b\"", "topics": "[\"com.example.shop.voip\"]"])
         let path = try identity.write(#"{"v":1,"credentials":[\#(entry()),\#(voip)]}"#, to: "topics.json")
         let file = try CredentialsFile(path: path)
@@ -270,7 +271,7 @@ struct CredentialsFileTests {
 
     @Test("A certificate may stand in PEM files, with a passphrase or without, or in PKCS #12")
     func readsCertificates() throws {
-        let identity = try TestIdentity.shared.get()
+        let identity = try TestIdentity.configured.get()
         let folder = try identity.makeFolder()
         try TestIdentity.openssl(
             "req -x509 -newkey rsa:2048 -nodes -days 100 -subj /CN=shop -keyout \(folder)/c.key -out \(folder)/c.pem", in: folder)

@@ -8,6 +8,7 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 import SystemIO
+import TestIdentity
 import TestSupport
 import Testing
 
@@ -278,7 +279,7 @@ func withMovedTime(
     _ body: @Sendable (MovedTime) async throws -> Void
 ) async throws {
     let clock = MovedTime.Clock()
-    let folder = try TestIdentity.shared.get().makeFolder()
+    let folder = try TestIdentity.configured.get().makeFolder()
     try MovedTime.write(keys, to: folder)
     var scenario = Scenario.calm
     scenario.readings.tokenUpdates = reading

@@ -11,6 +11,7 @@ import RabbitMQ
 import ServiceLifecycle
 import Synchronization
 import TestBroker
+import TestIdentity
 import TestSupport
 
 @testable import Dispatcher
@@ -51,7 +52,7 @@ struct ServiceBench: Sendable {
         logger: Logger = .silent, _ change: (inout DispatcherSettings) -> Void = { _ in },
         pools changePools: (inout APNsPoolConfiguration) -> Void = { _ in }
     ) throws -> Running {
-        let identity = try TestIdentity.shared.get()
+        let identity = try TestIdentity.configured.get()
         let config = ConfigReader.environment([
             "OPERATIONS_PORT": "0", "RABBITMQ_URL": uri, "BROKER_PREFIX": topology.prefix,
             "APNS_CREDENTIALS_FILE": identity.credentialsFile, "APNS_CA_FILE": identity.certificateFile,
@@ -129,10 +130,6 @@ extension ConfigReader {
     }
 }
 
-enum TestEnvironment {
-    static var amqp: String { ProcessInfo.processInfo.environment[TestBroker.variable] ?? "amqp://not-set" }
-}
-
 extension Logger {
     static var silent: Logger { Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }) }
 }
@@ -145,7 +142,7 @@ func withServiceBench(
     _ change: (inout APNsSimulatorConfiguration) -> Void = { _ in }, uri: String? = nil, listensAfter: Gate? = nil,
     _ body: @Sendable (ServiceBench) async throws -> Void
 ) async throws {
-    let identity = try TestIdentity.shared.get()
+    let identity = try TestIdentity.configured.get()
     var configuration = APNsSimulatorConfiguration(
         certificateFile: identity.certificateFile, keyFile: identity.keyFile,
         keys: [ProviderKey(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, publicKey: identity.key.publicKey)])
@@ -157,7 +154,7 @@ func withServiceBench(
         // Everything is declared. A connection of the bench's must not bring back at any later time what a test takes away.
         let others = Topology(prefix: topology.prefix, hasRetries: false)
         let bench = ServiceBench(
-            simulator: simulator, uri: uri ?? TestEnvironment.amqp, topology: topology, broker: broker,
+            simulator: simulator, uri: try uri ?? TestBroker.uri(), topology: topology, broker: broker,
             publisher: try Publisher(name: "test", configuration: broker, topology: others, logger: .silent))
         let listener = try Consumer(
             name: "listener", configuration: broker, topology: others,

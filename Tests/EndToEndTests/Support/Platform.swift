@@ -6,6 +6,7 @@ import PushModel
 import StrictJSON
 import TestBroker
 import TestDatabase
+import TestServers
 import TestSupport
 import Testing
 
@@ -32,7 +33,7 @@ final class Platform {
         self.databaseURI = databaseURI
         self.brokerURI = brokerURI
         self.brokerPrefix = brokerPrefix
-        programs = try testEnvironment("PUSH_TEST_PROGRAMS", "the folder of the built programs")
+        programs = try TestServers.programs()
         folder = NSTemporaryDirectory() + "/push-e2e-\(PushID.random())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let ports = try FreePorts.choose(5)
@@ -230,7 +231,7 @@ struct RunningService {
 
 /// Runs a test with its own database and broker prefix, and removes both afterwards, even if the test fails.
 func withPlatform(_ body: (Platform) async throws -> Void) async throws {
-    let brokerURI = try testEnvironment(TestBroker.variable, "the broker's AMQP URI")
+    let brokerURI = try TestBroker.uri()
     try await withTestDatabase { database, databaseURI in
         try await withTestBroker { _, topology in
             let platform = try Platform(
@@ -251,10 +252,6 @@ func withPlatform(_ body: (Platform) async throws -> Void) async throws {
 let repositoryFolder = #filePath.components(separatedBy: "/Tests/EndToEndTests/")[0]
 
 private func port(of url: String) -> String { String(url.split(separator: ":").last ?? "") }
-
-func testEnvironment(_ name: String, _ meaning: String) throws -> String {
-    try #require(ProcessInfo.processInfo.environment[name], "\(name) (\(meaning)) is not set: run the tests with deploy/test")
-}
 
 /// Asks until the program answers 2xx; fails when it ends first, or not in time.
 private func waitUntilAnswers(_ url: String, _ process: PlatformProcess) async throws {

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Glibc
+import TestServers
 import TestSupport
 
 /// A PostgreSQL server of one test, with TLS, its own directory and its own port. It is ended by its process id.
@@ -17,6 +18,7 @@ final class PrivateServer: @unchecked Sendable {
     private static let isRoot = getuid() == 0
 
     static func with<R>(_ body: (PrivateServer) async throws -> R) async throws -> R {
+        try TestServers.require()
         let directory = FileManager.default.temporaryDirectory.appending(path: "postgres-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
         let result: R

@@ -3,23 +3,16 @@ package import Dispatch
 import FoundationEssentials
 import PushModel
 package import RabbitMQ
-
-/// A test cannot begin because its broker is not there.
-package struct NoTestBroker: Error, CustomStringConvertible {
-    package let description: String
-}
+import TestServers
 
 /// The broker that tests may use: an AMQP URI in the environment. Objects of a test have a prefix of their own and are removed afterwards.
 package enum TestBroker {
-    package static let variable = "PUSH_TEST_AMQP"
+    package static func uri() throws -> String {
+        try TestServers.variable("PUSH_TEST_AMQP", "the tests' broker as an AMQP URI, for example amqp://guest:guest@127.0.0.1:5672/")
+    }
 
-    /// - Throws: ``NoTestBroker`` when the environment names none: a test that needs a broker fails without one.
     package static func configuration(connectionName: String = "test") throws -> RabbitMQConfiguration {
-        guard let uri = ProcessInfo.processInfo.environment[variable] else {
-            throw NoTestBroker(
-                description: "\(variable) is not set: it names the broker for tests, for example amqp://guest:guest@127.0.0.1:5672/")
-        }
-        return try RabbitMQConfiguration(uri: uri, connectionName: connectionName)
+        try RabbitMQConfiguration(uri: uri(), connectionName: connectionName)
     }
 
     /// `test-` and eight random characters.

@@ -12,6 +12,8 @@ package struct TestDatabase: Sendable {
     @TaskLocal package static var current: TestDatabase?
 
     static func create(migrations: String?, poolSize: Int) async throws -> TestDatabase {
+        // First, so that each test is skipped by itself: the template is made once, in a task that they share.
+        _ = try TestServer.uri()
         guard let migrations else { return try await create(from: "template0", poolSize: poolSize) }
         return try await create(from: try await MigratedTemplate.shared.name(of: migrations), poolSize: poolSize)
     }

@@ -1,29 +1,18 @@
-internal import FoundationEssentials
 package import Postgres
+import TestServers
 
 /// The PostgreSQL server that the tests may create databases on.
 package enum TestServer {
-    package static let variable = "PUSH_TEST_POSTGRES"
-
-    package struct Missing: Error, CustomStringConvertible {
-        package var description: String {
-            """
-            \(TestServer.variable) must name a PostgreSQL server on which databases may be created, \
-            as a libpq URI like postgresql://user@host:5432/postgres
-            """
-        }
-    }
-
     /// The server's URI. The tests use its database only to create others.
     package static func uri() throws -> String {
-        guard let uri = ProcessInfo.processInfo.environment[variable], !uri.isEmpty else { throw Missing() }
-        return uri
+        try TestServers.variable(
+            "PUSH_TEST_POSTGRES", "a PostgreSQL server that may create databases, as a libpq URI like postgresql://user@host:5432/postgres")
     }
 
     /// The same URI with another database.
     package static func uri(database: String) throws -> String {
         let uri = try uri()
-        guard let scheme = uri.firstRange(of: "://") else { throw Missing() }
+        guard let scheme = uri.firstRange(of: "://") else { throw TestServers.Missing(description: "PUSH_TEST_POSTGRES is no URI") }
         let place = uri[scheme.upperBound...]
         let authority = place.prefix { $0 != "/" && $0 != "?" }
         let parameters = place.drop { $0 != "?" }

@@ -251,7 +251,7 @@ struct NotificationBatchTests {
     }
 
     @Test("Where the backlog has room for some, those are accepted and sent later") func backlog() async throws {
-        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        let proxy = try FaultProxy(port: RunningService.port(of: TestBroker.uri()))
         let options = RunningService.Options(settings: ["BACKLOG_LIMIT": "3", "FENCE_TIMEOUT_MS": "100"], brokerPort: proxy.port)
         try await RunningService.run(options) { running in
             let shop = try await running.client.makeApp()

@@ -101,7 +101,7 @@ struct RunningService {
     ) async throws {
         let keyFile = try TemporaryFile(admin.text)
         defer { keyFile.remove() }
-        let amqp = try environment(TestBroker.variable)
+        let amqp = try TestBroker.uri()
         var variables = [
             "HTTP_PORT": "0", "BROKER_PREFIX": topology.prefix, "BOOTSTRAP_KEY_FILE": keyFile.path,
             "POSTGRES_URL": options.postgresPort.map { replacePort(of: uri, with: $0) } ?? uri,
@@ -156,11 +156,6 @@ struct RunningService {
             try await tasks.waitForAll()
         }
         await service.close()
-    }
-
-    static func environment(_ name: String) throws -> String {
-        guard let value = ProcessInfo.processInfo.environment[name] else { throw Missing(description: "\(name) is not set") }
-        return value
     }
 
     struct Missing: Error, CustomStringConvertible { let description: String }
