@@ -62,7 +62,10 @@ package enum BrokerMetrics {
         (LogKey.broker, "host and port of a RabbitMQ node"),
         (
             LogKey.client,
-            "what a connection to RabbitMQ is for: `publisher`, `markers`, `jobs-now` and the other lanes, `control`, `commands` or `consumer`"
+            """
+            what a connection to RabbitMQ is for: `publisher`, `markers`, `jobs-now` and the other lanes, `control`, `commands` or \
+            `consumer`
+            """
         ),
         (LogKey.error, "the library's or the server's own words"),
         (LogKey.reason, "why, in one word or in the other side's words"),

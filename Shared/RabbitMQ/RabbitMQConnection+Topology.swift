@@ -39,7 +39,8 @@ extension RabbitMQConnection {
     /// How many messages are ready in a queue. A queue that does not exist is a 404, which ends the connection.
     package func messageCount(_ queue: String) throws(RabbitMQError) -> Int { try declareQueue(queue, passive: true) }
 
-    /// How many messages are ready in a queue, and how many consumers it has. A queue that does not exist is a 404, which ends the connection.
+    /// How many messages are ready in a queue, and how many consumers it has. A queue that does not exist is a 404, which ends the
+    /// connection.
     package func queueState(_ queue: String) throws(RabbitMQError) -> (ready: Int, consumers: Int) {
         var state = (ready: 0, consumers: 0)
         try call("queue.declare \(queue)") {

@@ -50,8 +50,8 @@ package struct RabbitMQProperties: Sendable, Equatable {
         return nil
     }
 
-    /// Every header. The dictionary costs more than the decoding of a job with one delivery: on the path of each message, read single headers
-    /// with ``header(_:)``.
+    /// Every header. The dictionary costs more than the decoding of a job with one delivery: on the path of each message, read single
+    /// headers with ``header(_:)``.
     package var headers: [String: RabbitMQValue] {
         guard var reader = headerReader() else { return [:] }
         var headers: [String: RabbitMQValue] = [:]

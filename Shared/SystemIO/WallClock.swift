@@ -18,7 +18,8 @@ package enum WallClock {
 }
 
 extension Duration {
-    /// Whole milliseconds, rounded up and clamped, as poll(2) and setsockopt(2) want it: a wait never ends early and never turns into a busy loop.
+    /// Whole milliseconds, rounded up and clamped, as poll(2) and setsockopt(2) want it: a wait never ends early and never turns into a
+    /// busy loop.
     var millisecondsRoundedUp: Int32 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

@@ -172,7 +172,8 @@ struct PrivateBrokerTests {
         }
     }
 
-    /// The queue stands still before a channel has published to it, as after the loss of a node, and messages with many routing keys go there.
+    /// The queue stands still before a channel has published to it, as after the loss of a node, and messages with many routing keys go
+    /// there.
     private func aNewConnectionGoesOnBesideASilentQueue(_ broker: PrivateBroker) async throws {
         let configuration = try RabbitMQConfiguration(uri: broker.uri)
         let topology = Topology(prefix: "mute")

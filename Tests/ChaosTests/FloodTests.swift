@@ -57,7 +57,10 @@ struct FloodTests {
         #expect(
             requests[1]
                 == "POST /v1/apps/two/notifications HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer psh_two\r\n"
-                + "content-type: application/json\r\nidempotency-key: flood-7-1000000042\r\ncontent-length: \(body.utf8.count)\r\n\r\n\(body)"
+                    + """
+                    content-type: application/json\r\nidempotency-key: flood-7-1000000042\r\ncontent-length: \
+                    \(body.utf8.count)\r\n\r\n\(body)
+                    """
         )
         #expect(Self.requests.key(marker) == "flood-7-1000000042")
     }

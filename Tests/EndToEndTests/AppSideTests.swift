@@ -12,8 +12,8 @@ import Testing
 
 /// The app's library over a network that loses requests and answers, in processes that are killed, against the real services.
 ///
-/// The services live in real time. Each device has a time of its own, in which it lives ten minutes at least, and weeks without network: the
-/// time passes between its requests, by leaps, so the library's delays have their full length there. Its date jumps by hours and years.
+/// The services live in real time. Each device has a time of its own, in which it lives ten minutes at least, and weeks without network:
+/// the time passes between its requests, by leaps, so the library's delays have their full length there. Its date jumps by hours and years.
 @Suite("The app's side against the real services", .timeLimit(.minutes(20)))
 struct AppSideTests {
     private static let users = ["ada", "grace", "alan"]

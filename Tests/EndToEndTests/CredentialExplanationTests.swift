@@ -67,7 +67,9 @@ struct CredentialExplanationTests {
                     request.object("payload") { $0.object("aps") { $0.field("alert", "hello") } }
                 }
                 try await Self.expect(
-                    "Waiting: No dispatcher has a credential for the app in production; the operator must add one to APNS_CREDENTIALS_FILE.",
+                    """
+                    Waiting: No dispatcher has a credential for the app in production; the operator must add one to APNS_CREDENTIALS_FILE.
+                    """,
                     of: try #require(accepted["id"]?.stringValue), app: "bank", to: bank)
             }
         }

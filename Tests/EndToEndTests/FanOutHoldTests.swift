@@ -11,7 +11,8 @@ struct FanOutHoldTests {
     private static let settings = ["FAN_OUT_PAGE_INSTALLATIONS": "100", "RELAY_INTERVAL_MS": "50"]
     /// The number of jobs before the hold.
     private static let begun = 10
-    /// PostgreSQL refuses every further job until the table says more. Fan-out tries again, and cannot end before the test has set its hold.
+    /// PostgreSQL refuses every further job until the table says more. Fan-out tries again, and cannot end before the test has set its
+    /// hold.
     private static let gate = """
         CREATE TABLE gate AS SELECT \(begun) AS jobs;
         CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

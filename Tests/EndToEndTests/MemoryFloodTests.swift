@@ -22,7 +22,8 @@ struct MemoryFloodTests {
     @Test("Eight times the allowed connections, each with the largest head and body, stay within the memory limits")
     func largestRequests() async throws {
         try await withPlatform { platform in
-            // Long timeouts, so that a busy machine cuts nothing short, and room for every body. The test covers the limits of size and number.
+            // Long timeouts, so that a busy machine cuts nothing short, and room for every body. The test covers the limits of size and
+            // number.
             let service = try await platform.startTokenService([
                 "HTTP_MAX_CONNECTIONS": "\(Self.connections)", "HTTP_BODY_TIMEOUT_SECONDS": "3600", "HTTP_IDLE_TIMEOUT_SECONDS": "3600",
                 "HTTP_MAX_BODY_MIB": "1024",

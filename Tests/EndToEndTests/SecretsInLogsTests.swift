@@ -90,7 +90,8 @@ struct SecretsInLogsTests {
             #expect(try LogCheck.run(folder).status == 2)
             let harmless = """
                 {"commit":"0068c5f1e2d3c4b5a697887766554433221100ff","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","token":"…00fa12"}
-                {"id":"9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30","key":"39f183cb8f6a5e92","url":"amqp://127.0.0.1:5672/","why":"send a live key as Authorization: Bearer psh_…"}
+                {"id":"9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30","key":"39f183cb8f6a5e92","url":"amqp://127.0.0.1:5672/","why":"send a live \
+                key as Authorization: Bearer psh_…"}
 
                 """
             try Data(harmless.utf8).write(to: log)

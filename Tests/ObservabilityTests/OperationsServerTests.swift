@@ -23,7 +23,10 @@ struct OperationsServerTests {
             #expect(ready.status == 200)
             #expect(
                 ready.body
-                    == #"{"ready":true,"checks":{"broker":{"ok":true,"detail":"connected"},"control":{"ok":true,"detail":"caught up \"now\""}}}"#
+                    == #"""
+                    {"ready":true,"checks":{"broker":{"ok":true,"detail":"connected"},"control":{"ok":true,"detail":"caught up \#
+                    \"now\""}}}
+                    """#
             )
 
             let page = try await get("/metrics", port: port)

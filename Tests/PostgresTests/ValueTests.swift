@@ -109,7 +109,8 @@ struct ValueTests {
             let sent: [[UInt8]] = [[], [1, 2], [3]]
             let row = try session.execute(
                 """
-                SELECT \(sent) AS strings, '{}'::bytea[] AS none, ARRAY[NULL, ''::bytea] AS holed, ARRAY['a'] AS texts, NULL::bytea[] AS nothing
+                SELECT \(sent) AS strings, '{}'::bytea[] AS none, ARRAY[NULL, ''::bytea] AS holed, ARRAY['a'] AS texts,
+                    NULL::bytea[] AS nothing
                 """
             ).only()
             let (strings, none): (PostgresByteStrings, PostgresByteStrings) = (try row["strings"], try row["none"])

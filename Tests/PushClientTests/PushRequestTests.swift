@@ -38,8 +38,9 @@ import Testing
         #expect(request.path == "/v1/apps/shop/installations/6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b11")
         #expect(request.headers == ["Authorization": "Bearer psd_x", "Content-Type": "application/json"])
         let expected = #"""
-            {"app_tags":["beta"],"app_version":null,"device_model":null,"expected_user":null,"locale":"de_DE","os_version":null,"permission":"provisional",\#
-            "time_zone":null,"tokens":[{"environment":"sandbox","purpose":"alert","token":"00abff"}],"user":"ada"}
+            {"app_tags":["beta"],"app_version":null,"device_model":null,"expected_user":null,"locale":"de_DE","os_version":null,\#
+            "permission":"provisional","time_zone":null,"tokens":[{"environment":"sandbox","purpose":"alert","token":"00abff"}],\#
+            "user":"ada"}
             """#
         #expect(text(request) == expected)
     }
@@ -96,7 +97,9 @@ import Testing
         #expect(request.method == "POST")
         #expect(request.path.hasSuffix("2b11/receipts"))
         let expected =
-            #"{"receipts":[{"at":"2027-01-15T08:00:00.250Z","event":"opened","job":7,"notification":"019ac0de-4f00-7cc3-9b00-5d2f6c1e8a77"}]}"#
+            #"""
+            {"receipts":[{"at":"2027-01-15T08:00:00.250Z","event":"opened","job":7,"notification":"019ac0de-4f00-7cc3-9b00-5d2f6c1e8a77"}]}
+            """#
         #expect(text(request) == expected)
     }
 

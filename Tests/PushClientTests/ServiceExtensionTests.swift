@@ -129,7 +129,10 @@ import Testing
         defer { try? FileManager.default.removeItem(at: folder) }
         let (screen, delivery) = (Screen(), UUID().uuidString.lowercased())
         let original = try content(
-            #"{"aps":{},"push":{"sealed":{"v":1,"key":"gone","box":""},"attachments":["ftp://x"]},"push-receipt":{"notification":"\#(delivery)","job":0}}"#
+            #"""
+            {"aps":{},"push":{"sealed":{"v":1,"key":"gone","box":""},"attachments":["ftp://x"]},\#
+            "push-receipt":{"notification":"\#(delivery)","job":0}}
+            """#
         )
         let work = ServiceExtensionWork(original, deliver: screen.show)
         work.begin(

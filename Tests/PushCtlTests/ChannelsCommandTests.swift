@@ -25,8 +25,10 @@ struct ChannelsCommandTests {
         let answer = try JSONValue.parse(
             Array(
                 #"""
-                [{"name":"game-1","environment":"production","storage":"none","channel_id":"AAAA","state":"open","changed_at":"2026-11-21T06:30:00.000Z"},
-                 {"name":null,"environment":"sandbox","storage":null,"channel_id":"BBBB","state":"foreign","changed_at":"2026-11-21T06:30:00.000Z"},
+                [{"name":"game-1","environment":"production","storage":"none","channel_id":"AAAA","state":"open",\#
+                "changed_at":"2026-11-21T06:30:00.000Z"},
+                 {"name":null,"environment":"sandbox","storage":null,"channel_id":"BBBB","state":"foreign",\#
+                "changed_at":"2026-11-21T06:30:00.000Z"},
                  {"name":"game-2","environment":"sandbox","storage":"none","channel_id":null,"state":"failed","reason":"FeatureNotEnabled",
                   "changed_at":"2026-11-21T06:30:00.000Z"}]
                 """#.utf8))

@@ -8,8 +8,8 @@ import Testing
 @Suite("The output about installations")
 struct InstallationsCommandTests {
     private static let record = """
-        {"id":"i1","user":"ada","owner_epoch":2,"registered_at":"2026-01-01T00:00:00.000Z","app_version":"3.1","tags":["red"],"app_tags":["blue"],\
-        "fence":"effective","tokens":[{"hint":"…00beef","purpose":"alert","environment":"production","state":"active",\
+        {"id":"i1","user":"ada","owner_epoch":2,"registered_at":"2026-01-01T00:00:00.000Z","app_version":"3.1","tags":["red"],\
+        "app_tags":["blue"],"fence":"effective","tokens":[{"hint":"…00beef","purpose":"alert","environment":"production","state":"active",\
         "registered_at":"2026-01-01T00:00:00.000Z"},{"hint":"…00cafe","purpose":"voip","environment":"sandbox","state":"retired",\
         "registered_at":"2026-01-01T00:00:00.000Z","retired_at":"2026-01-02T00:00:00.000Z","retired_reason":"gone"}]}
         """
@@ -49,7 +49,8 @@ struct InstallationsCommandTests {
         #expect(
             historyTable(entries).description == """
                 WHEN                      EVENT          USER  TOKEN                     OTHER INSTALLATION  REASON            APNS SINCE
-                2026-01-02T00:00:00.000Z  token_retired  -     …00beef alert/production  -                   410 Unregistered  2026-01-01T00:00:00.000Z
+                2026-01-02T00:00:00.000Z  token_retired  -     …00beef alert/production  -                   410 Unregistered  \
+                2026-01-01T00:00:00.000Z
                 2026-01-01T00:00:00.000Z  signed_in      ada   -                         -                   -                 -
                 """)
     }

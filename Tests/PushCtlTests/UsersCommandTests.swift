@@ -51,8 +51,11 @@ struct UsersCommandTests {
     @Test("Erasing counts the erased rows per kind") func table() throws {
         let answer = try JSONValue.parse(
             Array(
-                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1,"activities":1,"list_entries":2}}"#
-                    .utf8))
+                #"""
+                {"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,\#
+                "quiet_hours":1,"activities":1,"list_entries":2}}
+                """#
+                .utf8))
         #expect(
             erasureTable(answer).description == """
                 ERASED               NUMBER

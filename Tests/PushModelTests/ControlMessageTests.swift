@@ -67,7 +67,10 @@ struct ControlMessageTests {
             ),
             (#"{"v":1,"kind":"hold","id":"6f9619ff-8b86-4011-b42d-00c04fc964ff","lane":"slow","at_ms":1}"#, .invalidField("lane")),
             (
-                #"{"v":1,"kind":"hold","id":"6f9619ff-8b86-4011-b42d-00c04fc964ff","notification":"6f9619ff-8b86-4011-b42d-00c04fc964ff","at_ms":1}"#,
+                #"""
+                {"v":1,"kind":"hold","id":"6f9619ff-8b86-4011-b42d-00c04fc964ff","notification":"6f9619ff-8b86-4011-b42d-00c04fc964ff",\#
+                "at_ms":1}
+                """#,
                 .invalidField("notification")
             ),
             (

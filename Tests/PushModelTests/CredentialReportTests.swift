@@ -23,7 +23,10 @@ struct CredentialReportTests {
         arguments: [
             ("[]", "v"), (#"{"data":{"v":1}}"#, "type"), (#"{"type":"push.dispatcher.credentials.v1","data":{"v":1}}"#, "id"),
             (
-                #"{"type":"push.dispatcher.credentials.v1","id":"01980c5e-9a11-7b02-8c3d-4e5f60718293","source":"s","time":"2026-06-23T11:30:01Z","data":{"v":1,"credentials":[{}]}}"#,
+                #"""
+                {"type":"push.dispatcher.credentials.v1","id":"01980c5e-9a11-7b02-8c3d-4e5f60718293","source":"s",\#
+                "time":"2026-06-23T11:30:01Z","data":{"v":1,"credentials":[{}]}}
+                """#,
                 "credentials"
             ),
         ])

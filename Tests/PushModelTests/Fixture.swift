@@ -37,7 +37,9 @@ enum Sample {
             attempt: 1,
             onUnknown: .resend,
             payload: Array(
-                #"{"aps":{"alert":{"title":"Dein Paket ist da","body":"Größe \"M\" – bis 18 Uhr 📦"},"sound":"default"},"order":4711}"#.utf8),
+                #"""
+                {"aps":{"alert":{"title":"Dein Paket ist da","body":"Größe \"M\" – bis 18 Uhr 📦"},"sound":"default"},"order":4711}
+                """#.utf8),
             deliveries: [
                 PushJob.Delivery(
                     id: PushID(high: 0x3f1c_9a52_6b0e_5d1f, low: 0x8a44_90b7_c2d1_e6f3),

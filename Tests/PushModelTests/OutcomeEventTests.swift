@@ -18,7 +18,8 @@ struct OutcomeEventTests {
     @Test("The decoder ignores added attributes and fields, in any order")
     func toleratesUnknownFields() throws {
         let text = #"""
-            {"data":{"deliveries":[],"extra":[1,{"x":null}],"final":true,"class":"accepted","app":"shop","v":1},"subject":"x","traceparent":"y",
+            {"data":{"deliveries":[],"extra":[1,{"x":null}],"final":true,"class":"accepted","app":"shop","v":1},"subject":"x",\#
+            "traceparent":"y",
              "time":"2026-06-23T13:30:01.1256+02:00","type":"push.delivery.outcome.v1","source":"/push/dispatcher/dispatcher-0",
              "id":"01980C5E-9A11-7B02-8C3D-4E5F60718293","specversion":"1.0"}
             """#

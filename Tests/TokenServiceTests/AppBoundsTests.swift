@@ -8,8 +8,8 @@ import TokenService
 /// rows that it reads or changes with that app. Types that work for every app at once are listed, each with the reason.
 @Suite("Each statement keeps to its app", .timeLimit(.minutes(5)))
 struct AppBoundsTests {
-    /// The types that work for every app at once. Their statements may begin with rows of any app; what hangs on these rows is compared with
-    /// them.
+    /// The types that work for every app at once. Their statements may begin with rows of any app; what hangs on these rows is compared
+    /// with them.
     private static let forEveryApp = [
         "AudienceStore": "fan-out: it makes the jobs of a notification that the relay has claimed",
         "AuditStore": "the operator's trail over every app",

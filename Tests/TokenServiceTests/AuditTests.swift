@@ -278,7 +278,8 @@ struct AuditTests {
                 """
                 INSERT INTO audit (at, action, key_id, app, object)
                 SELECT now() - interval '1 hour', CASE n % 1000 WHEN 0 THEN 'key.revoked' ELSE 'tokens.read' END,
-                    CASE n % 2 WHEN 0 THEN '00000000000000aa' ELSE '00000000000000bb' END, CASE n % 4 WHEN 0 THEN 'cafe' ELSE 'bar' END, n::text
+                    CASE n % 2 WHEN 0 THEN '00000000000000aa' ELSE '00000000000000bb' END, CASE n % 4 WHEN 0 THEN 'cafe'
+                        ELSE 'bar' END, n::text
                 FROM generate_series(1, 12000) AS n
                 """)
             func all(_ query: String) async throws -> (objects: [String], pages: Int) {

@@ -64,7 +64,9 @@ struct BadInputTests {
             #"{"to":{"user":"ada"},"push_type":"background","priority":10,"payload":{"aps":{"content-available":1}}}"#,
             "/priority unsupported_value"),
         .invalid(
-            #"{"to":{"user":"ada","activity":"a"},"push_type":"liveactivity","priority":1,"payload":{"aps":{"event":"end","timestamp":1}}}"#,
+            #"""
+            {"to":{"user":"ada","activity":"a"},"push_type":"liveactivity","priority":1,"payload":{"aps":{"event":"end","timestamp":1}}}
+            """#,
             "/priority unsupported_value"),
         .invalid(payload("liveactivity", #"{"aps":{"event":"stop"}}"#), "/payload/aps/event unsupported_value"),
         .invalid(

@@ -126,12 +126,18 @@ struct BulkTests {
             let shop = try await running.client.makeApp()
             let copy = try await running.client.makeApp("copy")
             let profile =
-                #","locale":"de-AT","time_zone":"Europe/Vienna","app_version":"1","os_version":"2","device_model":"é\"\\","tags":["a","b"],"app_tags":["a"]"#
+                #"""
+                ,"locale":"de-AT","time_zone":"Europe/Vienna","app_version":"1","os_version":"2","device_model":"é\"\\","tags":["a","b"],\#
+                "app_tags":["a"]
+                """#
             var lines = (1...2500).map { importLine($0, user: $0.isMultiple(of: 3) ? nil : "user \($0 % 100)") }
             lines.append(importLine(2501, more: profile))
             lines.append(#"{"id":"\#(installation(2502))","user":"ada","tokens":[]}"#)
             lines.append(
-                #"{"id":"\#(installation(2503))","user":"ada","tokens":[{"token":"ABCD","environment":"sandbox"},{"token":"01","purpose":"voip"}]}"#
+                #"""
+                {"id":"\#(installation(2503))","user":"ada","tokens":[{"token":"ABCD","environment":"sandbox"},{"token":"01",\#
+                "purpose":"voip"}]}
+                """#
             )
             #expect(try await shop.importLines(lines).lines.last?.number("created") == 2503)
             #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout").status == 200)

@@ -17,7 +17,10 @@ struct ContractTests {
     }
 
     private static func problem(_ code: String, _ status: Int, title: String, more: String = "") -> String {
-        #"{"type":"urn:push:problem:\#(code)","title":"\#(title)","status":\#(status),"code":"\#(code)","detail":"d","retryable":false\#(more)}"#
+        #"""
+        {"type":"urn:push:problem:\#(code)","title":"\#(title)","status":\#(status),"code":"\#(code)","detail":"d",\#
+        "retryable":false\#(more)}
+        """#
     }
 
     @Test("The check finds no fault with a described answer") func goodAnswer() throws {

@@ -239,7 +239,8 @@ struct DeviceReceiptTests {
     }
 
     /// Of two apps: the first one's notification refuses its counts.
-    /// - Parameter meanwhile: Whether receipts that come meanwhile can be read. While a transaction holds a row, no log is read past its begin.
+    /// - Parameter meanwhile: Whether receipts that come meanwhile can be read. While a transaction holds a row, no log is read past its
+    ///   begin.
     private static func refusing(
         meanwhile: Bool, _ refuse: @Sendable (RunningService, PushID, _ body: @Sendable () async throws -> Void) async throws -> Void
     ) async throws {

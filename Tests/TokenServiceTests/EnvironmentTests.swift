@@ -164,7 +164,10 @@ struct EnvironmentTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let body =
-                #"{"user":"ada","tokens":[{"token":"\#(token(1))","environment":"production"},{"token":"\#(token(2))","environment":"sandbox"}]}"#
+                #"""
+                {"user":"ada","tokens":[{"token":"\#(token(1))","environment":"production"},{"token":"\#(token(2))",\#
+                "environment":"sandbox"}]}
+                """#
             #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))", body).status == 201)
             var job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             let whole = job

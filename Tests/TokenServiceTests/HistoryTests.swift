@@ -53,7 +53,8 @@ extension RunningService {
         try await pool.session { session in
             try session.execute(
                 """
-                SELECT concat_ws(' ', event, coalesce(owner, '-'), owner_epoch, token_hint, reason, right(other_installation::text, 1)) AS line
+                SELECT concat_ws(' ', event, coalesce(owner, '-'), owner_epoch, token_hint, reason, right(other_installation::text,
+                    1)) AS line
                 FROM installation_history WHERE installation = \(installation(number)) ORDER BY id
                 """
             ).column("line")

@@ -219,8 +219,10 @@ struct HoldTests {
             try await running.execute(
                 """
                 INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, lifted_at, lifted_by) SELECT
-                    uuid(lpad(number::text, 32, '0')), id, 'r', now() - interval '2 days', repeat('0', 16), published, lifted, CASE WHEN lifted IS NOT NULL THEN repeat('0', 16) END
-                FROM apps, (VALUES (1, NULL, NULL), (2, now() - interval '25 hours', NULL), (3, NULL, now() - interval '3 seconds'), (4, now(), NULL))
+                    uuid(lpad(number::text, 32, '0')), id, 'r', now() - interval '2 days', repeat('0', 16), published, lifted, CASE
+                        WHEN lifted IS NOT NULL THEN repeat('0', 16) END
+                FROM apps, (VALUES (1, NULL, NULL), (2, now() - interval '25 hours', NULL), (3, NULL, now() - interval '3 seconds'), (4,
+                    now(), NULL))
                     AS e (number, published, lifted)
                 """)
             let expected = Set([1, 2, 3].map { PushID(high: 0, low: $0) })

@@ -142,7 +142,8 @@ struct HousekeepingTests {
                 END $$
                 """,
                 """
-                CREATE TRIGGER refused BEFORE UPDATE ON installations FOR EACH ROW WHEN (NEW.stale_since IS NOT NULL) EXECUTE FUNCTION refuse()
+                CREATE TRIGGER refused BEFORE UPDATE ON installations FOR EACH ROW
+                    WHEN (NEW.stale_since IS NOT NULL) EXECUTE FUNCTION refuse()
                 """,
                 "UPDATE installations SET registered_at = now() - interval '31 days'",
                 "UPDATE tokens SET retired_at = now() - interval '3000 days' WHERE state = 'retired'",
@@ -222,7 +223,8 @@ struct HousekeepingTests {
                 """
                 CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                     IF NEW.app_id = (SELECT min(id) FROM apps) THEN
-                        INSERT INTO outcome_counts (app_id, minute, class, count) VALUES (NEW.app_id, now() - interval '25 hours', 'accepted', 1);
+                        INSERT INTO outcome_counts (app_id, minute, class, count)
+                            VALUES (NEW.app_id, now() - interval '25 hours', 'accepted', 1);
                         EXECUTE (SELECT format('DROP TABLE %I', name) FROM partitions WHERE family = 'idempotency_records'
                             ORDER BY ends_at DESC LIMIT 1);
                     ELSE
@@ -315,7 +317,8 @@ struct HousekeepingTests {
                 END $$
                 """,
                 """
-                CREATE TRIGGER stop AFTER UPDATE ON installations REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stop()
+                CREATE TRIGGER stop AFTER UPDATE ON installations REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION
+                    stop()
                 """, "UPDATE apps SET stale_after_days = 30, removes_stale = true",
             ] { try await running.execute(statement) }
             let removed: PostgresQuery = "SELECT count(*) FROM installations WHERE signed_out_reason = 'stale'"
@@ -359,7 +362,8 @@ struct HousekeepingTests {
                 _ = try await eventually {
                     try await running.count(
                         """
-                        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'UPDATE leases SET holder = $%'
+                        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                            AND query LIKE 'UPDATE leases SET holder = $%'
                         """) > 0 ? true : nil
                 }
                 #expect(try await running.count("SELECT count(*) FROM installation_history") == 10)

@@ -90,7 +90,10 @@ struct InstallationBoundsTests {
             #expect(try await Self.states(running) == ["active 64", "retired 56"])
             let kept = try await running.texts(
                 "name",
-                "SELECT substr(purpose, 10, 1) || count(*) AS name FROM tokens WHERE state = 'active' GROUP BY substr(purpose, 10, 1) ORDER BY 1"
+                """
+                SELECT substr(purpose, 10, 1) || count(*) AS name FROM tokens WHERE state = 'active' GROUP BY substr(purpose, 10, 1)
+                    ORDER BY 1
+                """
             )
             #expect(kept == ["b24", "c40"])
             let removed = try await running.count(

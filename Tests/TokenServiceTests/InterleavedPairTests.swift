@@ -12,9 +12,9 @@ import Testing
 /// Any two of these operations, of which one stops between its statements: the end is as if one had come after the other.
 @Suite("Two transactions at the same moment end as one after the other", .timeLimit(.minutes(10)))
 struct InterleavedPairTests {
-    /// Ada's phone and tablet. Her activity `ride` is on the phone. One update of it is under way, and a second one may wait. An alert to her
-    /// is accepted and not published, and a list is not fanned out. A hold on the app is in force. An imported installation, the fifth, has two
-    /// tokens and a tag.
+    /// Ada's phone and tablet. Her activity `ride` is on the phone. One update of it is under way, and a second one may wait. An alert to
+    /// her is accepted and not published, and a list is not fanned out. A hold on the app is in force. An imported installation, the fifth,
+    /// has two tokens and a tag.
     struct World: Sendable {
         let app: App
         let number: Int
@@ -292,23 +292,28 @@ struct InterleavedPairTests {
                 WITH named AS (
                     SELECT n.*, concat_ws(' ', n.push_type, CASE WHEN n.copy_of IS NOT NULL THEN 'copy' END,
                         convert_from(n.payload, 'UTF8')::json #>> '{aps,alert}',
-                        convert_from(n.payload, 'UTF8')::json #>> '{aps,event}', convert_from(n.payload, 'UTF8')::json #>> '{aps,content-state,eta}',
+                        convert_from(n.payload, 'UTF8')::json #>> '{aps,event}', convert_from(n.payload,
+                            'UTF8')::json #>> '{aps,content-state,eta}',
                         n.target_user, right(n.target_installation::text, 1)) AS name
                     FROM notifications n WHERE n.app_id = \(app)
                 )
-                SELECT concat_ws(' ', 'activity', coalesce(owner, right(installation::text, 1)), ended_at IS NOT NULL, reported_at IS NOT NULL, is_waiting, is_retrying,
+                SELECT concat_ws(' ', 'activity', coalesce(owner, right(installation::text, 1)), ended_at IS NOT NULL,
+                    reported_at IS NOT NULL, is_waiting, is_retrying,
                     'newest', (SELECT name FROM named WHERE id = newest), 'sending', (SELECT name FROM named WHERE id = sending)) AS line
                 FROM activities WHERE app_id = \(app)
                 UNION ALL
-                SELECT concat_ws(' ', 'notification', n.name, n.state, n.total, n.pending, n.completed_at IS NOT NULL, f.ended_at IS NOT NULL,
+                SELECT concat_ws(' ', 'notification', n.name, n.state, n.total, n.pending, n.completed_at IS NOT NULL,
+                    f.ended_at IS NOT NULL,
                     f.held_by IS NOT NULL, CASE WHEN f.free_from IS NULL THEN 'never' WHEN f.free_from <= now() THEN 'now' ELSE 'later' END,
                     (SELECT c.reason FROM cancellations c WHERE c.notification = n.id))
                 FROM named n LEFT JOIN fan_outs f ON f.notification = n.id
                 UNION ALL
                 SELECT concat_ws(' ', 'job', n.name, j.number, j.settled::text, j.published_at IS NOT NULL, j.held_by IS NOT NULL,
                     CASE WHEN j.free_from <= now() THEN 'now' ELSE 'later' END,
-                    (SELECT string_agg(concat_ws(' ', right(t.installation::text, 1), t.purpose, right(encode(t.token, 'hex'), 1)), ', ' ORDER BY t.ordinal)
-                        FROM generate_series(0, octet_length(j.members) / 8 - 1) AS place JOIN tokens t ON t.id = member_at(j.members, place)))
+                    (SELECT string_agg(concat_ws(' ', right(t.installation::text, 1), t.purpose, right(encode(t.token, 'hex'), 1)), ', '
+                        ORDER BY t.ordinal)
+                        FROM generate_series(0, octet_length(j.members) / 8 - 1) AS place
+                            JOIN tokens t ON t.id = member_at(j.members, place)))
                 FROM named n JOIN jobs j ON j.notification = n.id
                 UNION ALL
                 SELECT concat_ws(' ', 'receipt', n.name, r.class, r.last_class) FROM named n JOIN receipts r ON r.notification = n.id
@@ -316,7 +321,8 @@ struct InterleavedPairTests {
                 SELECT concat_ws(' ', 'installation', right(id::text, 1), owner, owner_epoch, signed_out_reason, tags::text)
                 FROM installations WHERE app_id = \(app)
                 UNION ALL
-                SELECT concat_ws(' ', 'token', right(installation::text, 1), purpose, state, retired_reason) FROM tokens WHERE app_id = \(app)
+                SELECT concat_ws(' ', 'token', right(installation::text, 1), purpose, state, retired_reason) FROM tokens
+                    WHERE app_id = \(app)
                 UNION ALL
                 SELECT concat_ws(' ', 'fence', right(installation::text, 1), epochs_below) FROM fences WHERE app_id = \(app)
                 """

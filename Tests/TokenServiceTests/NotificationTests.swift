@@ -76,7 +76,8 @@ struct NotificationTests {
                 try session.execute("UPDATE jobs SET settled = rpad('11', 100, '0')::bit(100)")
                 try session.execute(
                     """
-                    UPDATE notifications SET pending = 0, outcomes = ARRAY[ROW('accepted', 200, NULL, 2)::outcome_count], state = 'completed',
+                    UPDATE notifications SET pending = 0, outcomes = ARRAY[ROW('accepted', 200, NULL, 2)::outcome_count],
+                        state = 'completed',
                         completed_at = now()
                     """)
             }

@@ -12,8 +12,8 @@ import Testing
 @testable import TokenServiceSending
 @testable import TokenServiceUpkeep
 
-/// While a snapshot is open, as of a dump, PostgreSQL keeps the entries that ended rows had in an index of waiting ones. Here one transaction
-/// ends the rows and looks again: until it is over, its own entries stay as well.
+/// While a snapshot is open, as of a dump, PostgreSQL keeps the entries that ended rows had in an index of waiting ones. Here one
+/// transaction ends the rows and looks again: until it is over, its own entries stay as well.
 @Suite("Beside an open snapshot, a step reads none of the entries that earlier steps have ended", .serialized, .timeLimit(.minutes(5)))
 struct OpenSnapshotTests {
     /// Nothing else reads what waits.
@@ -184,7 +184,8 @@ struct OpenSnapshotTests {
             try await running.execute(
                 """
                 INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
-                SELECT \(app.id), \(installation(1)), n + 1, now() - interval '2 minutes', now() - interval '2 minutes' FROM generate_series(1, 3000) AS n
+                SELECT \(app.id), \(installation(1)), n + 1, now() - interval '2 minutes', now() - interval '2 minutes'
+                    FROM generate_series(1, 3000) AS n
                 """)
             try await running.pool.transaction { session in
                 try session.execute("UPDATE fences SET published_at = now() WHERE published_at IS NULL")
@@ -273,7 +274,8 @@ struct OpenSnapshotTests {
             try await running.fill(1200, app: try await running.app())
             try await running.execute(
                 """
-                UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() - interval '91 days' + id * interval '1 millisecond'
+                UPDATE tokens SET state = 'retired', retired_reason = 'gone',
+                    retired_at = now() - interval '91 days' + id * interval '1 millisecond'
                 """)
             try await running.pool.transaction { session in
                 let first = try Retention(session: session).removeTokens(olderThan: 90)

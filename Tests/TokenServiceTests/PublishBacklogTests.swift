@@ -77,7 +77,8 @@ struct PublishBacklogTests {
             try await running.execute(
                 """
                 INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
-                SELECT first_id_at(now()), n, \(app.id), 'bulk', '', now(), int8send(n), now() - interval '1 minute' + n * interval '1 millisecond'
+                SELECT first_id_at(now()), n, \(app.id), 'bulk', '', now(), int8send(n),
+                    now() - interval '1 minute' + n * interval '1 millisecond'
                 FROM generate_series(0, 2000) AS n
                 """)
             try await running.execute(

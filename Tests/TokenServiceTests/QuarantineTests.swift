@@ -121,7 +121,9 @@ struct QuarantineTests {
             try await running.pool.transaction(deadline: .seconds(240)) { session in
                 try OutcomeStore(session: session).lockBrakes(of: [try session.execute("SELECT id FROM apps").only()["id"]])
                 try session.execute(
-                    "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps"
+                    """
+                    INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps
+                    """
                 )
                 try session.execute(
                     """

@@ -368,7 +368,9 @@ private struct Registry: Sendable {
     /// The newest of each installation.
     func fences() async throws -> [String] {
         try await texts(
-            "SELECT right(installation::text, 1) || ' ' || max(epochs_below) AS text FROM fences GROUP BY installation ORDER BY installation"
+            """
+            SELECT right(installation::text, 1) || ' ' || max(epochs_below) AS text FROM fences GROUP BY installation ORDER BY installation
+            """
         )
     }
 

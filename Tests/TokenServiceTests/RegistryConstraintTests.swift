@@ -30,8 +30,8 @@ struct RegistryConstraintTests {
         }
     }
 
-    /// An owner is one column of a row that its key makes unique; so is a token's installation, by its id and by its ordinal, which a foreign
-    /// key holds together. Nothing else names either.
+    /// An owner is one column of a row that its key makes unique; so is a token's installation, by its id and by its ordinal, which a
+    /// foreign key holds together. Nothing else names either.
     @Test("By construction an installation has one owner and a token one installation")
     func ownerAndInstallationAreSingleByConstruction() async throws {
         try await RunningService.run { running in
@@ -102,7 +102,8 @@ private struct Violation: Sendable {
         Violation(
             name: "a token that two installations have", constraint: "tokens_once",
             statement: """
-                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at, retired_reason)
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at,
+                    retired_reason)
                 SELECT t.app_id, environment, purpose, token, i.id, i.ordinal, now(), 'retired', now(), 'removed'
                 FROM tokens t JOIN installations i ON i.id <> t.installation
                 """),

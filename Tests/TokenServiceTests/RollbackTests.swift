@@ -8,8 +8,8 @@ import Testing
 import TokenServiceApps
 import TokenServiceKit
 
-/// A refusal is thrown within its transaction, which then rolls back. Where several requests or items share a transaction, a refused one has
-/// written nothing. Here each caller may use the route, and what it names is its own.
+/// A refusal is thrown within its transaction, which then rolls back. Where several requests or items share a transaction, a refused one
+/// has written nothing. Here each caller may use the route, and what it names is its own.
 @Suite("A refused request changes no row", .timeLimit(.minutes(5)))
 struct RollbackTests {
     private struct Refusal: Sendable {

@@ -66,7 +66,8 @@ struct SettlementTests {
             try await running.execute(
                 """
                 INSERT INTO fences (app_id, installation, epochs_below, created_at, free_from)
-                SELECT \(app.id), \(installation(1)), n + 1, now() - interval '1 hour', now() - interval '1 hour' FROM generate_series(1, 1200) AS n
+                SELECT \(app.id), \(installation(1)), n + 1, now() - interval '1 hour', now() - interval '1 hour'
+                    FROM generate_series(1, 1200) AS n
                 """)
             let publisher = try Publisher(
                 configuration: running.broker, topology: running.topology, logger: Logger(label: "test", factory: { _ in LogLines() }))

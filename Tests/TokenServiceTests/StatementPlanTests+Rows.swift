@@ -19,9 +19,11 @@ extension StatementPlanTests {
                 """)
             try session.execute(
                 """
-                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status, attempts,
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status,
+                    attempts,
                     updated_at)
-                SELECT notification, number, 0, number, md5('i' || number)::uuid, 1, 'production', 'accepted', 200, 1, now() FROM jobs WHERE number > 0
+                SELECT notification, number, 0, number, md5('i' || number)::uuid, 1, 'production', 'accepted', 200, 1, now() FROM jobs
+                    WHERE number > 0
                 """)
             try session.execute(
                 """
@@ -40,12 +42,14 @@ extension StatementPlanTests {
             """,
             """
             INSERT INTO installations (app_id, id, owner, owner_epoch, tags, created_at, registered_at)
-            SELECT CASE n % 20 WHEN 0 THEN 2 WHEN 1 THEN 3 ELSE 1 END, md5('i' || n)::uuid, CASE WHEN n % 10 <> 0 THEN 'u' || n / 2 END, 1 + n % 3,
+            SELECT CASE n % 20 WHEN 0 THEN 2 WHEN 1 THEN 3 ELSE 1 END, md5('i' || n)::uuid, CASE WHEN n % 10 <> 0
+                THEN 'u' || n / 2 END, 1 + n % 3,
                 CASE n % 4 WHEN 0 THEN ARRAY['vip', 't' || n % 50] ELSE '{}' END, now(), now()
             FROM generate_series(\(first)::bigint, \(last)::bigint) AS n
             """,
             """
-            INSERT INTO tokens (app_id, installation, ordinal, environment, purpose, token, state, registered_at, retired_at, retired_reason,
+            INSERT INTO tokens (app_id, installation, ordinal, environment, purpose, token, state, registered_at, retired_at,
+                retired_reason,
                 proven_at)
             SELECT app_id, id, ordinal, CASE ordinal % 50 WHEN 0 THEN 'sandbox' ELSE 'production' END,
                 CASE ordinal % 30 WHEN 1 THEN 'voip' ELSE 'alert' END, sha256(uuid_send(id)),
@@ -66,12 +70,14 @@ extension StatementPlanTests {
             """
             INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
             SELECT app_id, id, next, now() FROM (
-                SELECT app_id, id, ordinal, lead(id) OVER (PARTITION BY app_id ORDER BY ordinal) AS next FROM installations WHERE created_at = now()
+                SELECT app_id, id, ordinal, lead(id) OVER (PARTITION BY app_id ORDER BY ordinal) AS next FROM installations
+                    WHERE created_at = now()
             ) AS made WHERE next IS NOT NULL AND ordinal % 10 = 0
             """,
             """
             INSERT INTO audit (action, key_id, app, object)
-            SELECT CASE n % 50 WHEN 0 THEN 'key.created' ELSE 'tokens.read' END, 'k' || n % 20, CASE WHEN n % 100 <> 0 THEN 'app-' || n % 3 END,
+            SELECT CASE n % 50 WHEN 0 THEN 'key.created' ELSE 'tokens.read' END, 'k' || n % 20, CASE WHEN n % 100 <> 0
+                THEN 'app-' || n % 3 END,
                 'o' || n
             FROM generate_series(\(first)::bigint, \(last)::bigint) AS n
             """,
@@ -86,7 +92,8 @@ extension StatementPlanTests {
         let (first, last) = (numbers.lowerBound, numbers.upperBound)
         return [
             """
-            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic,
+                priority,
                 on_unknown, payload, traceparent, accepted_at, expires_at, state, total, pending, jobs, completed_at, supersede_key)
             SELECT overlay(md5('n' || n)::uuid::text PLACING left(first_id_at(now())::text, 14) FROM 1)::uuid,
                 CASE n % 40 WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE 1 END, CASE WHEN n % 10 < 6 THEN 'u' || n END,
@@ -113,7 +120,8 @@ extension StatementPlanTests {
             """,
             """
             INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
-            SELECT id, 0, app_id, lane, '', now(), int8send(row_number() OVER ()), set_bit(B'0'::bit(100), 0, (state <> 'sending')::int), now(),
+            SELECT id, 0, app_id, lane, '', now(), int8send(row_number() OVER ()), set_bit(B'0'::bit(100), 0, (state <> 'sending')::int),
+                now(),
                 CASE WHEN state <> 'sending' THEN now() END
             FROM notifications WHERE accepted_at = now()
             """,
@@ -129,13 +137,15 @@ extension StatementPlanTests {
             """,
             """
             INSERT INTO webhooks (id, app_id, url, events, secret)
-            SELECT md5('w' || n)::uuid, 1, 'https://hooks.example.com/', '{*}', sha256('') FROM generate_series(1, 5) AS n ON CONFLICT DO NOTHING
+            SELECT md5('w' || n)::uuid, 1, 'https://hooks.example.com/', '{*}', sha256('') FROM generate_series(1, 5) AS n
+                ON CONFLICT DO NOTHING
             """,
             """
             INSERT INTO webhook_messages (webhook, id, topic, body, state, created_at, due_at, settled_at)
             SELECT w.id, n.id, 'notification.completed', '{}', s.state, now(), now(), CASE WHEN s.state <> 'pending' THEN now() END
             FROM notifications n JOIN webhooks w ON w.id = md5('w' || 1 + get_byte(uuid_send(n.id), 15) % 5)::uuid,
-                LATERAL (SELECT CASE get_byte(uuid_send(n.id), 14) % 50 WHEN 0 THEN 'failed' WHEN 1 THEN 'pending' ELSE 'delivered' END AS state) AS s
+                LATERAL (SELECT CASE get_byte(uuid_send(n.id), 14) % 50 WHEN 0 THEN 'failed' WHEN 1 THEN 'pending'
+                    ELSE 'delivered' END AS state) AS s
             WHERE n.accepted_at = now()
             """,
             """

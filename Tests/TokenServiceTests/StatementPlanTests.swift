@@ -5,8 +5,8 @@ import Testing
 
 @testable import TokenService
 
-/// Every statement goes by an index, whatever PostgreSQL knows of the tables: a plan is kept, and one that reads a table as a whole gets slower
-/// with every row. Statements are planned as the service has them planned.
+/// Every statement goes by an index, whatever PostgreSQL knows of the tables: a plan is kept, and one that reads a table as a whole gets
+/// slower with every row. Statements are planned as the service has them planned.
 @Suite("The plans of statements", .timeLimit(.minutes(5)))
 struct StatementPlanTests {
     /// Numbers of rows of `installations`; there are half as many notifications.
@@ -170,8 +170,8 @@ struct StatementPlanTests {
     /// Where there are no statistics, PostgreSQL 17 takes a list of keys to be cheap behind any column of an index.
     private static let ofUnknown17: Set = ["installations_in_order(app_id, id)"]
 
-    /// All cancellations that are unpublished, all counts that are to be added, and the newest events: each by an index that holds no others,
-    /// or up to a limit.
+    /// All cancellations that are unpublished, all counts that are to be added, and the newest events: each by an index that holds no
+    /// others, or up to a limit.
     private static let wholeIndexes: Set = [
         "CancellationOutbox.leftOver", "DeviceReceiptCounts.aside", "DeviceReceiptCounts.asideCount", "ErasureStore.historyEnd",
         "EventStore.horizon",
@@ -225,8 +225,8 @@ struct StatementPlanTests {
         }
     }
 
-    /// `scans_of` says how the plan of a prepared statement reads tables that grow: by which index and columns, or as a whole. It passes over
-    /// tables that PostgreSQL knows to be small, and that are.
+    /// `scans_of` says how the plan of a prepared statement reads tables that grow: by which index and columns, or as a whole. It passes
+    /// over tables that PostgreSQL knows to be small, and that are.
     private static let preparation = #"""
         DO $$
         DECLARE of_table text;

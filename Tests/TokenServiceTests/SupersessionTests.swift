@@ -86,7 +86,8 @@ struct SupersessionTests {
             #expect(try await running.count("SELECT count(*) FROM installations WHERE owner IS NOT NULL") == 12)
             let largest = try await running.count(
                 """
-                SELECT max(n) AS count FROM (SELECT count(*) AS n FROM installations WHERE signed_out_reason = 'superseded' GROUP BY xmin::text) AS t
+                SELECT max(n) AS count FROM (SELECT count(*) AS n FROM installations WHERE signed_out_reason = 'superseded'
+                    GROUP BY xmin::text) AS t
                 """)
             #expect(largest <= 1000)
         }

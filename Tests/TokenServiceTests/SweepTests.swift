@@ -49,9 +49,11 @@ struct SweepTests {
             .quarantine, "tokens_by_quarantine",
             { old, young in
                 """
-                INSERT INTO tokens (app_id, installation, ordinal, token, environment, purpose, state, registered_at, retired_at, retired_reason,
+                INSERT INTO tokens (app_id, installation, ordinal, token, environment, purpose, state, registered_at, retired_at,
+                    retired_reason,
                     quarantined_at)
-                SELECT i.app_id, i.id, i.ordinal, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(), 'rejected',
+                SELECT i.app_id, i.id, i.ordinal, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(),
+                    'rejected',
                     now() - CASE WHEN n > \(old) THEN interval '719 hours' ELSE interval '721 hours' END
                     + n * interval '1 millisecond'
                 FROM generate_series(1, \(old) + \(young)) AS n, (SELECT app_id, id, ordinal FROM installations LIMIT 1) AS i
@@ -64,7 +66,8 @@ struct SweepTests {
                 """
                 WITH read AS (UPDATE event_feeds SET position = 1000000 WHERE log = 'notifications')
                 INSERT INTO notification_events (app_id, notification, event, at)
-                SELECT a.id, gen_random_uuid(), 'accepted', now() - CASE WHEN n > \(old) THEN interval '23 hours' ELSE interval '25 hours' END
+                SELECT a.id, gen_random_uuid(), 'accepted', now() - CASE WHEN n > \(old) THEN interval '23 hours'
+                    ELSE interval '25 hours' END
                 FROM generate_series(1, \(old) + \(young)) AS n, apps a
                 """
             }
@@ -199,7 +202,8 @@ struct SweepTests {
                 """)
             try await running.execute(
                 """
-                UPDATE event_feeds SET position = 18, behind_apps = ARRAY[(SELECT id FROM apps WHERE slug = 'shop')], behind_positions = '{4}'
+                UPDATE event_feeds SET position = 18, behind_apps = ARRAY[(SELECT id FROM apps
+                    WHERE slug = 'shop')], behind_positions = '{4}'
                 WHERE log = 'notifications' AND sink = 'broker'
                 """)
             try await running.execute("UPDATE event_feeds SET position = 20 WHERE log = 'notifications' AND sink = 'webhooks'")
@@ -275,7 +279,8 @@ struct SweepTests {
                 """
                 INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, ends_at, lifted_at, lifted_by, released_at)
                 SELECT gen_random_uuid(), a.id, h.reason, now() - interval '10 days', 'k', now(),
-                    coalesce(now() - h.expired * interval '1 day', 'infinity'), now() - h.lifted * interval '1 day', CASE WHEN h.lifted > 0 THEN 'k' END, CASE WHEN h.is_released THEN now() END
+                    coalesce(now() - h.expired * interval '1 day', 'infinity'), now() - h.lifted * interval '1 day', CASE WHEN h.lifted > 0
+                        THEN 'k' END, CASE WHEN h.is_released THEN now() END
                 FROM apps a, (VALUES ('lifted', NULL, 6, true), ('expired', 6, NULL, false), ('lifted lately', NULL, 4.5, true),
                     ('just lifted', NULL, 3.5, true), ('not released', NULL, 6, false), ('in force', NULL, NULL, false))
                     AS h (reason, expired, lifted, is_released)

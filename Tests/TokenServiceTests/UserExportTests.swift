@@ -77,7 +77,8 @@ struct UserExportTests {
                 // Each begins where the one before it ended.
                 let noted = try session.execute(
                     """
-                    SELECT count(*) AS count, count(*) FILTER (WHERE history_to - history_from = 1 AND epochs_below - epochs_from = 1) AS own
+                    SELECT count(*) AS count, count(*) FILTER (WHERE history_to - history_from = 1
+                        AND epochs_below - epochs_from = 1) AS own
                     FROM erasures
                     """
                 ).only()

@@ -9,6 +9,11 @@ sources=$(git ls-files -co --exclude-standard -- '*.swift' | grep -v '/Generated
 
 printed=$(printf '%s\n' "$sources" | xargs -d '\n' swift format lint --strict --parallel 2>&1) || complain "formatting (mend with: swift format -i -p FILE)" "$printed"
 
+# The formatter breaks neither comments nor literals, and passes over Package.swift.
+limit=$(sed -nE 's/.*"lineLength": ([0-9]+).*/\1/p' .swift-format)
+found=$(printf '%s\n' "$sources" | LC_ALL=C.UTF-8 xargs -d '\n' grep -nE "^.{$((limit + 1)),}" | cut -c1-200 || :)
+[ -z "$found" ] || complain "a line is longer than the $limit columns of .swift-format" "$found"
+
 wrappers='^Shared/(Postgres|RabbitMQ|HTTP2|OpenSSL|SystemIO)/'
 found=$(printf '%s\n' "$sources" | grep -vE "$wrappers" | xargs -d '\n' grep -nE '^\s*(@\w+ )?((package|public|internal|private) )?import C(Postgres|RabbitMQ|NGHTTP2|OpenSSL|Linux)\b' || :)
 [ -z "$found" ] || complain "a C module is imported outside its wrapper" "$found"

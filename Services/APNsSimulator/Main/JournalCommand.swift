@@ -8,7 +8,8 @@ extension APNsSimulatorCommand {
         static let configuration = CommandConfiguration(
             abstract: "Print a journal file (JOURNAL_FILE): one JSON object per line.",
             discussion: """
-                A line is a request as GET /v1/journal shows it, or what became of a request later: when its late answer was handed over, or why
+                A line is a request as GET /v1/journal shows it, or what became of a request later: when its late answer was handed over, \
+                or why
                 an answer was lost.
                 """)
         @Argument(help: "The file, also one that is being written.") var file: String

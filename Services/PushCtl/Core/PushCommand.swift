@@ -11,9 +11,9 @@ package struct PushCommand: AsyncParsableCommand {
             Where the token service is and who is asking comes from --url and --key-file, or from the environment variables PUSH_URL and \
             PUSH_KEY_FILE (or PUSH_KEY, the key itself). A command that works inside an app takes the app as its first argument. \
             -o json prints the service's answer as one document; for an export, -o names the file.
-            Exit codes: 0 done; 1 refused or failed (the reason is on standard error); 2 done in part (some lines of an import or a batch failed, or \
-            with send --wait APNs accepted only some deliveries); 3 nothing was there: send --wait reached no device, or users erase or export \
-            found nothing; 64 wrong usage; 141 the reader of standard output has gone.
+            Exit codes: 0 done; 1 refused or failed (the reason is on standard error); 2 done in part (some lines of an import or a batch \
+            failed, or with send --wait APNs accepted only some deliveries); 3 nothing was there: send --wait reached no device, or users \
+            erase or export found nothing; 64 wrong usage; 141 the reader of standard output has gone.
             """,
         version: BuildVersion.current.description,
         subcommands: [

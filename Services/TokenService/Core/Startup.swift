@@ -7,8 +7,8 @@ package import TokenServiceApps
 import TokenServiceKit
 package import TokenServiceSending
 
-/// Brings the schema up to date and inserts the operator's key, and tries until both have succeeded. Migrations run under a lock, one instance at
-/// a time. It also reads where waiting rows begin, before any service looks for them.
+/// Brings the schema up to date and inserts the operator's key, and tries until both have succeeded. Migrations run under a lock, one
+/// instance at a time. It also reads where waiting rows begin, before any service looks for them.
 package final class Startup: Service {
     package enum Progress: Equatable, Sendable {
         case waiting(String)

@@ -122,7 +122,8 @@ extension APNsConnection {
         nextDeadline = inFlight.values.lazy.map(\.deadline).min()
     }
 
-    /// Resets the stream, because APNs would count it as open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
+    /// Resets the stream, because APNs would count it as open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section
+    /// 5.1).
     @discardableResult
     private mutating func giveUp(_ stream: Int32) -> PartialAnswer? {
         inFlight[stream] = nil

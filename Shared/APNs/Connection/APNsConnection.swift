@@ -4,8 +4,8 @@ import PushModel
 import SystemIO
 
 /// One open connection to APNs, from the end of the TLS handshake on. It belongs to its pool's event loop, which calls
-/// ``work(isReadable:isWritable:now:wall:_:takes:)`` after each event of the socket, a timer or the queue. It performs what ``ConnectionState``
-/// decides.
+/// ``work(isReadable:isWritable:now:wall:_:takes:)`` after each event of the socket, a timer or the queue. It performs what
+/// ``ConnectionState`` decides.
 ///
 /// A value, and never copied: the compiler then proves that no two accesses overlap, which for a class is checked while running, several
 /// times for each answer.
@@ -103,7 +103,8 @@ struct APNsConnection: ~Copyable {
         headers = RequestHeaders(authority: context.endpoint.authority)
     }
 
-    /// One round: reads, handles what became due, takes requests, writes. At the connection's end each request has an answer or goes back to the pool.
+    /// One round: reads, handles what became due, takes requests, writes. At the connection's end each request has an answer or goes back
+    /// to the pool.
     /// - Parameters:
     ///   - queue: it takes from it what it may send at once.
     ///   - takes: false: it takes nothing.

@@ -71,8 +71,8 @@ struct ConnectionState {
     /// Streams kept free for the `now` lane: a sixteenth, none while there are few or only the first request may go.
     var reservedForNow: Int { isProven ? streamLimit / 16 : 0 }
 
-    /// What may be taken, for the lane `now` and for the others. It is no more than leaves at once: a request that waits in HTTP/2 is in the
-    /// way of `now`. An eighth of the window is kept for `now`, as streams are.
+    /// What may be taken, for the lane `now` and for the others. It is no more than leaves at once: a request that waits in HTTP/2 is in
+    /// the way of `now`. An eighth of the window is kept for `now`, as streams are.
     /// - Parameter pending: the bytes of submitted requests that have not left.
     func room(window: Int, pending: Int) -> (now: LaneQueue.Room, others: LaneQueue.Room) {
         func room(_ requests: Int, _ bytes: Int) -> LaneQueue.Room {

@@ -88,7 +88,8 @@ package struct APNsFinishedBatch: Sendable {
     }
 }
 
-/// What an answer of channel management holds beside status and reason. A class, so that the answers of pushes, which have none, stay small.
+/// What an answer of channel management holds beside status and reason. A class, so that the answers of pushes, which have none, stay
+/// small.
 package final class APNsChannelContent: Sendable {
     /// The longest body that is kept: a list of 10,000 ids, which is Apple's limit, takes some hundred thousand bytes.
     static let maximumBytes = 4 << 20

@@ -78,8 +78,8 @@ package struct APNsEndpoint: Sendable {
         self.trust = trust
     }
 
-    /// Apple's own hosts (Sending notification requests to APNs; Sending channel management requests to APNs). Broadcasts get through at the
-    /// hosts of device pushes (docs/apns.md, Broadcasts).
+    /// Apple's own hosts (Sending notification requests to APNs; Sending channel management requests to APNs). Broadcasts get through at
+    /// the hosts of device pushes (docs/apns.md, Broadcasts).
     package static func apple(_ environment: APNsEnvironment, _ service: APNsService = .device) -> APNsEndpoint {
         switch (service, environment) {
         case (.device, .production), (.broadcast, .production): APNsEndpoint(host: "api.push.apple.com")

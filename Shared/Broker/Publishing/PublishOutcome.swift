@@ -33,7 +33,8 @@ package enum PublishFailure: Sendable, Equatable {
     case stalled
     /// ``Withdrawal``: it is not written any more.
     case withdrawn
-    /// No connection of the publisher had an answer for its `outageLimit`: it may be stored or not. The publisher does not write it any more.
+    /// No connection of the publisher had an answer for its `outageLimit`: it may be stored or not. The publisher does not write it any
+    /// more.
     case disconnected
     /// The publisher ended before the broker had confirmed it: it may be stored or not.
     case stopped

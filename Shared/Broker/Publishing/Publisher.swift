@@ -27,8 +27,8 @@ package final class Publisher: Service, Sendable {
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
     ///   - confirmLimit: how long a confirmation may take before the channel is given up, or the connection if nothing else is answered.
     ///     RabbitMQ can lose one when a queue or a stream gets another leader.
-    ///   - outageLimit: how long messages wait while there is no connection, or each one breaks before the broker takes a message; then they
-    ///     are `.disconnected`. nil: without an end. For senders whose messages another process can publish.
+    ///   - outageLimit: how long messages wait while there is no connection, or each one breaks before the broker takes a message; then
+    ///     they are `.disconnected`. nil: without an end. For senders whose messages another process can publish.
     ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier
     ///     message is ignored, and the connection is given up (``BrokerQuirks``).
     /// - Throws: when the process has no file descriptor left.

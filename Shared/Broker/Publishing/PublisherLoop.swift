@@ -43,8 +43,9 @@ final class PublisherLoop {
     private final class Channel {
         let number: UInt16
         var tracker = ConfirmTracker<Pending>()
-        /// The queue has answered over this channel. Until then the channel has one message at a time: the broker announces an alarm only to
-        /// a connection that has published (docs/rabbitmq.md, Queues), and a whole window would wait in the socket until TCP_USER_TIMEOUT.
+        /// The queue has answered over this channel. Until then the channel has one message at a time: the broker announces an alarm only
+        /// to a connection that has published (docs/rabbitmq.md, Queues), and a whole window would wait in the socket until
+        /// TCP_USER_TIMEOUT.
         var isProven = false
         var answeredAt = ContinuousClock.now
 
@@ -79,7 +80,8 @@ final class PublisherLoop {
     private static let burst = 64
     /// The broker answers a publish within this time as a rule.
     private static let answerTime = Duration.seconds(1)
-    /// A connection on which nothing is answered may be at fault, and says nothing about a queue: the loss of a node shows after eight seconds.
+    /// A connection on which nothing is answered may be at fault, and says nothing about a queue: the loss of a node shows after eight
+    /// seconds.
     private static let silentTime = Duration.seconds(9)
     /// How often an unanswered message is looked at when nothing else happens.
     private static let lookInterval = Duration.milliseconds(250)
@@ -315,7 +317,8 @@ final class PublisherLoop {
             if line.givenUp.isEmpty { line.isStalled = false }
             unanswered += takeBack(line)
             line.givenUp = []
-            // The next connection goes to another node, as a rule. Where order counts, a queue that is slow on every node must get its time.
+            // The next connection goes to another node, as a rule. Where order counts, a queue that is slow on every node must get its
+            // time.
             if !core.settings.isOrdered { line.fruitless = 0 }
         }
         channels = [:]

@@ -15,8 +15,8 @@ package struct Topology: Sendable, Hashable {
 
     package let prefix: String
     package let ownership: Ownership
-    /// Whether the exchanges and queues of retries are declared or checked. They are three fifths of all objects, and a dispatcher's publisher
-    /// alone uses them.
+    /// Whether the exchanges and queues of retries are declared or checked. They are three fifths of all objects, and a dispatcher's
+    /// publisher alone uses them.
     package let hasRetries: Bool
 
     package init(prefix: String = "push", ownership: Ownership = .services, hasRetries: Bool = true) {
@@ -47,8 +47,8 @@ package struct Topology: Sendable, Hashable {
 
     package func jobQueue(_ lane: Lane) -> String { "\(prefix).jobs.\(lane.rawValue)" }
     package func jobRoutingKey(_ lane: Lane) -> String { lane.rawValue }
-    /// One for each lane: RabbitMQ keeps 32 messages of a queue on the way to ``jobsExchange``, and tries again after three minutes what was
-    /// refused there. In a common queue, 32 jobs of a lane that is full would hold up the other lanes' jobs.
+    /// One for each lane: RabbitMQ keeps 32 messages of a queue on the way to ``jobsExchange``, and tries again after three minutes what
+    /// was refused there. In a common queue, 32 jobs of a lane that is full would hold up the other lanes' jobs.
     package func retryQueue(_ lane: Lane, _ delay: RetryDelay) -> String { "\(prefix).retry.\(lane.rawValue).\(delay.rawValue)" }
     /// The retry queues of all lanes and delays.
     package var retryQueues: [String] { Lane.allCases.flatMap { lane in RetryDelay.allCases.map { retryQueue(lane, $0) } } }
@@ -290,8 +290,8 @@ extension Topology {
     }
 }
 
-/// How long a retried job waits. Each lane has one queue per delay, because messages expire only at a queue's head: with mixed delays a short
-/// one would wait behind a long one (RabbitMQ: Time-To-Live and Expiration).
+/// How long a retried job waits. Each lane has one queue per delay, because messages expire only at a queue's head: with mixed delays a
+/// short one would wait behind a long one (RabbitMQ: Time-To-Live and Expiration).
 package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
     case oneSecond = "1s"
     case fiveSeconds = "5s"

@@ -3,8 +3,8 @@ internal import CNGHTTP2
 /// The server's side of one HTTP/2 connection (RFC 9113), without a socket: bytes in, events and bytes out.
 /// A class, because nghttp2 keeps a pointer to it between calls. Not Sendable: one thread.
 ///
-/// Violations by the peer throw nothing: a stream is reset, or the session queues a GOAWAY (`connectionError`) and is finished once that is sent.
-/// Memory is bounded by the settings: streams × (headers + body).
+/// Violations by the peer throw nothing: a stream is reset, or the session queues a GOAWAY (`connectionError`) and is finished once that is
+/// sent. Memory is bounded by the settings: streams × (headers + body).
 package final class HTTP2ServerSession {
     let wire: WireSession
     var streams = StreamTable<ServerStream> { ServerStream() }
@@ -225,8 +225,8 @@ package struct HTTP2ServerSettings: Sendable {
     package var connectionWindow = 65_535
     /// Bytes of one request's headers, counted as in RFC 9113 section 6.5.2; at most 65,535. More is reset with `enhanceYourCalm`.
     package var maxHeaderListSize = 8_000
-    /// Bytes of one request's body. A request with more is reported at once, with at most a frame more than this, so that it can be answered;
-    /// the rest is dropped, and the answer's end ends the stream.
+    /// Bytes of one request's body. A request with more is reported at once, with at most a frame more than this, so that it can be
+    /// answered; the rest is dropped, and the answer's end ends the stream.
     package var maximumBody = 262_144
 
     /// The text of the GOAWAY for a client that opens more streams than it has acknowledged.

@@ -56,8 +56,8 @@ enum ServerCallbacks {
 }
 
 extension HTTP2ServerSession {
-    /// nghttp2 takes HEADERS on a number that was skipped for a late frame of a stream that is over; it is a new stream with a lower number,
-    /// which ends the connection (RFC 9113 section 5.1.1).
+    /// nghttp2 takes HEADERS on a number that was skipped for a late frame of a stream that is over; it is a new stream with a lower
+    /// number, which ends the connection (RFC 9113 section 5.1.1).
     fileprivate func comes(_ stream: Int32) {
         guard skipped.contains(stream) else { return }
         // Fails only for want of memory.

@@ -89,8 +89,8 @@ package final class PrometheusMetrics: Sendable {
         }
     }
 
-    /// All series of a metric at once, for those that come and go: as ``observe(_:dimensions:isCounter:read:)``. Dimensions must differ, and
-    /// come from closed sets: nothing bounds them here.
+    /// All series of a metric at once, for those that come and go: as ``observe(_:dimensions:isCounter:read:)``. Dimensions must differ,
+    /// and come from closed sets: nothing bounds them here.
     package func observeAll(_ name: String, isCounter: Bool = false, read: @escaping @Sendable () -> [Sample]) {
         _ = series(name, isCounter ? .counter : .gauge, []) { PrometheusFamily(read: read) }
     }

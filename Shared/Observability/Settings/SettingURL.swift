@@ -2,8 +2,8 @@ import FoundationEssentials
 
 /// A URL taken apart (RFC 3986), with its host as it was written and a port that is one. For settings, options and requests.
 ///
-/// `URLComponents` alone decodes an internationalized name (`xn--…`), which DNS and TLS want as it is, and has no port if the digits are too
-/// many for an integer. Describes itself without user, password, path and query.
+/// `URLComponents` alone decodes an internationalized name (`xn--…`), which DNS and TLS want as it is, and has no port if the digits are
+/// too many for an integer. Describes itself without user, password, path and query.
 package struct SettingURL: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// What is wrong with a text, to follow "but". Shows no part that may hold a password.
     package struct Fault: Error, Equatable, Sendable, CustomStringConvertible {

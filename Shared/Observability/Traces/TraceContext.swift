@@ -101,8 +101,8 @@ package struct Traces: Sendable {
 
     package var isOn: Bool { exporter != nil }
 
-    /// The context of the work that a request begins. The sender's decision is kept; without one, the ratio decides (OpenTelemetry: Sampling,
-    /// TraceIdRatioBased).
+    /// The context of the work that a request begins. The sender's decision is kept; without one, the ratio decides (OpenTelemetry:
+    /// Sampling, TraceIdRatioBased).
     /// - Parameter sender: The request's `traceparent`.
     package func begin(after sender: TraceContext?, using random: inout some RandomNumberGenerator) -> TraceContext {
         // A process that records no span here passes the sender's on.

@@ -9,8 +9,8 @@ import ServiceLifecycle
 import StrictJSON
 import Synchronization
 
-/// Sends spans to an OpenTelemetry collector: OTLP over HTTP, once a second. Never in the way of the work: if the collector is slow or away,
-/// at most ``capacity`` spans wait (about 8 MiB), and the rest is dropped and counted.
+/// Sends spans to an OpenTelemetry collector: OTLP over HTTP, once a second. Never in the way of the work: if the collector is slow or
+/// away, at most ``capacity`` spans wait (about 8 MiB), and the rest is dropped and counted.
 package final class TraceExporter: Service {
     package static let capacity = 16_384
     /// Spans of one request: about half a MiB.

@@ -3,7 +3,8 @@ internal import SystemIO
 
 /// Owns one `EVP_PKEY` on the curve P-256.
 ///
-/// Sendable: never changed after `init`, and OpenSSL allows that several threads use one key, each with its own context (openssl-threads(7)).
+/// Sendable: never changed after `init`, and OpenSSL allows that several threads use one key, each with its own context
+/// (openssl-threads(7)).
 final class ECKey: Sendable {
     nonisolated(unsafe) let handle: OpaquePointer
 
@@ -111,7 +112,8 @@ package struct ES256PublicKey: Sendable {
     }
 }
 
-/// The two spellings of an ECDSA signature over P-256: JOSE's 64 bytes R‖S (RFC 7518 section 3.4) and OpenSSL's DER (RFC 3279 section 2.2.3).
+/// The two spellings of an ECDSA signature over P-256: JOSE's 64 bytes R‖S (RFC 7518 section 3.4) and OpenSSL's DER (RFC 3279 section
+/// 2.2.3).
 enum ES256Signature {
     static let rawBytes = 64
 

@@ -5,7 +5,8 @@ internal import COpenSSL
 /// Sendable: it is set up in `init` and only read after, which OpenSSL allows from any thread (openssl-threads(7)).
 package final class TLSContext: Sendable {
     nonisolated(unsafe) let handle: OpaquePointer
-    /// The server's protocols in ALPN wire form (RFC 7301 section 3.1), most wanted first. Lives here because the selection callback points to it.
+    /// The server's protocols in ALPN wire form (RFC 7301 section 3.1), most wanted first. Lives here because the selection callback points
+    /// to it.
     fileprivate let protocols: [UInt8]
 
     init(isServer: Bool, alpn: [String]) throws(TLSError) {

@@ -2,8 +2,8 @@ internal import COpenSSL
 
 /// One TLS connection without a socket: ciphertext in, ciphertext out (memory BIOs, BIO_s_mem(3)). Not Sendable: one thread.
 ///
-/// After every call that may have produced output (`handshake`, `read`, `write`, `shutdown`, also those that threw: an alert may be waiting)
-/// send what `withOutput` lends.
+/// After every call that may have produced output (`handshake`, `read`, `write`, `shutdown`, also those that threw: an alert may be
+/// waiting) send what `withOutput` lends.
 package final class TLSSession {
     package enum HandshakeResult: Equatable, Sendable {
         case complete

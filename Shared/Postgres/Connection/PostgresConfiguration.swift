@@ -48,8 +48,8 @@ package struct PostgresConfiguration: Sendable {
         _ = try password()
     }
 
-    /// One host may lead to a standby too: a name with several addresses, a proxy, or the former primary after a failover. A standby refuses
-    /// writes, and its answers may be stale.
+    /// One host may lead to a standby too: a name with several addresses, a proxy, or the former primary after a failover. A standby
+    /// refuses writes, and its answers may be stale.
     private static func sessionAttributes(_ stated: String?) throws(PostgresError) -> String {
         guard let stated else { return "read-write" }
         guard ["read-write", "primary"].contains(stated) else {

@@ -119,8 +119,8 @@ package struct PostgresError: Error, Equatable, Sendable {
         }
     }
 
-    /// A statement that the schema does not fit (class 42), an internal error or damaged data (XX), an answer that cannot be decoded: of one
-    /// row, or of every one.
+    /// A statement that the schema does not fit (class 42), an internal error or damaged data (XX), an answer that cannot be decoded: of
+    /// one row, or of every one.
     package var isOfProgram: Bool {
         switch code {
         case .decoding: true

@@ -17,7 +17,8 @@ struct PoolState<Slot: AnyObject, Waiter> {
 
     enum TakeAction { case use(Slot), create, wait, refuse }
 
-    /// The callers of a named queue never hold the last of four or more slots: those of a queue that was quiet would wait for them each time.
+    /// The callers of a named queue never hold the last of four or more slots: those of a queue that was quiet would wait for them each
+    /// time.
     private func hasShare(_ queue: String) -> Bool { !queue.isEmpty && (lent[queue] ?? 0) >= (size < 4 ? size : size - 1) }
 
     /// A new caller overtakes no waiting one: while a slot is free, only callers wait whose queues have their shares.
@@ -43,8 +44,8 @@ struct PoolState<Slot: AnyObject, Waiter> {
 
     enum GiveAction { case resume(Waiter), keep, close }
 
-    /// A queue whose callers hold half of the slots is passed over while another one waits: turns count callers, and one caller may hold its
-    /// slot for longer than another. One queue at most holds half, because no queue holds the slot that is given back.
+    /// A queue whose callers hold half of the slots is passed over while another one waits: turns count callers, and one caller may hold
+    /// its slot for longer than another. One queue at most holds half, because no queue holds the slot that is given back.
     /// - Parameters:
     ///   - queue: The one of the caller that held the slot.
     ///   - isConnected: A slot without a connection is used again last.

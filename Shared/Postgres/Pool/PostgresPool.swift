@@ -8,9 +8,9 @@ internal import Synchronization
 package final class PostgresPool: Sendable {
     typealias State = PoolState<ConnectionSlot, CheckedContinuation<ConnectionSlot, any Error>>
 
-    /// The queue in which the callers of this task wait for a connection. The queues take turns, and callers of one queue get connections in
-    /// order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue. But a
-    /// queue whose callers hold half of the connections gets none while another one waits, and a named one never all of four or more.
+    /// The queue in which the callers of this task wait for a connection. The queues take turns, and callers of one queue get connections
+    /// in order of arrival: for each caller ahead in its own queue, and for itself, a caller waits for at most one of every other queue.
+    /// But a queue whose callers hold half of the connections gets none while another one waits, and a named one never all of four or more.
     ///
     /// A caller of a named queue without a deadline of its own has its connection for as long as four statements may take.
     @TaskLocal package static var queue: String = ""

@@ -57,8 +57,8 @@ extension PushAPI.App {
     ///
     /// It makes one attempt, because the client library repeats by itself.
     /// - Returns: the answer to hand to the app, of whatever status. 401: the app has to ask for a sign-in.
-    /// - Throws: ``PushAPIError/lostConnection(_:)``; ``PushAPIError/refused(_:)`` if the service answers 401 or 403, which is about your key
-    ///   and never about the session. Log it, and answer the app with 503 then. The error names neither the installation nor a user.
+    /// - Throws: ``PushAPIError/lostConnection(_:)``; ``PushAPIError/refused(_:)`` if the service answers 401 or 403, which is about your
+    ///   key and never about the session. Log it, and answer the app with 503 then. The error names neither the installation nor a user.
     ///   `CancellationError` if the task is cancelled.
     public func forward(_ request: PushAPI.DeviceRequest, in session: PushAPI.DeviceSession) async throws -> PushAPI.Answer {
         guard let operation = operation(of: request, installation: session.installation) else {

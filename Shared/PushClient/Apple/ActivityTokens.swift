@@ -12,8 +12,8 @@
         /// Follows all Live Activities of this type for as long as the process runs: their start token (iOS 17.2), the update token of
         /// each, and its end; also if a push started it, or an earlier launch.
         ///
-        /// Call it before `application(_:didFinishLaunchingWithOptions:)` returns. If a push starts an activity, iOS launches the app in the
-        /// background and gives it a few seconds. A second call for the same type changes nothing.
+        /// Call it before `application(_:didFinishLaunchingWithOptions:)` returns. If a push starts an activity, iOS launches the app in
+        /// the background and gives it a few seconds. A second call for the same type changes nothing.
         ///
         /// The server and Apple's payload know a type by its short name, `Attributes` for `Ride.Attributes`. So the short names of an app's
         /// types must differ: two types of one short name share a start token. A private type has another full name at each launch, and

@@ -4,8 +4,9 @@
 
     /// The tokens of PushKit: calls (VoIP), file providers, and complications on watchOS.
     ///
-    /// The delegate of a `PKPushRegistry` is the app's, because each VoIP push must report a call before the delegate returns, or the system
-    /// ends the app (Apple, "PKPushType.voIP"). Its two callbacks about tokens call these functions, on whichever queue the registry has.
+    /// The delegate of a `PKPushRegistry` is the app's, because each VoIP push must report a call before the delegate returns, or the
+    /// system ends the app (Apple, "PKPushType.voIP"). Its two callbacks about tokens call these functions, on whichever queue the registry
+    /// has.
     public enum PushKitTokens {
         /// Puts the token into ``PushInbox/shared``. Call it in `pushRegistry(_:didUpdate:for:)`.
         public static func updated(_ credentials: PKPushCredentials, for type: PKPushType) {

@@ -11,9 +11,9 @@
     public enum WidgetTokens {
         /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
         ///
-        /// WidgetKit has no token if no widget with a push handler is placed, or if it has not made the token yet. While a widget is placed,
-        /// this asks again for ten seconds. Then it puts ``PushEvent/noToken(purpose:)``, and at once if none is placed or the system has no
-        /// such tokens. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer everywhere.
+        /// WidgetKit has no token if no widget with a push handler is placed, or if it has not made the token yet. While a widget is
+        /// placed, this asks again for ten seconds. Then it puts ``PushEvent/noToken(purpose:)``, and at once if none is placed or the
+        /// system has no such tokens. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer everywhere.
         @MainActor public static func start() {
             #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
                 if #available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *) {

@@ -12,9 +12,9 @@ public struct PushConfiguration: Sendable {
     /// What must outlive the process is here, such as in a ``SplitPushStore`` of keychain and file.
     public var store: any PushStore
     /// Every purpose for which the app asks the system for a token at each launch. A registration waits until each has its token or
-    /// its failure, or the answer that there is none now: a registration names every token, and the server retires the others, but those of a
-    /// purpose that failed. It waits for no start token of Live Activities, which the server keeps. A purpose without any answer counts as
-    /// failed 30 seconds after the answer for alerts.
+    /// its failure, or the answer that there is none now: a registration names every token, and the server retires the others, but those of
+    /// a purpose that failed. It waits for no start token of Live Activities, which the server keeps. A purpose without any answer counts
+    /// as failed 30 seconds after the answer for alerts.
     public var purposes: Set<PushTokenPurpose>
     /// How long a request, or the app's answer about a credential, may take.
     public var patience: Duration

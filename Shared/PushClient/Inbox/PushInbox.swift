@@ -82,8 +82,8 @@ public final class PushInbox: Sendable {
 public enum PushEvent: Sendable, Equatable {
     /// A device token, as raw bytes of any length (Apple, "Registering your app with APNs").
     case token(Data, purpose: PushTokenPurpose)
-    /// The system gave no token, though it should: the app gets a ``PushNotice/tokenFailed(purpose:message:)``. A token that came earlier in
-    /// this launch still counts, unless it starts Live Activities. The server keeps one of an earlier launch.
+    /// The system gave no token, though it should: the app gets a ``PushNotice/tokenFailed(purpose:message:)``. A token that came earlier
+    /// in this launch still counts, unless it starts Live Activities. The server keeps one of an earlier launch.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
     /// There is no token now, and nothing is wrong: no widget is placed, the channel was left, PushKit ended the token. The server retires
     /// the one that it has.

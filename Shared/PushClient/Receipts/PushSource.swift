@@ -1,7 +1,7 @@
 public import Foundation
 
-/// The platform's name of what a payload came with. The token service puts it into the payload, under the key `push-receipt`, if the sender asks
-/// for device receipts; it finds the delivery by it.
+/// The platform's name of what a payload came with. The token service puts it into the payload, under the key `push-receipt`, if the sender
+/// asks for device receipts; it finds the delivery by it.
 public struct PushSource: Codable, Sendable, Hashable {
     /// The notification's id on the platform.
     public var notification: UUID

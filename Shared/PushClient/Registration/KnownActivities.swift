@@ -20,8 +20,8 @@ struct KnownActivities: Codable, Hashable, Sendable {
         let type: String?
         /// Who was signed in when the app first saw it, or when a report of it last left.
         var user: String?
-        /// The server has it for this user, and ends it when the user leaves. Until then it counts for whoever is signed in: its user may have
-        /// left before the first report, and the server learns of it from the next user's (`ActivityReports`), and ends it.
+        /// The server has it for this user, and ends it when the user leaves. Until then it counts for whoever is signed in: its user may
+        /// have left before the first report, and the server learns of it from the next user's (`ActivityReports`), and ends it.
         var isReported = false
         /// It is over on this device, and the server does not know it yet.
         var isOver = false

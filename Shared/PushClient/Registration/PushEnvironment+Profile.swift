@@ -5,7 +5,10 @@ extension PushEnvironment {
     public struct NoEntitlement: Error, CustomStringConvertible {
         /// What to log, in English, with what to do in Xcode.
         public var description: String {
-            "the provisioning profile names no aps-environment of 'development' or 'production'; add the capability Push Notifications in Xcode"
+            """
+            the provisioning profile names no aps-environment of 'development' or 'production'; add the capability Push Notifications in \
+            Xcode
+            """
         }
     }
 

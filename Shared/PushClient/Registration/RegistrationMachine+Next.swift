@@ -75,8 +75,8 @@ extension RegistrationMachine {
         return server.mayHaveOwner(otherThan: user) && canEnd ? .signOut(expectedAtEnd) : nil
     }
 
-    /// A registration waits for each purpose that the app uses but start tokens: for its token, the answer that there is none, or a failure.
-    /// It does not go with start tokens alone if the app uses others.
+    /// A registration waits for each purpose that the app uses but start tokens: for its token, the answer that there is none, or a
+    /// failure. It does not go with start tokens alone if the app uses others.
     var tokensAreComplete: Bool {
         guard unansweredPurposes.isEmpty else { return false }
         return rules.purposes.allSatisfy(\.isStart) ? !tokens.isEmpty : tokens.keys.contains { !$0.isStart }

@@ -127,8 +127,8 @@ package struct PushJob: Equatable, Sendable {
 extension PushJob {
     /// The job for people: what the dead-letter tools show, one line of JSON.
     ///
-    /// - Parameter includingTokens: Without, which is the default, each delivery shows its token's `hint` instead: whole tokens are personal
-    ///   data, and so is the payload, of which only the size is shown then.
+    /// - Parameter includingTokens: Without, which is the default, each delivery shows its token's `hint` instead: whole tokens are
+    ///   personal data, and so is the payload, of which only the size is shown then.
     package func jsonDescription(includingTokens: Bool = false) -> String {
         var writer = JSONWriter(reservingCapacity: payload.count + 512 + deliveries.count * 288)
         writer.object { writer in

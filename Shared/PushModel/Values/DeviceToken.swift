@@ -104,7 +104,8 @@ extension DeviceToken: CustomStringConvertible, CustomDebugStringConvertible, Cu
     package var customMirror: Mirror { Mirror(self, children: ["hint": hint]) }
 }
 
-/// Apple's id of a broadcast channel: bytes of any count, which Apple writes in base64 (Apple: Sending channel management requests to APNs).
+/// Apple's id of a broadcast channel: bytes of any count, which Apple writes in base64 (Apple: Sending channel management requests to
+/// APNs).
 package struct ChannelID: Hashable, Sendable {
     package let text: String
     /// The id as the token of a delivery (``PushJob/isBroadcast``).

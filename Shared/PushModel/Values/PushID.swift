@@ -121,7 +121,8 @@ extension [UInt8] {
     }
 }
 
-/// The name of an app (a tenant): 1 to 64 of `a-z 0-9 -`, beginning with a letter. It is a routing-key word and a metric label, hence no dots.
+/// The name of an app (a tenant): 1 to 64 of `a-z 0-9 -`, beginning with a letter. It is a routing-key word and a metric label, hence no
+/// dots.
 package struct AppSlug: Hashable, Sendable, CustomStringConvertible {
     package static let rule = "1 to 64 characters of a-z, 0-9 and -, beginning with a letter"
 

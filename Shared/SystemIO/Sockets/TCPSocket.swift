@@ -102,7 +102,8 @@ package final class TCPSocket: Sendable {
 }
 
 extension TCPSocket {
-    /// How long sent bytes may stay unacknowledged before the kernel gives the connection up (TCP_USER_TIMEOUT, tcp(7)), instead of 15 minutes.
+    /// How long sent bytes may stay unacknowledged before the kernel gives the connection up (TCP_USER_TIMEOUT, tcp(7)), instead of 15
+    /// minutes.
     package func setUserTimeout(_ timeout: Duration) throws(SystemError) {
         try set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, timeout.millisecondsRoundedUp, "TCP_USER_TIMEOUT")
     }

@@ -41,7 +41,8 @@ struct APNsReasonTests {
         (503, "ServiceUnavailable", .serverFault, .retire),
         (503, "Service Unavailable", .serverFault, .retire),
         (503, "Shutdown", .connectionFault, .retire),
-        // From Apple's page "Handling error responses from APNs", which is about broadcasts and channels. The reasons of both pages stand above.
+        // From Apple's page "Handling error responses from APNs", which is about broadcasts and channels. The reasons of both pages stand
+        // above.
         (400, "FeatureNotEnabled", .misconfigured, .keep),
         (400, "MissingChannelId", .rejected, .keep),
         (400, "BadChannelId", .rejected, .keep),

@@ -59,8 +59,8 @@ struct WaitingTests {
         }
     }
 
-    /// Promise 6 (docs/promises.md). The time of day goes on by a second whenever the pool looks at its other clock. The gate is asked right
-    /// after the expiry, so a batch that it sees too late was measured by an old clock.
+    /// Promise 6 (docs/promises.md). The time of day goes on by a second whenever the pool looks at its other clock. The gate is asked
+    /// right after the expiry, so a batch that it sees too late was measured by an old clock.
     @Test("The pool measures expiry by the time at which it takes a request") func freshClock() async throws {
         let wall = Atomic(WallClock.milliseconds())
         let late = Atomic(0)

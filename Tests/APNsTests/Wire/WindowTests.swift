@@ -101,7 +101,8 @@ struct WindowTests {
         }
     }
 
-    /// Promise 9 (docs/promises.md). Counts requests instead of time: the window lets fifteen payloads of `bulk` through in each round trip.
+    /// Promise 9 (docs/promises.md). Counts requests instead of time: the window lets fifteen payloads of `bulk` through in each round
+    /// trip.
     @Test("Far from APNs, `now` waits for no backlog of `bulk`") func distance() async throws {
         try await withLink { bench, server, proxy in
             proxy.set(LinkConditions(bothWays: .delayed(by: .milliseconds(50))))

@@ -11,7 +11,10 @@ package struct HTTPRequest: Sendable {
     /// The head alone, for a body that is written apart.
     package init(_ method: String, _ path: String, key: String, contentType: String, length: Int) {
         bytes = Array(
-            "\(method) \(path) HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer \(key)\r\ncontent-type: \(contentType)\r\ncontent-length: \(length)\r\n\r\n"
-                .utf8)
+            """
+            \(method) \(path) HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer \(key)\r\ncontent-type: \
+            \(contentType)\r\ncontent-length: \(length)\r\n\r\n
+            """
+            .utf8)
     }
 }

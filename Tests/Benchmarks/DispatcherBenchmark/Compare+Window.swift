@@ -7,8 +7,8 @@ import PushModel
 import Synchronization
 import TestSupport
 
-/// One request of `now` every 20 ms, over one connection, 100 ms away, without and beside 1,000 waiting requests of `bulk` with 4 KiB each: the
-/// window of 65,535 bytes takes fourteen of them in each round trip, for `bulk` leaves an eighth to `now`.
+/// One request of `now` every 20 ms, over one connection, 100 ms away, without and beside 1,000 waiting requests of `bulk` with 4 KiB each:
+/// the window of 65,535 bytes takes fourteen of them in each round trip, for `bulk` leaves an eighth to `now`.
 extension DispatcherBenchmark.Compare {
     func measureWindow() async throws -> [Measure] {
         let proxy = try FaultProxy(toHost: "127.0.0.1", port: port)

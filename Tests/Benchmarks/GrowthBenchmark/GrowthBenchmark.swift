@@ -3,7 +3,8 @@ import BenchmarkSupport
 import Foundation
 import PushAPI
 
-/// What a statement costs while the stored rows grow: the pages that it touches, at each size. `deploy/bench growth` starts what this needs.
+/// What a statement costs while the stored rows grow: the pages that it touches, at each size. `deploy/bench growth` starts what this
+/// needs.
 @main
 struct GrowthBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -58,8 +58,8 @@ struct StoredRows {
         try database.settle()
     }
 
-    /// Opens a snapshot, as a dump of the database does, and makes rows that leave the partial indexes of waiting work behind it. Each chunk is
-    /// one transaction, so that no process of the service ever sees work there.
+    /// Opens a snapshot, as a dump of the database does, and makes rows that leave the partial indexes of waiting work behind it. Each
+    /// chunk is one transaction, so that no process of the service ever sees work there.
     mutating func makeDeadEntries() throws {
         try openSnapshot()
         for start in stride(from: 0, to: heap, by: Self.chunk) {
@@ -69,8 +69,8 @@ struct StoredRows {
         try database.psql("ANALYZE jobs, fan_outs, cancellations, fences, webhook_messages")
     }
 
-    /// The server ends the snapshot. A process that Foundation starts from a thread of Dispatch inherits its signal mask, so SIGTERM waits in
-    /// psql for ever.
+    /// The server ends the snapshot. A process that Foundation starts from a thread of Dispatch inherits its signal mask, so SIGTERM waits
+    /// in psql for ever.
     mutating func release() throws {
         guard let process = snapshot else { return }
         try database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '\(Self.snapshotName)'")
@@ -121,7 +121,8 @@ struct StoredRows {
         INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, apns_expiration, on_unknown, payload, traceparent,
             accepted_at, expires_at, state, total, pending, completed_at)
         VALUES ('\(id)', \(app), 'bulk', 'alert', 'alert', 'com.example.growth', 10,
-            extract(epoch FROM now())::bigint + 86400, 'resend', '{"aps":{"alert":"hello"}}', '', now(), now() + interval '1 day', 'completed',
+            extract(epoch FROM now())::bigint + 86400, 'resend', '{"aps":{"alert":"hello"}}', '', now(), now() + interval '1 day',
+                'completed',
             0, 0, now());
         INSERT INTO fan_outs (notification, app_id, lane, target, due_at, ended_at) VALUES ('\(id)', \(app), 'bulk', 'all', now(), now())
         """
@@ -133,8 +134,10 @@ struct StoredRows {
         WITH made AS (
             INSERT INTO notifications (id, app_id, target_user, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent,
                 accepted_at, expires_at, state, total, pending, jobs, completed_at, outcomes)
-            SELECT overlay(md5('n' || n)::uuid::text PLACING left(first_id_at(now())::text, 14) FROM 1)::uuid, \(app), 'i' || n / 2, 'now', 'alert',
-                'alert', 'com.example.growth', 10, 'resend', '{"aps":{"alert":"hello"}}', '', now(), now() + interval '1 day', 'completed', 1,
+            SELECT overlay(md5('n' || n)::uuid::text PLACING left(first_id_at(now())::text, 14)
+                FROM 1)::uuid, \(app), 'i' || n / 2, 'now', 'alert',
+                'alert', 'com.example.growth', 10, 'resend', '{"aps":{"alert":"hello"}}', '', now(), now() + interval '1 day', 'completed',
+                    1,
                 0, 1, now(), ARRAY[ROW('accepted', 200, NULL, 1)::outcome_count]
             FROM generate_series(\(first)::bigint, \(end - 1), 20) AS n RETURNING id, target_user
         ), filled AS (
@@ -146,14 +149,16 @@ struct StoredRows {
         )
         INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status, attempts,
             updated_at)
-        SELECT id, 0, 0, 1000000000000, md5('i' || substr(target_user, 2)::bigint * 2)::uuid, 1, 'production', 'accepted', 200, 1, now() FROM made
+        SELECT id, 0, 0, 1000000000000, md5('i' || substr(target_user, 2)::bigint * 2)::uuid, 1, 'production', 'accepted', 200, 1, now()
+            FROM made
         """
     }
 
     private func receiptsOfLarge(_ first: Int, _ end: Int) -> String {
         """
         INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
-        SELECT '\(large)', n, \(app), 'bulk', '', now(), (SELECT string_agg(int8send(1000000000000 + n * 100 + m), ''::bytea) FROM generate_series(0, 99) AS m),
+        SELECT '\(large)', n, \(app), 'bulk', '', now(), (SELECT string_agg(int8send(1000000000000 + n * 100 + m), ''::bytea)
+            FROM generate_series(0, 99) AS m),
             ~B'0'::bit(100), now(), now()
         FROM generate_series(\(first / 100)::bigint, \(end / 100 - 1)) AS n ON CONFLICT DO NOTHING;
         INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status, attempts,
@@ -176,7 +181,8 @@ struct StoredRows {
             FROM (SELECT new_id() AS id LIMIT 1) AS new, generate_series(1, \(count)) AS n;
             UPDATE jobs SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO fan_outs (notification, app_id, lane, target, due_at, free_from)
-            SELECT new_id(), \(app), CASE n % 2 WHEN 0 THEN 'now' ELSE 'bulk' END, 'all', \(past), \(past) FROM generate_series(1, \(few)) AS n;
+            SELECT new_id(), \(app), CASE n % 2 WHEN 0 THEN 'now' ELSE 'bulk' END, 'all', \(past), \(past)
+                FROM generate_series(1, \(few)) AS n;
             UPDATE fan_outs SET free_from = NULL, ended_at = now() WHERE free_from IS NOT NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO cancellations (notification, at, reason, hasten_from)
             SELECT new_id(), \(past), 'cancelled', \(past) FROM generate_series(1, \(few)) AS n;
@@ -188,7 +194,8 @@ struct StoredRows {
             UPDATE fences SET published_at = now() WHERE published_at IS NULL AND xmin = pg_current_xact_id()::xid;
             INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
             SELECT '\(webhook)', new_id(), 'webhook.ping', '{}', \(past), \(past) FROM generate_series(1, \(few)) AS n;
-            UPDATE webhook_messages SET state = 'delivered', settled_at = now() WHERE state = 'pending' AND xmin = pg_current_xact_id()::xid;
+            UPDATE webhook_messages SET state = 'delivered', settled_at = now() WHERE state = 'pending'
+                AND xmin = pg_current_xact_id()::xid;
             COMMIT
             """
     }

@@ -122,7 +122,8 @@ final class Workload {
         try database.psql(
             """
             BEGIN;
-            UPDATE notifications SET total = total + 1, pending = 1, jobs = jobs + 1, state = 'sending', completed_at = NULL WHERE id = '\(rows.large)';
+            UPDATE notifications SET total = total + 1, pending = 1, jobs = jobs + 1, state = 'sending', completed_at = NULL
+                WHERE id = '\(rows.large)';
             INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from)
             SELECT n.id, (SELECT max(number) + 1 FROM jobs WHERE notification = n.id), n.app_id, 'bulk', '', now(), int8send(t.id), now()
             FROM notifications n, LATERAL (SELECT id FROM tokens WHERE app_id = n.app_id AND state = 'active' ORDER BY id LIMIT 1) AS t

@@ -68,7 +68,8 @@ struct ActivityRounds {
             INSERT INTO activities (app_id, id, owner, attributes_type, started_at, reported_at)
             SELECT \(app), 'activity-' || n, 'user-' || n, 'Order', now(), now() FROM generate_series(0, \(requests - 1)) AS n;
             INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, proven_at)
-            SELECT app_id, 'production', 'activity:activity-' || substr(owner, 6), sha256(convert_to('activity ' || id, 'UTF8')), id, ordinal,
+            SELECT app_id, 'production', 'activity:activity-' || substr(owner, 6), sha256(convert_to('activity ' || id, 'UTF8')), id,
+                ordinal,
                 now(), now()
             FROM installations WHERE app_id = \(app) AND substr(owner, 6)::int < \(requests)
             """)

@@ -45,7 +45,9 @@ struct BacklogRounds {
             let alone = try self.alone(from: &next, &arrivals)
             let sample = try beside(from: &next, &arrivals, alone: alone)
             let text =
-                "now p99 \(milliseconds(percentile(alone, 0.99))) alone, \(milliseconds(percentile(sample.beside, 0.99))) beside the backlog"
+                """
+                now p99 \(milliseconds(percentile(alone, 0.99))) alone, \(milliseconds(percentile(sample.beside, 0.99))) beside the backlog
+                """
                 + " (\(sample.beside.count) calls, p99 \(milliseconds(percentile(sample.lateness, 0.99))) late when they left);"
                 + " \(Int(sample.dispatchRate)) pushes/s, lag \(milliseconds(sample.lag))"
             return (sample, text)

@@ -15,7 +15,8 @@ struct BareCommit {
         INSERT INTO notifications (id, app_id, target_user, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent,
             accepted_at, expires_at, state, total, pending, jobs, completed_at)
         VALUES ((lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || substr(md5(random()::text), 1, 20))::uuid,
-            \(app), 'user-' || :n, 'now', 'alert', 'alert', 'com.example.\(Audience.bulkApp)', 10, 'resend', convert_to('\(Audience.payload)', 'UTF8'),
+            \(app), 'user-' || :n, 'now', 'alert', 'alert', 'com.example.\(Audience.bulkApp)', 10, 'resend',
+                convert_to('\(Audience.payload)', 'UTF8'),
             '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', now(), now() + interval '1 day', 'completed', 2, 0, 1, now());
         """
     }

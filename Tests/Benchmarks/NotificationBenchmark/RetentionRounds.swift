@@ -67,8 +67,10 @@ struct RetentionRounds {
         try platform.database.psql(
             """
             SELECT new_partition(table_name, table_name || '_passed') FROM partitioned_tables WHERE family = 'notifications';
-            INSERT INTO receipts_passed (notification, number, position, token_id, installation, owner_epoch, environment, class, status, updated_at)
-            SELECT overlay(first_id_at(now() - interval '60 days' + n * interval '1 millisecond')::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
+            INSERT INTO receipts_passed (notification, number, position, token_id, installation, owner_epoch, environment, class, status,
+                updated_at)
+            SELECT overlay(first_id_at(now() - interval '60 days' + n * interval '1 millisecond')::text PLACING lpad(to_hex(n), 12, '0')
+                FROM 25)::uuid,
                 0, m, n, md5(n::text)::uuid, 1, 'production', 'accepted', 200, now()
             FROM generate_series(1, \(receipts / 2)) AS n, generate_series(0, 1) AS m;
             SELECT attach_partition(t, table_name || '_passed', now() - interval '61 days', now() - interval '40 days')

@@ -26,7 +26,8 @@ enum Population {
     static func fill(from first: Int, to end: Int, app: Int) -> String {
         """
         INSERT INTO installations (app_id, id, owner, locale, time_zone, app_version, os_version, device_model, created_at, registered_at)
-        SELECT \(app), \(idSQL("n")), 'user-' || n / \(installationsPerUser), 'de_AT', 'Europe/Vienna', '4.11.0', '18.5', 'iPhone15,4', now(), now()
+        SELECT \(app), \(idSQL("n")), 'user-' || n / \(installationsPerUser), 'de_AT', 'Europe/Vienna', '4.11.0', '18.5', 'iPhone15,4',
+            now(), now()
         FROM generate_series(\(first)::bigint, \(end - 1)) AS n;
         INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
         SELECT \(app), 'production', 'alert', \(tokenSQL("n")), i.id, i.ordinal, now()

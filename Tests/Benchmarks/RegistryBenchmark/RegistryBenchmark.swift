@@ -113,7 +113,9 @@ struct RegistryBenchmark: AsyncParsableCommand {
             let (registrations, shares) = try processors.measure { try load.run(writing) }
             let refreshes = try database.pgbench(refresh, transactions: requests, connections: databaseConnections)
             progress(
-                "\(level.size) stored, \(Self.label(number)): registrations \(Int(registrations.rate))/s (\(shares.perOperation(requests))),"
+                """
+                \(level.size) stored, \(Self.label(number)): registrations \(Int(registrations.rate))/s (\(shares.perOperation(requests))),
+                """
                     + " bare refresh \(Int(refreshes))/s")
             if number > 0 {
                 level.registrations.append(registrations)

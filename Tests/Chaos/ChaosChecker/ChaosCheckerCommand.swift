@@ -10,7 +10,10 @@ struct ChaosCheckerCommand: ParsableCommand {
         commandName: "ChaosChecker",
         abstract: "Judges a chaos run by its ledgers and nothing else.",
         discussion:
-            "Writes report.txt, report.json and plot.svg into the run's folder. Ends with 0 where every promise was kept, 1 where one was broken, 2 where nothing can be judged."
+            """
+            Writes report.txt, report.json and plot.svg into the run's folder. Ends with 0 where every promise was kept, 1 where one was \
+            broken, 2 where nothing can be judged.
+            """
     )
 
     @Argument(help: "The run's folder.") var folder: String

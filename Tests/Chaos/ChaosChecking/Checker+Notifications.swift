@@ -209,7 +209,10 @@ extension Checker {
                 }
                 verdict.find(
                     .lost,
-                    "\(describe(reported, send)): \(reported.state.rawValue) without \(names.hint(token)), which certainly was user \(names.name(user))'s"
+                    """
+                    \(describe(reported, send)): \(reported.state.rawValue) without \(names.hint(token)), which certainly was user \
+                    \(names.name(user))'s
+                    """
                 )
             }
         }

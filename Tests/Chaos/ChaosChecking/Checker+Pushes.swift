@@ -57,7 +57,10 @@ extension Checker {
         let others = pushLog.deliveries(from: pushLog.deliveries[Int(place)].nextOfSend).filter { $0.token == token }
         verdict.find(
             .idempotency,
-            "\(describe(push)): the same request \(sends[send].request) is delivered there as \(others.map(\.id.description).joined(separator: ", ")) too"
+            """
+            \(describe(push)): the same request \(sends[send].request) is delivered there as \
+            \(others.map(\.id.description).joined(separator: ", ")) too
+            """
         )
     }
 

@@ -33,7 +33,10 @@ extension Checker {
         guard let later = registration(of: token, at: installation, after: last, before: .max) else { return }
         verdict.find(
             .wronglyRetired,
-            "\(names.hint(token)) of installation \(installation) is retired; APNs spoke of \(at(last)), request \(later.request) of \(at(later.sentAt)) registered it"
+            """
+            \(names.hint(token)) of installation \(installation) is retired; APNs spoke of \(at(last)), request \(later.request) of \
+            \(at(later.sentAt)) registered it
+            """
         )
     }
 

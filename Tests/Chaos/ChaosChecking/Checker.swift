@@ -127,7 +127,10 @@ package struct Checker {
         guard run.judgesRefusals, !faults.isTroubled(range), !isShed || !faults.isOverloaded(range) else { return }
         verdict.find(
             .refusals,
-            "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt)) was answered \(record.status.map { "\($0)" } ?? "nothing")"
+            """
+            request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt)) was answered \
+            \(record.status.map { "\($0)" } ?? "nothing")
+            """
         )
     }
 }

@@ -43,8 +43,8 @@ package struct Plot {
         series.bars.map { bar in
             let (from, to) = (x(Double(bar.from) / 1_000_000), x(Double(bar.to) / 1_000_000))
             return """
-                <rect x="\(rounded(from))" y="\(top)" width="\(rounded(max(1.5, to - from)))" height="\(height)" fill="#ff7f0e" fill-opacity="0.18">\
-                <title>\(escaped(bar.name)), \(bar.from / 1_000_000) to \(bar.to / 1_000_000) s</title></rect>
+                <rect x="\(rounded(from))" y="\(top)" width="\(rounded(max(1.5, to - from)))" height="\(height)" fill="#ff7f0e" \
+                fill-opacity="0.18"><title>\(escaped(bar.name)), \(bar.from / 1_000_000) to \(bar.to / 1_000_000) s</title></rect>
                 """
         }.joined(separator: "\n")
     }

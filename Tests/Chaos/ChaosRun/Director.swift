@@ -27,7 +27,10 @@ struct Director: Sendable {
         try FileManager.default.createDirectory(atPath: settings.logFolder, withIntermediateDirectories: true)
         try writeCredentials()
         say(
-            "==> Starting PostgreSQL, RabbitMQ, the simulator, \(Platform.tokenServices) token services and \(Platform.dispatchers) dispatchers"
+            """
+            ==> Starting PostgreSQL, RabbitMQ, the simulator, \(Platform.tokenServices) token services and \(Platform.dispatchers) \
+            dispatchers
+            """
         )
         let platform = try await Platform(settings)
         let result: Result<Int64, any Error>

@@ -33,7 +33,8 @@ struct CredentialServiceTests {
             let more = probe.map { #","probe_topic": "\#($0)""# } ?? ""
             try write(
                 """
-                {"v": 1, "credentials": [{"name": "shop", "team_id": "\(TestIdentity.teamID)", "key_id": "\(keyID)", "key_file": "\(keyID).p8",
+                {"v": 1, "credentials": [{"name": "shop", "team_id": "\(TestIdentity.teamID)", "key_id": "\(keyID)", "key_file": \
+                "\(keyID).p8",
                   "environments": ["production", "sandbox"], "apps": ["shop"]\(more)}]}
                 """, to: "credentials.json")
         }
@@ -80,8 +81,8 @@ struct CredentialServiceTests {
                     shows: #"push_dispatcher_apns_credential_proven{api="device",credential="shop",environment="\#(environment)"} 1"#)
             }
             try await dispatcher.stop()
-            // While an answer is missing, the dispatcher proves that credential again: here every 120 ms, so a slow machine has more requests,
-            // and the first two may be for one environment.
+            // While an answer is missing, the dispatcher proves that credential again: here every 120 ms, so a slow machine has more
+            // requests, and the first two may be for one environment.
             let journal = bench.simulator.journal()
             #expect(Set(journal.map(\.environment)) == [.production, .sandbox])
             #expect(journal.allSatisfy { $0.token == Self.noDevice })

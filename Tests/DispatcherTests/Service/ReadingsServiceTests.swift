@@ -27,7 +27,10 @@ struct ReadingsServiceTests {
         try await withServiceBench {
             // The first answer is lost with its connection, so the alert is sent again.
             $0.scenario = try? Self.scenario(
-                #""readings":{"stored":"\#(reading)"},"requests":[{"connections":[1],"positions":[1],"do":[{"action":"half_frame","close":true}]}]"#
+                #"""
+                "readings":{"stored":"\#(reading)"},"requests":[{"connections":[1],"positions":[1],"do":[{"action":"half_frame",\#
+                "close":true}]}]
+                """#
             )
         } _: { [second] bench in
             try bench.simulator.install(phone.token.hex)
@@ -57,8 +60,11 @@ struct ReadingsServiceTests {
             job.topic = "com.example.shop.push-type.liveactivity"
             job.onUnknown = .drop
             job.payload = Array(
-                #"{"aps":{"event":"start","timestamp":1,"alert":{"title":"Your ride"},"attributes-type":"Ride","attributes":{},"content-state":{}}}"#
-                    .utf8)
+                #"""
+                {"aps":{"event":"start","timestamp":1,"alert":{"title":"Your ride"},"attributes-type":"Ride","attributes":{},\#
+                "content-state":{}}}
+                """#
+                .utf8)
             try await bench.publish(job)
             #expect(try await bench.finalOutcomes(1) == [start.id: [.accepted]])
             #expect(bench.simulator.journal().map(\.activity) == [.startLost])

@@ -216,7 +216,8 @@ struct CredentialsFileTests {
         try Data(
             #"""
             {"v":1,"credentials":[
-              {"name":"a","certificate_file":"c.pem","certificate_key_file":"c.key","passphrase_file":"pass","environments":["production"],"apps":["shop"]},
+              {"name":"a","certificate_file":"c.pem","certificate_key_file":"c.key","passphrase_file":"pass",\#
+            "environments":["production"],"apps":["shop"]},
               {"name":"b","team_id":"TEAM000001","key_id":"KEY0000001","key_file":"a.p8","environments":["sandbox"],"apps":["shop"]}]}
             """#.utf8
         ).write(to: URL(filePath: path))
@@ -295,7 +296,10 @@ struct CredentialsFileTests {
             #expect(notAfter - notBefore == 100 * 86_400)
         }
         let wrong =
-            #"{"v":1,"credentials":[{"name":"shop",\#(fields[1].replacingOccurrences(of: "pass\"", with: "c.pem\"")),"environments":["production"],"apps":["shop"]}]}"#
+            #"""
+            {"v":1,"credentials":[{"name":"shop",\#(fields[1].replacingOccurrences(of: "pass\"", with: "c.pem\"")),\#
+            "environments":["production"],"apps":["shop"]}]}
+            """#
         try Data(wrong.utf8).write(to: URL(filePath: "\(folder)/wrong.json"))
         let error = try #require(throws: CredentialsError.self) { try CredentialsFile(path: "\(folder)/wrong.json") }
         #expect(error.problems.first?.hasPrefix("/credentials/0/certificate_file: ") == true, "\(error.problems)")

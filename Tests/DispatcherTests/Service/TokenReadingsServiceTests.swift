@@ -159,7 +159,8 @@ struct TeamKey: Sendable {
     var entry: String {
         let names = environments.map { #""\#($0.rawValue)""# }.joined(separator: ",")
         return """
-            {"name":"\(name)","team_id":"\(TestIdentity.teamID)","key_id":"\(id)","key_file":"\(id).p8","environments":[\(names)],"apps":["\(app)"]}
+            {"name":"\(name)","team_id":"\(TestIdentity.teamID)","key_id":"\(id)","key_file":"\(id).p8","environments":[\(names)],\
+            "apps":["\(app)"]}
             """
     }
 }

@@ -72,8 +72,8 @@ final class Platform {
 
     func waitUntilReady(_ service: RunningService) async throws { try await waitUntilAnswers("\(service.url)/readyz", service.process) }
 
-    /// Waits until the broker has one job of the lane `now`. A notification that is `sending` may wait in the outbox: the token service is ready
-    /// before its connections to the broker are.
+    /// Waits until the broker has one job of the lane `now`. A notification that is `sending` may wait in the outbox: the token service is
+    /// ready before its connections to the broker are.
     func waitUntilQueued() async throws {
         let configuration = try TestBroker.configuration()
         _ = try await eventually("a job is in the broker") {

@@ -52,7 +52,10 @@ extension Scratch {
         try openssl("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=\(name) -keyout \(name).key -out \(name).csr")
         try write("\(name).ext", Array("subjectAltName=\(alternativeNames)\n".utf8))
         try openssl(
-            "x509 -req -in \(name).csr -CA \(authority).pem -CAkey \(authority).key -CAcreateserial -days \(days) -extfile \(name).ext -out \(name).pem"
+            """
+            x509 -req -in \(name).csr -CA \(authority).pem -CAkey \(authority).key -CAcreateserial -days \(days) -extfile \(name).ext -out \
+            \(name).pem
+            """
         )
     }
 }

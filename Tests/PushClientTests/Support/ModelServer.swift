@@ -66,7 +66,8 @@ struct ModelServer: Hashable {
             row.profile = registration.claim.profile
             if call.upload.operation == .register {
                 let listed = Set(registration.tokens)
-                // A start token that the list does not name stays, until a newer one of its type comes; another one, if the device keeps it.
+                // A start token that the list does not name stays, until a newer one of its type comes; another one, if the device keeps
+                // it.
                 let kept = row.tokens.filter { old in
                     (old.purpose.isStart || registration.keeps.contains(old.purpose)) && !listed.contains { $0.purpose == old.purpose }
                 }

@@ -1,8 +1,8 @@
 /// Finds the rows of a statement that may belong to any app: those that are compared neither with an app nor with a row of one.
 ///
-/// A row is bound to an app if its `app_id` is compared with a parameter that is an app, with that of a row that is bound, or with that of an
-/// entry which names its app (`unnest(…) AS e (app_id, …)`). A row is also bound if a key that is unique among all apps is compared with a
-/// column of a bound row. The id of an installation is no such key: two apps may have an installation of one id.
+/// A row is bound to an app if its `app_id` is compared with a parameter that is an app, with that of a row that is bound, or with that of
+/// an entry which names its app (`unnest(…) AS e (app_id, …)`). A row is also bound if a key that is unique among all apps is compared with
+/// a column of a bound row. The id of an installation is no such key: two apps may have an installation of one id.
 package struct AppBounds {
     /// The columns of each table and view.
     let columns: [String: Set<String>]

@@ -23,8 +23,8 @@ package struct SourceStatement: Sendable {
         }
     }
 
-    /// The views and the SQL functions of the schema. A function's arguments are parameters; a row that it is given is one of its caller's app.
-    /// Functions in PL/pgSQL are not among them: they make statements of texts.
+    /// The views and the SQL functions of the schema. A function's arguments are parameters; a row that it is given is one of its caller's
+    /// app. Functions in PL/pgSQL are not among them: they make statements of texts.
     package static func ofSchema() throws -> [SourceStatement] {
         let schema = try String(contentsOf: folder.appending(path: "Core/Migrations/m0001_schema.sql"), encoding: .utf8)
             .replacing(/--[^\n]*/, with: "")

@@ -22,8 +22,8 @@ package enum TestBroker {
     private static let declarations = (1...3).map { DispatchQueue(label: "test topologies \($0)") }
 
     /// RabbitMQ gives the Raft group of a new quorum queue five seconds to elect a leader. On a busy machine that may not do: RabbitMQ then
-    /// removes the queue, answers 541 `cluster_not_formed` and ends the connection (3.10, `rabbit_quorum_queue:declare_queue_error`). So this
-    /// declares everything again, as the services do.
+    /// removes the queue, answers 541 `cluster_not_formed` and ends the connection (3.10, `rabbit_quorum_queue:declare_queue_error`). So
+    /// this declares everything again, as the services do.
     fileprivate static func declare(_ topology: Topology, _ configuration: RabbitMQConfiguration) async throws {
         let queue = declarations.randomElement() ?? .global()
         let end = ContinuousClock.now + .seconds(60)

@@ -49,7 +49,8 @@ package final class PipelinedConnection {
     }
 
     /// Reads what has come, at most the buffer's size, and calls `answered` for each answer that is complete.
-    /// - Throws: ``HTTPAnswerReader/Fault`` if the service breaks HTTP or has closed the connection, `SystemError`, or what `answered` throws.
+    /// - Throws: ``HTTPAnswerReader/Fault`` if the service breaks HTTP or has closed the connection, `SystemError`, or what `answered`
+    ///   throws.
     package func receive(_ buffer: inout [UInt8], _ answered: (HTTPAnswerReader) throws -> Void) throws {
         switch try socket.read(into: &buffer) {
         case .wouldBlock: return

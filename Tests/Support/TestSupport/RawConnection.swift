@@ -8,8 +8,8 @@ package struct RawConnection {
     package let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
     package private(set) var received = ""
 
-    /// - Parameter receiveBuffer: Bytes that the system takes before the test reads them; as the system decides if nil. Linux lets it grow to
-    ///   dozens of megabytes.
+    /// - Parameter receiveBuffer: Bytes that the system takes before the test reads them; as the system decides if nil. Linux lets it grow
+    ///   to dozens of megabytes.
     package static func open<Result: Sendable>(
         _ port: Int, receiveBuffer: Int? = nil, _ body: @Sendable (inout RawConnection) async throws -> Result
     ) async throws -> Result {

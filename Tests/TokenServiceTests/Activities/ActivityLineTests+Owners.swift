@@ -48,7 +48,9 @@ extension ActivityLineTests {
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)
             try await running.jobs { signal in
                 try await Self.send(
-                    #"{"to":{"user":"ada","activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}"#,
+                    #"""
+                    {"to":{"user":"ada","activity":"ride"},"payload":{"aps":{"event":"update","timestamp":4070908800,"content-state":{}}}}
+                    """#,
                     by: shop)
                 _ = try await signal.next()
                 #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout", "{}").status == 200)

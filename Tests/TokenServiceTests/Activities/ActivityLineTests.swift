@@ -274,7 +274,9 @@ struct ActivityLineTests {
                 #expect(job.notification == id && aps?["timestamp"]?.integerValue == ahead)
                 #expect(aps?["content-state"]?["eta"]?.integerValue == 4)
                 let stated = try await Self.send(
-                    #"{"to":{"user":"ada","activity":"ride"},"content":{"event":"end","content_state":{},"timestamp":"2026-01-01T00:00:00Z"}}"#,
+                    #"""
+                    {"to":{"user":"ada","activity":"ride"},"content":{"event":"end","content_state":{},"timestamp":"2026-01-01T00:00:00Z"}}
+                    """#,
                     by: shop
                 )
                 #expect(try await Self.state(stated, shop) == "cancelled")

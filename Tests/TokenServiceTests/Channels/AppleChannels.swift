@@ -89,7 +89,8 @@ final class AppleChannels: Sendable {
         }
     }
 
-    /// In a task of its own: `serve` ends the task of the answers once it has seen what it waited for, and an answer may be on its way then.
+    /// In a task of its own: `serve` ends the task of the answers once it has seen what it waited for, and an answer may be on its way
+    /// then.
     private static func publish(_ body: [UInt8], _ running: RunningService) async throws {
         try await Task { try await running.publishOutcome(body, routingKey: ChannelAnswer.routingKey) }.value
     }

@@ -71,7 +71,8 @@ struct EventFaultTests {
                 "CREATE TABLE refused (topic text)", "INSERT INTO refused VALUES ('%')",
                 """
                 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                    IF EXISTS (SELECT FROM refused WHERE NEW.topic LIKE topic) THEN RAISE 'not in this test' USING ERRCODE = 'XX001'; END IF;
+                    IF EXISTS (SELECT FROM refused WHERE NEW.topic LIKE topic) THEN RAISE 'not in this test'
+                        USING ERRCODE = 'XX001'; END IF;
                     RETURN NEW;
                 END $$
                 """,

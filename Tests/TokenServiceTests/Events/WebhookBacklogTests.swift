@@ -24,7 +24,8 @@ struct WebhookBacklogTests {
         try await running.execute(
             """
             INSERT INTO webhook_messages (webhook, id, topic, body, state, created_at, due_at, settled_at)
-            SELECT w.id, new_id(), 'webhook.ping', '{}', \(state), now(), now() + \(due)::text::interval, CASE WHEN \(state) <> 'pending' THEN now() END
+            SELECT w.id, new_id(), 'webhook.ping', '{}', \(state), now(), now() + \(due)::text::interval, CASE WHEN \(state) <> 'pending'
+                THEN now() END
             FROM webhooks w, generate_series(1, \(count))
             """)
     }

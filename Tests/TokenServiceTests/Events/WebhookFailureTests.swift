@@ -101,7 +101,8 @@ struct WebhookFailureTests {
             try await running.execute(
                 """
                 INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
-                SELECT w.id, gen_random_uuid(), 'webhook.ping', '{}', now(), now() + interval '1 hour' FROM webhooks w, generate_series(1, 11)
+                SELECT w.id, gen_random_uuid(), 'webhook.ping', '{}', now(), now() + interval '1 hour'
+                    FROM webhooks w, generate_series(1, 11)
                 """)
             _ = try await eventually { try await world.webhook().text("disabled_reason") == "backlog_full" ? true : nil }
         }

@@ -119,8 +119,8 @@ struct WebhookTests {
         }
     }
 
-    /// A process that takes a message has it alone; every message arrives. An attempt that fails on a busy machine is repeated, so this counts
-    /// what the receiver answered and what the processes made of it, not attempts alone.
+    /// A process that takes a message has it alone; every message arrives. An attempt that fails on a busy machine is repeated, so this
+    /// counts what the receiver answered and what the processes made of it, not attempts alone.
     @Test("Two processes share the work") func sharedWork() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in

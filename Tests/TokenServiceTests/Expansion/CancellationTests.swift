@@ -408,8 +408,8 @@ struct CancellationTests {
             try await running.sending(try #require(PushID(older)), shop)
             let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
             #expect(try await shop.send(#"{"all":true}"#, more: #","not_before":"\#(later)""#).status == 202)
-            // The relay's round stands between the cancellations and the fan-outs: it takes no jobs over until there are three notifications.
-            // The acceptance of the third one sees its own row, and does not wait.
+            // The relay's round stands between the cancellations and the fan-outs: it takes no jobs over until there are three
+            // notifications. The acceptance of the third one sees its own row, and does not wait.
             try await running.pool.session { session in
                 try session.simple(
                     """

@@ -221,7 +221,8 @@ struct FanOutTests {
             try await running.execute(
                 """
                 INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
-                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' + interval '2 hours')::time, (now() AT TIME ZONE 'UTC' + interval '3 hours')::time,
+                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' + interval '2 hours')::time,
+                    (now() AT TIME ZONE 'UTC' + interval '3 hours')::time,
                     now() FROM apps
                 """)
             let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
@@ -284,7 +285,9 @@ struct FanOutTests {
     }
 
     @Test(
-        "A send answers with the state of its row, also when it is repeated: with a local time it is due as soon as it is that late anywhere"
+        """
+        A send answers with the state of its row, also when it is repeated: with a local time it is due as soon as it is that late anywhere
+        """
     )
     func stateOfLocalTime() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
@@ -393,7 +396,8 @@ struct FanOutTests {
                 try session.execute(
                     """
                     SELECT extract(epoch FROM due_at(here + make_interval(mins => \(localMinutes)), \(lifetimeMinutes)::bigint * 60000,
-                        now() - interval '1 day', quiet::time, (quiet + interval '6 hours')::time, 'Asia/Tokyo') - now())::float8 / 3600 AS hours
+                        now() - interval '1 day', quiet::time, (quiet + interval '6 hours')::time,
+                            'Asia/Tokyo') - now())::float8 / 3600 AS hours
                     FROM (
                         SELECT here, here + make_interval(mins => \(quietMinutes)) AS quiet
                         FROM (SELECT now() AT TIME ZONE 'Asia/Tokyo' AS here) AS zone

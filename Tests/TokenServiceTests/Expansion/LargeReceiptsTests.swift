@@ -232,8 +232,8 @@ struct LargeReceiptsTests {
             """)
     }
 
-    /// Statistics of ordinary days: a notification has one job and one receipt. These belong to no notification that is there. They are in the
-    /// same partition as those that the test makes.
+    /// Statistics of ordinary days: a notification has one job and one receipt. These belong to no notification that is there. They are in
+    /// the same partition as those that the test makes.
     private static func analyzeSingles(_ running: RunningService) async throws {
         try await running.execute(
             """

@@ -102,7 +102,8 @@ struct ManyInstallationsTests {
                 "UPDATE installations SET owner = 'u' || ordinal WHERE ordinal % 2 = 0",
                 """
                 INSERT INTO activities (app_id, owner, id, channel, started_at, reported_at)
-                SELECT c.app_id, CASE WHEN n > 20 THEN 'u2' ELSE 'guest' END, 'a' || (CASE WHEN n > 20 THEN 1 ELSE n END), c.id, now(), now()
+                SELECT c.app_id, CASE WHEN n > 20 THEN 'u2' ELSE 'guest' END, 'a' || (CASE WHEN n > 20 THEN 1
+                    ELSE n END), c.id, now(), now()
                 FROM channels c, generate_series(1, 21) AS n ORDER BY n
                 """,
                 """
@@ -172,7 +173,8 @@ struct ManyInstallationsTests {
             for statement: PostgresQuery in [
                 """
                 INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
-                SELECT app_id, 'production', 'activity:ride', sha256(uuid_send(id)), id, ordinal, now() FROM installations WHERE ordinal <= 5
+                SELECT app_id, 'production', 'activity:ride', sha256(uuid_send(id)), id, ordinal, now() FROM installations
+                    WHERE ordinal <= 5
                 """,
                 "INSERT INTO activities (app_id, owner, id, started_at, reported_at) VALUES (\(app.id), 'guest', 'ride', now(), now())",
             ] { try await running.execute(statement) }
@@ -310,7 +312,8 @@ struct ManyInstallationsTests {
                 "UPDATE notifications SET target_epoch = \(epoch) WHERE target_installation IS NOT NULL",
                 """
                 INSERT INTO receipts (notification, number, "position", token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT \(list), t.ordinal / 100, t.ordinal % 100, t.id, t.installation, \(epoch), 'production', 'accepted', now() FROM tokens t
+                SELECT \(list), t.ordinal / 100, t.ordinal % 100, t.id, t.installation, \(epoch), 'production', 'accepted', now()
+                    FROM tokens t
                 """,
                 "DELETE FROM installation_history",
                 """

@@ -111,7 +111,8 @@ struct MovedTokenTests {
             try await running.execute(
                 """
                 INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at)
-                VALUES (\(id), 99, 1, 'bulk', '', now(), int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
+                VALUES (\(id), 99, 1, 'bulk', '', now(), int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(),
+                    now())
                 """)
             #expect(try await rest(id, running).contains(token(1)))
         }

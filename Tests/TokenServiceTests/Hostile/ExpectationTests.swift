@@ -116,8 +116,8 @@ struct ExpectationTests {
         }
     }
 
-    /// It neither sends the body that it announced nor goes: the answer's `close` is done all the same (RFC 9112 section 9.6), first towards the
-    /// client, then for good. Its limits are an hour here.
+    /// It neither sends the body that it announced nor goes: the answer's `close` is done all the same (RFC 9112 section 9.6), first
+    /// towards the client, then for good. Its limits are an hour here.
     @Test(
         "The service closes a connection that it announced to close",
         arguments: ["Expect: 100-continue\r\nContent-Length: 99999999\r\n", "Connection: close\r\n"])

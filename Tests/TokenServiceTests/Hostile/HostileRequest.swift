@@ -1,7 +1,7 @@
 /// Bytes that no honest client sends, or that two servers in a row could read in two ways; and what must come of them.
 struct HostileRequest: Sendable {
-    /// A `GET /healthz` follows each. Where the first request is answered, the second one begins exactly where it ends; where it is refused,
-    /// nothing after it is a request.
+    /// A `GET /healthz` follows each. Where the first request is answered, the second one begins exactly where it ends; where it is
+    /// refused, nothing after it is a request.
     enum Result: Sendable {
         /// These statuses, the last of which is the 200 of what follows.
         case answered(Int)

@@ -14,7 +14,8 @@ enum RegistryInvariant {
             SELECT 'one token row belongs to one installation (5)' AS name WHERE EXISTS (
                 SELECT FROM tokens WHERE app_id = \(app) GROUP BY environment, purpose, token HAVING count(*) > 1)
             UNION ALL SELECT 'one active token in one place (rule 3)' WHERE EXISTS (
-                SELECT FROM tokens WHERE app_id = \(app) AND state = 'active' GROUP BY installation, purpose, environment HAVING count(*) > 1)
+                SELECT FROM tokens WHERE app_id = \(app) AND state = 'active' GROUP BY installation, purpose, environment
+                    HAVING count(*) > 1)
             UNION ALL SELECT 'the single policy leaves a user one installation (rule 5)' WHERE EXISTS (
                 SELECT FROM installations i JOIN apps a ON a.id = i.app_id
                 WHERE i.app_id = \(app) AND a.device_policy = 'single' AND owner IS NOT NULL GROUP BY owner HAVING count(*) > 1)
@@ -34,7 +35,8 @@ enum RegistryInvariant {
                     SELECT FROM fences f WHERE f.app_id = \(app) AND f.installation = d.installation AND f.epochs_below > d.epoch))
             UNION ALL SELECT 'what was erased is an empty shell' WHERE EXISTS (
                 SELECT FROM installations i WHERE app_id = \(app) AND deregistered_at IS NOT NULL AND signed_out_reason = 'erased' AND (
-                    owner IS NOT NULL OR locale IS NOT NULL OR EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app) AND t.installation = i.id)))
+                    owner IS NOT NULL OR locale IS NOT NULL OR EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app)
+                        AND t.installation = i.id)))
             UNION ALL SELECT 'an erasure that was answered is complete' WHERE EXISTS (SELECT FROM erasures WHERE app_id = \(app))
             """
     }

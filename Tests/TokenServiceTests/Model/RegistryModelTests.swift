@@ -36,11 +36,15 @@ struct RegistryModelTests {
                 "deadlocks", "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             let took = ContinuousClock.now - begin
             print(
-                "model: \(policies.count) apps, seed \(seed), \(totals.rounds) rounds, \(totals.operations) operations, \(totals.emptied) installations erased,",
+                """
+                model: \(policies.count) apps, seed \(seed), \(totals.rounds) rounds, \(totals.operations) operations, \(totals.emptied) \
+                installations erased,
+                """,
                 "\(totals.released) tokens out of quarantine, \(repeated.count) repeated after 503,",
                 "\(deadlocks) deadlocks, \(took)")
-            // Fences that reach back over moves of the same moment are locked out of order, once in ten thousand operations here. PostgreSQL
-            // ends one of the two and it is run again; what no client may see is an error, and `RegistryWorld` takes none but 503.
+            // Fences that reach back over moves of the same moment are locked out of order, once in ten thousand operations here.
+            // PostgreSQL ends one of the two and it is run again; what no client may see is an error, and `RegistryWorld` takes none but
+            // 503.
             #expect(deadlocks <= 3 && repeated.count <= 30)
             try await Self.checkControlStream(running)
         }

@@ -267,7 +267,8 @@ struct ExplanationTests {
             try await running.execute(
                 """
                 INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
-                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' - interval '1 hour')::time, (now() AT TIME ZONE 'UTC' + interval '3 hours')::time,
+                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' - interval '1 hour')::time,
+                    (now() AT TIME ZONE 'UTC' + interval '3 hours')::time,
                     now() FROM apps
                 """)
             let id = try await Self.send(#"{"user":"ada"}"#, shop)

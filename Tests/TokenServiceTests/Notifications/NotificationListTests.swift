@@ -35,7 +35,8 @@ struct NotificationListTests {
         func insert(into running: RunningService, app: App) async throws {
             try await running.execute(
                 """
-                INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent, accepted_at,
+                INSERT INTO notifications (id, app_id, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent,
+                    accepted_at,
                     expires_at, state, total, pending, target_user)
                 VALUES (\(id), \(app.id), 'soon', 'alert', 'alert', 'com.example.shop', 10, 'resend', '{}', '', \(milliseconds: acceptedAt),
                     \(milliseconds: acceptedAt) + interval '1 day', \(state), 0, 0, \(user))

@@ -25,9 +25,15 @@ struct PermissionExplanationTests {
     private static let sentences: [String: String] = [
         "denied": "not_shown denied: The device shows nothing now: the person has denied notifications, as the app last reported.",
         "not_determined":
-            "not_shown not_determined: The device shows nothing now: the app has not asked the person for the permission yet, as the app last reported.",
+            """
+        not_shown not_determined: The device shows nothing now: the app has not asked the person for the permission yet, as the app \
+        last reported.
+        """,
         "provisional":
-            "shown_quietly provisional: The device shows alerts quietly now, in Notification Center only: the permission is provisional, as the app last reported.",
+            """
+        shown_quietly provisional: The device shows alerts quietly now, in Notification Center only: the permission is provisional, as \
+        the app last reported.
+        """,
     ]
 
     @Test("Before and after APNs accepted an alert, its account says what the device does not show") func alert() async throws {
@@ -73,7 +79,10 @@ struct PermissionExplanationTests {
             let one = try await Self.why(job.notification.description, "ada", shop).text("explanation")
             #expect(
                 one
-                    == "Sent: APNs accepted it for 1 of 2 tokens of ada; no device shows it now, because the person has not allowed notifications."
+                    == """
+                    Sent: APNs accepted it for 1 of 2 tokens of ada; no device shows it now, because the person has not allowed \
+                    notifications.
+                    """
             )
             try await running.report(.accepted, of: shown, status: 200)
             _ = try await running.completed(job.notification, shop)

@@ -133,7 +133,10 @@ struct OutcomeApplicationTests {
             let status = try await shop.status(job.notification.description)
             #expect(status.text("state") == "completed" && status["counts"]?.number("accepted") == 2)
             let receipt: PostgresQuery =
-                "SELECT count(*) FROM receipts WHERE installation = \(twice.deliveries[0].installation) AND class = 'accepted' AND attempts = 2"
+                """
+                SELECT count(*) FROM receipts WHERE installation = \(twice.deliveries[0].installation) AND class = 'accepted'
+                    AND attempts = 2
+                """
             #expect(try await running.count(receipt) == 1)
             #expect(try await running.count("SELECT count(*) FROM receipts") == 1)
         }

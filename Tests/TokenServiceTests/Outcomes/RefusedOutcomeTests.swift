@@ -26,7 +26,8 @@ struct RefusedOutcomeTests {
         try await running.pool.session { session in
             let rows = try session.execute(
                 """
-                SELECT coalesce(class, 'none') || ' ' || coalesce(status::text, '-') || ' ' || coalesce(reason, '-') || ' ' || count(*) AS line
+                SELECT coalesce(class, 'none') || ' ' || coalesce(status::text, '-') || ' ' || coalesce(reason,
+                    '-') || ' ' || count(*) AS line
                 FROM deliveries GROUP BY class, status, reason
                 """)
             return Set(try rows.column("line"))

@@ -152,7 +152,10 @@ struct HistoryReadingTests {
             #expect(answer["reachable_purposes"]?.arrayValue?.compactMap(\.stringValue) == ["voip"])
             #expect(
                 answer.text("explanation")
-                    == "Its alert token \(hint(1)) was retired on 2026-01-03T00:00:00.000Z: APNs answered 410 Unregistered since 2026-01-01T00:00:00.000Z."
+                    == """
+                    Its alert token \(hint(1)) was retired on 2026-01-03T00:00:00.000Z: APNs answered 410 Unregistered since \
+                    2026-01-01T00:00:00.000Z.
+                    """
             )
             // Registered again, it is alive again.
             try await shop.register(installation(1), user: "ada", token: token(1))

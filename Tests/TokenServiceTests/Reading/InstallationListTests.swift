@@ -223,7 +223,8 @@ struct InstallationListTests {
                 """)
             try await running.execute(
                 """
-                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at, retired_reason)
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at,
+                    retired_reason)
                 SELECT \(app.id), 'production', 'alert', sha256(uuid_send(\(sample.id))), \(sample.id),
                     (SELECT ordinal FROM installations WHERE app_id = \(app.id) AND id = \(sample.id)), now(),
                     CASE WHEN \(sample.hasToken) THEN 'active' ELSE 'retired' END,

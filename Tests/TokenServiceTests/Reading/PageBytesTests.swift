@@ -21,7 +21,8 @@ struct PageBytesTests {
             try await running.execute(
                 """
                 UPDATE installations SET tags = array_append(ARRAY(
-                    SELECT CASE WHEN n > 100 THEN 'app:' ELSE '' END || repeat('"', 61) || lpad(n::text, 3, '0') FROM generate_series(2, 200) AS n
+                    SELECT CASE WHEN n > 100 THEN 'app:' ELSE '' END || repeat('"', 61) || lpad(n::text, 3, '0')
+                        FROM generate_series(2, 200) AS n
                 ), 'red')
                 """)
             try await body(running, shop, app)

@@ -79,7 +79,10 @@ struct ReachabilityTests {
         }
         #expect(
             Self.sentence(Self.state(tokens: [Self.retired("gone")]), [other, own])
-                == "Its alert token …00beef was retired on 2026-01-02T00:00:00.000Z: APNs answered 410 ExpiredToken since 2026-01-01T00:00:00.000Z."
+                == """
+                Its alert token …00beef was retired on 2026-01-02T00:00:00.000Z: APNs answered 410 ExpiredToken since \
+                2026-01-01T00:00:00.000Z.
+                """
         )
     }
 
@@ -91,7 +94,10 @@ struct ReachabilityTests {
         }
         #expect(
             Self.sentence(Self.state(tokens: [Self.retired("rejected", quarantined: true)]), [rejected])
-                == "Its alert token …00beef is in quarantine since 2026-01-02T00:00:00.000Z, because too many tokens were rejected at once: APNs answered 400 BadDeviceToken."
+                == """
+                Its alert token …00beef is in quarantine since 2026-01-02T00:00:00.000Z, because too many tokens were rejected at \
+                once: APNs answered 400 BadDeviceToken.
+                """
         )
     }
 
@@ -160,7 +166,10 @@ struct ReachabilityTests {
         state.permission = .denied
         #expect(
             Self.sentence(state)
-                == "Reachable, but APNs asked to leave it alone until 2026-01-02T00:00:00.000Z. It shows nothing now: the person has denied notifications, as the app last reported."
+                == """
+                Reachable, but APNs asked to leave it alone until 2026-01-02T00:00:00.000Z. It shows nothing now: the person has \
+                denied notifications, as the app last reported.
+                """
         )
         state.deregisteredAt = Self.start
         #expect(Self.sentence(state) == "Deregistered on 2026-01-01T00:00:00.000Z.")

@@ -18,14 +18,23 @@ struct ContentTests {
         (#"{"badge":0}"#, .alert, #"{"aps":{"badge":0}}"#),
         (
             #"""
-            {"alert":{"title":"T","subtitle":"S","body":"Gr\u00fc\u00dfe\/\n","launch_image":"L","title_loc_key":"TK","title_loc_args":["1"],
+            {"alert":{"title":"T","subtitle":"S","body":"Gr\u00fc\u00dfe\/\n","launch_image":"L","title_loc_key":"TK",\#
+            "title_loc_args":["1"],
             "subtitle_loc_key":"SK","subtitle_loc_args":[],"loc_key":"K","loc_args":["x","y"]},"badge":3,"sound":"a.caf","category":"C",
             "thread_id":"t","interruption_level":"time-sensitive","relevance_score":0.50,"filter_criteria":"f","target_content_id":"w",
             "mutable_content":true,"content_available":true,"custom":{"order":{"id":12345678901234567890,"x":1e3},"n":[true,false]}}
             """#, .alert,
-            #"{"aps":{"alert":{"title":"T","subtitle":"S","body":"Grüße/\n","launch-image":"L","title-loc-key":"TK","title-loc-args":["1"],"#
-                + #""subtitle-loc-key":"SK","subtitle-loc-args":[],"loc-key":"K","loc-args":["x","y"]},"badge":3,"sound":"a.caf","category":"C","#
-                + #""thread-id":"t","interruption-level":"time-sensitive","relevance-score":0.50,"filter-criteria":"f","target-content-id":"w","#
+            #"""
+            {"aps":{"alert":{"title":"T","subtitle":"S","body":"Grüße/\n","launch-image":"L","title-loc-key":"TK","title-loc-args":["1"],
+            """#
+                + #"""
+                "subtitle-loc-key":"SK","subtitle-loc-args":[],"loc-key":"K","loc-args":["x","y"]},"badge":3,"sound":"a.caf",\#
+                "category":"C",
+                """#
+                    + #"""
+                    "thread-id":"t","interruption-level":"time-sensitive","relevance-score":0.50,"filter-criteria":"f",\#
+                    "target-content-id":"w",
+                    """#
                 + #""content-available":1,"mutable-content":1},"order":{"id":12345678901234567890,"x":1e3},"n":[true,false]}"#
         ),
         (
@@ -34,7 +43,9 @@ struct ContentTests {
         ),
         (#"{"content_available":true,"custom":{"sync":"orders"}}"#, .background, #"{"aps":{"content-available":1},"sync":"orders"}"#),
         (
-            #"{"event":"update","content_state":{"eta_minutes":3},"timestamp":"2026-11-21T12:00:01.9Z","stale_date":"2026-11-21T13:00:00Z"}"#,
+            #"""
+            {"event":"update","content_state":{"eta_minutes":3},"timestamp":"2026-11-21T12:00:01.9Z","stale_date":"2026-11-21T13:00:00Z"}
+            """#,
             .liveactivity,
             #"{"aps":{"event":"update","content-state":{"eta_minutes":3},"timestamp":1795262401,"stale-date":1795266000}}"#
         ),
@@ -48,12 +59,18 @@ struct ContentTests {
             {"event":"start","attributes_type":"Ride","attributes":{"id":"4711"},"content_state":{},"input_push_token":true,
             "alert":{"title_loc_key":"TK","title_loc_args":["a"],"body":"b"},"sound":"ring.caf"}
             """#, .liveactivity,
-            #"{"aps":{"timestamp":1795262400,"alert":{"title":{"loc-key":"TK","loc-args":["a"]},"body":"b","sound":"ring.caf"},"event":"start","#
+            #"""
+            {"aps":{"timestamp":1795262400,"alert":{"title":{"loc-key":"TK","loc-args":["a"]},"body":"b","sound":"ring.caf"},\#
+            "event":"start",
+            """#
                 + #""content-state":{},"attributes-type":"Ride","attributes":{"id":"4711"},"input-push-token":1}}"#
         ),
         (
             #"{"event":"end","content_state":{},"dismissal_date":"2026-11-21T13:00:00Z","alert":"over","sound":"s"}"#, .liveactivity,
-            #"{"aps":{"timestamp":1795262400,"alert":{"body":"over","sound":"s"},"event":"end","content-state":{},"dismissal-date":1795266000}}"#
+            #"""
+            {"aps":{"timestamp":1795262400,"alert":{"body":"over","sound":"s"},"event":"end","content-state":{},\#
+            "dismissal-date":1795266000}}
+            """#
         ),
         (
             #"{"event":"update","content_state":{},"alert":"x","sound":{"name":"n","critical":true,"volume":1}}"#, .liveactivity,
@@ -148,7 +165,10 @@ struct ContentTests {
             ["/content/attributes_type too_short", "/content/alert missing"]
         ),
         (
-            #"{"event":"start","content_state":{},"alert":{"title_loc_args":["a"],"body":""},"sound":"s","attributes_type":"A","attributes":{}}"#,
+            #"""
+            {"event":"start","content_state":{},"alert":{"title_loc_args":["a"],"body":""},"sound":"s","attributes_type":"A",\#
+            "attributes":{}}
+            """#,
             ["/content/alert missing"]
         ),
         (#"{"event":"update","content_state":{},"sound":"s"}"#, ["/content/sound not_allowed"]),
@@ -234,7 +254,10 @@ struct ContentTests {
             (.alert, #"{"aps":{"alert":{"title":"t","sound":{}}}}"#),
             (
                 .liveactivity,
-                #"{"aps":{"timestamp":1795262400.5,"event":"update","content-state":{},"alert":{"title":{"loc-key":"k","loc-args":["a"]},"sound":"s"}}}"#
+                #"""
+                {"aps":{"timestamp":1795262400.5,"event":"update","content-state":{},"alert":{"title":{"loc-key":"k","loc-args":["a"]},\#
+                "sound":"s"}}}
+                """#
             ),
         ])
     func verbatim(type: PushType, payload: String) throws {
@@ -270,7 +293,10 @@ struct ContentTests {
             ),
             (
                 .liveactivity,
-                #"{"aps":{"event":"start","timestamp":1,"alert":"a","attributes":{},"attributes-type":1,"input-push-token":true,"input-push-channel":1}}"#,
+                #"""
+                {"aps":{"event":"start","timestamp":1,"alert":"a","attributes":{},"attributes-type":1,"input-push-token":true,\#
+                "input-push-channel":1}}
+                """#,
                 [
                     "/payload/aps/attributes-type wrong_type", "/payload/aps/input-push-token wrong_type",
                     "/payload/aps/input-push-channel wrong_type",
@@ -391,7 +417,10 @@ struct ContentTests {
         let parsed = try ParsedRequest(
             content: #"{"alert":"hello"}"#,
             more:
-                #","locales":{"de":{"content":{"alert":"hallo"}},"de_AT":{"payload":{ "aps":{"alert":"servus"}}},"zh-Hant":{"content":{"badge":1}}}"#
+                #"""
+                ,"locales":{"de":{"content":{"alert":"hallo"}},"de_AT":{"payload":{ "aps":{"alert":"servus"}}},\#
+                "zh-Hant":{"content":{"badge":1}}}
+                """#
         )
         #expect(parsed.problems == [])
         let content = try #require(parsed.request?.content)

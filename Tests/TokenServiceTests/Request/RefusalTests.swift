@@ -6,10 +6,24 @@ import TokenService
 @Suite("A refused notification says where the fault is")
 struct RefusalTests {
     private static let bodies = [
-        #"{"to":{"user":"ada"},"content":{"alert":{"title":"t","body":"b","loc_args":["a"]},"badge":1,"sound":{"critical":true,"name":"n","volume":0.5},"category":"c","thread_id":"t","interruption_level":"active","relevance_score":0.5,"mutable_content":true,"custom":{"x":{"y":[1]}}},"ttl_seconds":60,"collapse_id":"c","priority":10,"lane":"now","supersede_key":"s","device_receipts":true,"receipts":"failures"}"#,
-        #"{"to":{"tags":"beta"},"payload":{"aps":{"alert":"a","url-args":["b"]},"x":1},"locales":{"de":{"content":{"alert":"a"}}},"local_time":"2026-11-23T09:00","expires_at":"2026-11-26T21:00:00Z"}"#,
-        #"{"to":{"user":"ada"},"activity":"ride","content":{"event":"start","attributes":{"r":"1"},"attributes_type":"Ride","content_state":{"eta":1},"alert":{"title":"t","body":"b"},"stale_date":"2026-11-22T09:00:00Z","input_push_token":true,"input_push_channel":"dHN0LXNyY2gtY2hubA==","timestamp":"2026-11-21T12:00:00Z"},"urgent":true,"on_unknown":"drop"}"#,
-        #"{"to":{"activity":"ride","user":"ada"},"content":{"event":"end","content_state":{"eta":1},"dismissal_date":"2026-11-21T13:00:00Z"}}"#,
+        #"""
+        {"to":{"user":"ada"},"content":{"alert":{"title":"t","body":"b","loc_args":["a"]},"badge":1,"sound":{"critical":true,"name":"n",\#
+        "volume":0.5},"category":"c","thread_id":"t","interruption_level":"active","relevance_score":0.5,"mutable_content":true,\#
+        "custom":{"x":{"y":[1]}}},"ttl_seconds":60,"collapse_id":"c","priority":10,"lane":"now","supersede_key":"s",\#
+        "device_receipts":true,"receipts":"failures"}
+        """#,
+        #"""
+        {"to":{"tags":"beta"},"payload":{"aps":{"alert":"a","url-args":["b"]},"x":1},"locales":{"de":{"content":{"alert":"a"}}},\#
+        "local_time":"2026-11-23T09:00","expires_at":"2026-11-26T21:00:00Z"}
+        """#,
+        #"""
+        {"to":{"user":"ada"},"activity":"ride","content":{"event":"start","attributes":{"r":"1"},"attributes_type":"Ride",\#
+        "content_state":{"eta":1},"alert":{"title":"t","body":"b"},"stale_date":"2026-11-22T09:00:00Z","input_push_token":true,\#
+        "input_push_channel":"dHN0LXNyY2gtY2hubA==","timestamp":"2026-11-21T12:00:00Z"},"urgent":true,"on_unknown":"drop"}
+        """#,
+        #"""
+        {"to":{"activity":"ride","user":"ada"},"content":{"event":"end","content_state":{"eta":1},"dismissal_date":"2026-11-21T13:00:00Z"}}
+        """#,
         #"{"to":{"user":"ada","activity_type":"Ride"},"payload":{"aps":{"event":"update","timestamp":1,"content-state":{}}}}"#,
         #"{"to":{"tokens":["00a1b2c3"]},"push_type":"voip","payload":{"call":1},"apns_expiration":0}"#,
         #"{"to":{"users":["ada","bob"]},"content":{"content_available":true},"not_before":"2026-11-21T13:00:00Z"}"#,

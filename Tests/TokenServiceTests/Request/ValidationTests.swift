@@ -10,8 +10,8 @@ import Testing
 
 @Suite("Saying what a notification would do", .serialized, .timeLimit(.minutes(5)))
 struct ValidationTests {
-    /// Seven installations: ada's phone and tablet (in both environments), one without tokens, one throttled, one whose token is retired, one in
-    /// quarantine; and one that no user is signed in on.
+    /// Seven installations: ada's phone and tablet (in both environments), one without tokens, one throttled, one whose token is retired,
+    /// one in quarantine; and one that no user is signed in on.
     private static func populate(_ shop: APITestClient, _ running: RunningService) async throws {
         try await shop.register(installation(1), user: "ada", token: token(1), tags: ["beta", "ios-17"])
         _ = try await shop.put(

@@ -76,7 +76,10 @@ struct WarningTests {
             ]
         ),
         (
-            #""payload":{"aps":{"event":"update","timestamp":1,"content-state":{},"alert":{"body":"b","sound":"s"}}},"push_type":"liveactivity""#,
+            #"""
+            "payload":{"aps":{"event":"update","timestamp":1,"content-state":{},"alert":{"body":"b","sound":"s"}}},\#
+            "push_type":"liveactivity"
+            """#,
             []
         ),
         (#""content":{"alert":{"body":"b","title_loc_args":["a"]}}"#, ["/content/alert/title_loc_args arguments_without_key"]),

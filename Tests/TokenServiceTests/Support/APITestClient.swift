@@ -73,7 +73,9 @@ struct APITestClient: Sendable {
         _ = try await eventually { () -> Answer? in
             let answer = try await post(
                 "/v1/admin/apps",
-                #"{"slug":"\#(slug)","bundle_id":"com.example.\#(slug)","device_policy":"\#(policy)","environments":["production","sandbox"]}"#
+                #"""
+                {"slug":"\#(slug)","bundle_id":"com.example.\#(slug)","device_policy":"\#(policy)","environments":["production","sandbox"]}
+                """#
             )
             return answer.status == 201 || answer.status == 200 ? answer : nil
         }

@@ -56,7 +56,8 @@ extension RunningService {
         try await pool.session { session in
             try session.pipeline([
                 """
-                INSERT INTO notifications (id, app_id, target_user, lane, push_type, purpose, topic, priority, on_unknown, payload, traceparent,
+                INSERT INTO notifications (id, app_id, target_user, lane, push_type, purpose, topic, priority, on_unknown, payload,
+                    traceparent,
                     accepted_at, expires_at, state, total, pending, jobs)
                 SELECT \(id), a.id, 'ada', 'now', 'alert', 'alert', 'com.example.shop', 10, 'resend', '{}', '',
                     \(milliseconds: now - acceptedDaysAgo * day)::timestamptz, \(milliseconds: now + expiresInDays * day)::timestamptz,

@@ -57,7 +57,9 @@ extension RunningService {
         let leftOvers: [PostgresQuery] = [
             "SELECT count(*) FROM tokens t JOIN installations i ON i.id = t.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM receipts r JOIN installations i ON i.id = r.installation WHERE i.signed_out_reason = 'erased'",
-            "SELECT count(*) FROM installation_history h JOIN installations i ON i.id = h.installation WHERE i.signed_out_reason = 'erased'",
+            """
+            SELECT count(*) FROM installation_history h JOIN installations i ON i.id = h.installation WHERE i.signed_out_reason = 'erased'
+            """,
             "SELECT count(*) FROM addressees a JOIN installations i ON i.id = a.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM idempotency_records r LEFT JOIN notifications n ON n.id = r.notification WHERE n.id IS NULL",
         ]

@@ -46,8 +46,8 @@ struct RunningService {
         var shutdownDeadline: Duration?
         var logger = Logger(label: "test")
 
-        /// Housekeeping begins half a minute after the start. On a busy machine it would remove the old rows of a test that has not ended by
-        /// then, so it runs where the test sets its interval.
+        /// Housekeeping begins half a minute after the start. On a busy machine it would remove the old rows of a test that has not ended
+        /// by then, so it runs where the test sets its interval.
         fileprivate func includes(_ service: any Service) -> Bool {
             if service is Housekeeper, settings["HOUSEKEEPING_INTERVAL_SECONDS"] == nil { return false }
             return !without(service)
@@ -140,7 +140,8 @@ struct RunningService {
                 if options.postgresPort == nil, running.contains(where: { $0 is Startup }) {
                     _ = try await eventually { service.hasStarted ? true : nil }
                 }
-                // What is accepted before that is the relay's from the beginning. A test that speaks through a port of its own says itself when.
+                // What is accepted before that is the relay's from the beginning. A test that speaks through a port of its own says itself
+                // when.
                 if options.brokerPort == nil, running.contains(where: { $0 is Publisher }) {
                     _ = try await eventually { service.publisher.state == .ready ? true : nil }
                 }

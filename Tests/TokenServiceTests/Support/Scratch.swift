@@ -35,7 +35,10 @@ final class Scratch: Sendable {
     /// A certificate that is its own authority, `NAME.pem` and `NAME.key`.
     func makeCertificate(_ name: String, for alternativeNames: String) throws -> (certificate: String, key: String) {
         try openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=\(name) -addext subjectAltName=\(alternativeNames) -keyout \(name).key -out \(name).pem"
+            """
+            req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=\(name) -addext \
+            subjectAltName=\(alternativeNames) -keyout \(name).key -out \(name).pem
+            """
         )
         return (path("\(name).pem"), path("\(name).key"))
     }

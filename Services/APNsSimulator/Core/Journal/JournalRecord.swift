@@ -120,8 +120,8 @@ package struct JournalEntry: Sendable, Equatable {
 /// A record as the journal file holds it. All numbers are little endian:
 ///
 ///     4  length of what follows      8  sequence        8  time, UNIX milliseconds
-///     4  connection    4  stream     8, 8  apns-id, most significant half first     4  which of its digits are capitals, the first in bit 0
-///     2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
+///     4  connection    4  stream     8, 8  apns-id, most significant half first     4  which of its digits are capitals, the first in bit
+///     0 2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
 ///     1  marks: 1 answered at once, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker, 128 result of an activity
 ///     8  timestamp, UNIX milliseconds
 ///     2  length of the token, 2 of the topic, 2 of the reason; then these, one after the other

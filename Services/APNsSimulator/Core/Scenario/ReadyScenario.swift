@@ -54,27 +54,32 @@ extension ReadyScenario {
     static let badDayText = """
         {
           "v": 1, "name": "bad-day", "seed": 7,
-          "about": "A little of everything that clients have met: refused streams, slow and missing answers, 429 and 5xx, GOAWAY, dying connections.",
+          "about": "A little of everything that clients have met: refused streams, slow and missing answers, 429 and 5xx, GOAWAY, dying \
+        connections.",
           "requests": [
             { "name": "goaway", "every": 400, "do": [
               { "action": "goaway", "reason": "Shutdown", "weight": 3 },
               { "action": "goaway", "last_stream": "this" },
               { "action": "goaway", "text": "Maximum active streams violated for this endpoint.", "error_code": 7 } ] },
             { "name": "dying connection", "share": 0.0005, "do": [
-              { "action": "close", "weight": 2 }, { "action": "close", "abruptly": true }, { "action": "half_frame", "close": true }, { "action": "freeze" } ] },
+              { "action": "close", "weight": 2 }, { "action": "close", "abruptly": true }, { "action": "half_frame", "close": true }, \
+        { "action": "freeze" } ] },
             { "name": "refused", "share": 0.01, "do": [ { "action": "reset", "weight": 4 }, { "action": "reset", "error_code": 2 } ] },
             { "name": "never answered", "share": 0.002, "do": [ { "action": "silence" } ] },
             { "name": "server errors", "share": 0.02, "do": [
               { "action": "answer", "status": 503, "reason": "ServiceUnavailable", "weight": 3 },
               { "action": "answer", "status": 500, "reason": "InternalServerError", "frame_bytes": 7 },
               { "action": "answer", "status": 503, "reason": "Shutdown" }, { "action": "answer", "status": 500 } ] },
-            { "name": "throttled", "on": ["push"], "share": 0.01, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
+            { "name": "throttled", "on": ["push"], "share": 0.01, "do": [ \
+        { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
             { "name": "fewer streams", "every": 1500, "do": [ { "action": "streams", "streams": 3 } ] },
             { "name": "more streams again", "every": 1700, "do": [ { "action": "streams", "streams": 500 } ] },
-            { "name": "late", "share": 0.3, "do": [ { "action": "late", "delay": { "percentiles": [[50, 30], [90, 150], [99, 800], [100, 4000]] } } ] }
+            { "name": "late", "share": 0.3, "do": [ { "action": "late", \
+        "delay": { "percentiles": [[50, 30], [90, 150], [99, 800], [100, 4000]] } } ] }
           ],
           "connections": [
-            { "name": "bad beginning", "share": 0.1, "do": [ { "action": "refuse" }, { "action": "stall_tls", "for_ms": 2000 }, { "action": "refuse_tls" } ] }
+            { "name": "bad beginning", "share": 0.1, "do": [ { "action": "refuse" }, { "action": "stall_tls", "for_ms": 2000 }, \
+        { "action": "refuse_tls" } ] }
           ]
         }
         """
@@ -84,7 +89,8 @@ extension ReadyScenario {
           "v": 1, "name": "slow", "seed": 3,
           "about": "Everything is answered, late: half within 500 ms, one in a hundred after more than 5 s, the worst after 20 s.",
           "requests": [
-            { "name": "late", "do": [ { "action": "late", "delay": { "percentiles": [[50, 500], [90, 1500], [99, 5000], [100, 20000]] } } ] }
+            { "name": "late", "do": [ { "action": "late", \
+        "delay": { "percentiles": [[50, 500], [90, 1500], [99, 5000], [100, 20000]] } } ] }
           ],
           "connections": [ { "name": "slow handshake", "do": [ { "action": "stall_tls", "for_ms": 700 } ] } ]
         }
@@ -101,7 +107,8 @@ extension ReadyScenario {
     static let teamTokensText = """
         {
           "v": 1, "name": "team-tokens",
-          "about": "APNs counts provider tokens for each team: a second one within 20 minutes is 429 on every connection, and a connection that got a 429 for it stays unusable.",
+          "about": "APNs counts provider tokens for each team: a second one within 20 minutes is 429 on every connection, and a connection \
+        that got a 429 for it stays unusable.",
           "readings": { "token_updates": "team", "token_refusal": "connection" }
         }
         """
@@ -127,12 +134,14 @@ extension ReadyScenario {
           "v": 1, "name": "outage", "seed": 5,
           "about": "After ten seconds: 5xx more and more, then GOAWAY and no connections for half a minute, then well again.",
           "requests": [
-            { "name": "first signs", "from_ms": 10000, "until_ms": 15000, "share": 0.3, "do": [ { "action": "answer", "status": 500, "reason": "InternalServerError" } ] },
+            { "name": "first signs", "from_ms": 10000, "until_ms": 15000, "share": 0.3, "do": [ \
+        { "action": "answer", "status": 500, "reason": "InternalServerError" } ] },
             { "name": "going down", "from_ms": 15000, "until_ms": 50000, "do": [
               { "action": "answer", "status": 503, "reason": "ServiceUnavailable", "weight": 4 }, { "action": "silence" } ] }
           ],
           "connections": [
-            { "name": "no server", "from_ms": 20000, "until_ms": 50000, "do": [ { "action": "refuse", "weight": 3 }, { "action": "stall_tls", "for_ms": 15000 } ] }
+            { "name": "no server", "from_ms": 20000, "until_ms": 50000, "do": [ { "action": "refuse", "weight": 3 }, \
+        { "action": "stall_tls", "for_ms": 15000 } ] }
           ],
           "events": [ { "name": "down", "at_ms": 20000, "action": "goaway", "reason": "Shutdown", "close": true } ]
         }
@@ -141,9 +150,11 @@ extension ReadyScenario {
     static let regionFailoverText = """
         {
           "v": 1, "name": "region-failover", "seed": 11,
-          "about": "After ten seconds the region is drained: GOAWAY twice, connections cut two seconds later, new ones refused for three seconds; the next region is cold and slow at first.",
+          "about": "After ten seconds the region is drained: GOAWAY twice, connections cut two seconds later, new ones refused for three \
+        seconds; the next region is cold and slow at first.",
           "requests": [
-            { "name": "cold region", "from_ms": 12000, "until_ms": 30000, "do": [ { "action": "late", "delay": { "from_ms": 100, "to_ms": 1500 } } ] }
+            { "name": "cold region", "from_ms": 12000, "until_ms": 30000, "do": [ { "action": "late", \
+        "delay": { "from_ms": 100, "to_ms": 1500 } } ] }
           ],
           "connections": [
             { "name": "between regions", "from_ms": 10000, "until_ms": 13000, "do": [ { "action": "refuse" } ] },
@@ -160,7 +171,8 @@ extension ReadyScenario {
     static let keyRevokedText = """
         {
           "v": 1, "name": "key-revoked",
-          "about": "After ten seconds the signing key is revoked: every request is 403 InvalidProviderToken, on every connection, until another scenario is set.",
+          "about": "After ten seconds the signing key is revoked: every request is 403 InvalidProviderToken, on every connection, until \
+        another scenario is set.",
           "requests": [
             { "name": "revoked", "from_ms": 10000, "do": [ { "action": "answer", "status": 403, "reason": "InvalidProviderToken" } ] }
           ]
@@ -172,8 +184,10 @@ extension ReadyScenario {
           "v": 1, "name": "throttled", "seed": 13,
           "about": "One token in twenty is always 429 TooManyRequests, and one push in fifty to the others.",
           "requests": [
-            { "name": "busy devices", "share_of_tokens": 0.05, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
-            { "name": "now and then", "on": ["push"], "share": 0.02, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] }
+            { "name": "busy devices", "share_of_tokens": 0.05, "do": [ \
+        { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
+            { "name": "now and then", "on": ["push"], "share": 0.02, "do": [ \
+        { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] }
           ]
         }
         """
@@ -184,7 +198,8 @@ extension ReadyScenario {
           "about": "Apple has re-tuned its 410s: three tokens in ten are Unregistered since long ago, one in a hundred is ExpiredToken.",
           "requests": [
             { "name": "expired", "share_of_tokens": 0.01, "do": [ { "action": "answer", "status": 410, "reason": "ExpiredToken" } ] },
-            { "name": "gone", "share_of_tokens": 0.3, "do": [ { "action": "answer", "status": 410, "reason": "Unregistered", "timestamp_ms": 1700000000000 } ] }
+            { "name": "gone", "share_of_tokens": 0.3, "do": [ \
+        { "action": "answer", "status": 410, "reason": "Unregistered", "timestamp_ms": 1700000000000 } ] }
           ]
         }
         """
@@ -208,7 +223,8 @@ extension ReadyScenario {
           "about": "Of every six connections one succeeds: refused, an alert, no ServerHello, a certificate of another name, no ALPN.",
           "connections": [
             { "name": "broken", "share": 0.83, "do": [
-              { "action": "refuse" }, { "action": "refuse_tls" }, { "action": "stall_tls" }, { "action": "wrong_certificate" }, { "action": "no_alpn" } ] }
+              { "action": "refuse" }, { "action": "refuse_tls" }, { "action": "stall_tls" }, { "action": "wrong_certificate" }, \
+        { "action": "no_alpn" } ] }
           ]
         }
         """
@@ -216,12 +232,16 @@ extension ReadyScenario {
     static let protocolAbuseText = """
         {
           "v": 1, "name": "protocol-abuse", "seed": 29,
-          "about": "What HTTP/2 allows and clients forget: answers in one-byte frames, answers without a body, unknown statuses, streams down to one, two GOAWAYs, half frames.",
+          "about": "What HTTP/2 allows and clients forget: answers in one-byte frames, answers without a body, unknown statuses, streams \
+        down to one, two GOAWAYs, half frames.",
           "requests": [
-            { "name": "one byte at a time", "on": ["push"], "share": 0.2, "do": [ { "action": "answer", "status": 400, "reason": "BadDeviceToken", "frame_bytes": 1 } ] },
+            { "name": "one byte at a time", "on": ["push"], "share": 0.2, "do": [ \
+        { "action": "answer", "status": 400, "reason": "BadDeviceToken", "frame_bytes": 1 } ] },
             { "name": "no body", "share": 0.1, "do": [ { "action": "answer", "status": 400 }, { "action": "answer", "status": 503 } ] },
-            { "name": "unheard of", "share": 0.1, "do": [ { "action": "answer", "status": 418, "reason": "IAmATeapot" }, { "action": "answer", "status": 599, "reason": "NeverHeardOf" } ] },
-            { "name": "odd resets", "share": 0.05, "do": [ { "action": "reset", "error_code": 11 }, { "action": "reset", "error_code": 0 }, { "action": "reset", "error_code": 4242 } ] },
+            { "name": "unheard of", "share": 0.1, "do": [ { "action": "answer", "status": 418, "reason": "IAmATeapot" }, \
+        { "action": "answer", "status": 599, "reason": "NeverHeardOf" } ] },
+            { "name": "odd resets", "share": 0.05, "do": [ { "action": "reset", "error_code": 11 }, \
+        { "action": "reset", "error_code": 0 }, { "action": "reset", "error_code": 4242 } ] },
             { "name": "down to one", "every": 50, "do": [ { "action": "streams", "streams": 1 } ] },
             { "name": "up again", "every": 70, "do": [ { "action": "streams", "streams": 1000 } ] },
             { "name": "notice", "positions": [300], "do": [ { "action": "goaway", "last_stream": "all" } ] },

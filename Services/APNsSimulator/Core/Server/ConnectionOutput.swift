@@ -85,7 +85,8 @@ final class ConnectionOutput {
     func noteRelease() { isReleaseScheduled = false }
 }
 
-/// Answers that were handed over and may not have left yet, oldest first. Those that are here when a connection is gone never reached its client.
+/// Answers that were handed over and may not have left yet, oldest first. Those that are here when a connection is gone never reached its
+/// client.
 struct UnsentAnswers {
     struct Answer {
         /// The number of the push in the journal.

@@ -92,7 +92,8 @@ struct ControlFollower {
         return change
     }
 
-    /// Each entry comes from the stream, and as one copy or more, in any order. One of which only the copy came shows that the stream is late.
+    /// Each entry comes from the stream, and as one copy or more, in any order. One of which only the copy came shows that the stream is
+    /// late.
     private mutating func match(_ id: PushID?, isCopy: Bool, at now: Int64) {
         guard let id else { return }
         if !isCopy {
@@ -170,8 +171,8 @@ struct ControlFollower {
     }
 
     /// If the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network cut
-    /// shows only after a heartbeat): sending stops until a new marker comes back. If the broker still confirms nothing, that marker is good
-    /// for ``CoreRules/confirmPatience``, and then the next one is published.
+    /// shows only after a heartbeat): sending stops until a new marker comes back. If the broker still confirms nothing, that marker is
+    /// good for ``CoreRules/confirmPatience``, and then the next one is published.
     ///
     /// If the reader's node is not the confirming node, confirmations prove nothing about the stream: each marker that comes back lets
     /// sending go on for ``CoreRules/confirmPatience``.
@@ -180,8 +181,8 @@ struct ControlFollower {
     /// entry does.
     ///
     /// If the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
-    /// reader without a word (``BrokerQuirks``). If that does not help, they go to another node. While old entries are being read, the marker
-    /// is far behind, and a newer one takes its place from time to time, in case the broker lost it.
+    /// reader without a word (``BrokerQuirks``). If that does not help, they go to another node. While old entries are being read, the
+    /// marker is far behind, and a newer one takes its place from time to time, in case the broker lost it.
     private mutating func doubt(at now: Int64, isConfirming: Bool, _ effects: inout CoreEffects) {
         switch position {
         case .disconnected, .catchingUp(_, _, nil): return

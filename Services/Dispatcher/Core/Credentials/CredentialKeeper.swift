@@ -140,7 +140,8 @@ final class CredentialKeeper: Sendable {
         pool.pool.submit([CredentialProof.batch(topic: topic, now: WallClock.milliseconds())])
     }
 
-    /// A certificate lasts a year, and every push fails after it: warns ahead. One that is not valid yet: the clock is slow, or it came early.
+    /// A certificate lasts a year, and every push fails after it: warns ahead. One that is not valid yet: the clock is slow, or it came
+    /// early.
     private func warnOfValidity(_ plan: CredentialPlan) {
         let now = WallClock.milliseconds() / 1000
         for pool in plan.pools {

@@ -30,7 +30,8 @@ struct DispatcherCore {
     private(set) var isStopping = false
     /// The time of the event that is being handled, in UNIX milliseconds. It may be set: only for expiries, and for times that others read.
     var now: Int64 = 0
-    /// Milliseconds of a clock that is never set, and goes on while the machine sleeps: for every wait. Set before each call (docs/clocks.md).
+    /// Milliseconds of a clock that is never set, and goes on while the machine sleeps: for every wait. Set before each call
+    /// (docs/clocks.md).
     var steady: Int64 = 0
     var effects = CoreEffects()
 
@@ -143,8 +144,8 @@ struct DispatcherCore {
 
     // MARK: Credentials
 
-    /// New batches go to the new pools. The old pools finish the requests in flight and give back the others, which are tried again after the
-    /// shortest wait.
+    /// New batches go to the new pools. The old pools finish the requests in flight and give back the others, which are tried again after
+    /// the shortest wait.
     private mutating func adopt(_ plan: CredentialPlan) {
         // A stop closes every pool, and no more requests are sent.
         guard !isStopping else { return }
@@ -154,7 +155,8 @@ struct DispatcherCore {
 
     // MARK: Ends: of this process, and of the connection that brought the jobs
 
-    /// Promise 11: takes no new jobs, gives back jobs that are not begun, finishes requests in flight, and publishes unsent deliveries as retries.
+    /// Promise 11: takes no new jobs, gives back jobs that are not begun, finishes requests in flight, and publishes unsent deliveries as
+    /// retries.
     private mutating func stop() {
         guard !isStopping else { return }
         isStopping = true

@@ -41,7 +41,8 @@ struct CarefulDeliveries {
         var carrier: UInt64
         /// Jobs with the delivery. The broker may deliver those that are not settled anew.
         var jobs: [UInt64]
-        /// When it was last noted. A connection that is lost soon after that counts as well: the acknowledgement may have been lost with it.
+        /// When it was last noted. A connection that is lost soon after that counts as well: the acknowledgement may have been lost with
+        /// it.
         var notedAt: Int64
         /// When a connection was lost that had brought one of the jobs, which was not settled.
         var keptSince: Int64?
@@ -49,8 +50,8 @@ struct CarefulDeliveries {
 
     /// The broker delivers a job anew at once, or after its `consumer_timeout`, which is half an hour.
     private static let memory: Int64 = 3_600_000
-    /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel after
-    /// a minute.
+    /// The broker may hear of an acknowledgement so much later that it delivers the job anew: a queue that stands still ends its channel
+    /// after a minute.
     private static let acknowledgementMemory: Int64 = 120_000
     /// The most entries beside those that are kept: beyond them, settled deliveries are forgotten at once.
     private static let most = 100_000

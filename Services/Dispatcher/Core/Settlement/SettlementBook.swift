@@ -97,8 +97,8 @@ struct SettlementBook {
         for number in publications.keys { publications[number]?.forEachUnanswered(join) }
     }
 
-    /// The connection that brought a lane's jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. Requests that
-    /// have left are still reported, because reports are idempotent; the other copy makes the retries.
+    /// The connection that brought a lane's jobs is lost: the broker delivers every unacknowledged one anew, here or elsewhere. Requests
+    /// that have left are still reported, because reports are idempotent; the other copy makes the retries.
     mutating func forgetReceipts(of lane: Lane) {
         ledger.forget(lane)
         withdrawals[lane].make()

@@ -6,8 +6,8 @@ struct ActivitiesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "activities", abstract: "See Live Activities, update them and end them.",
         discussion: """
-            A start is a notification to a user: 'pushctl send --file'. List and show need a key with the scope read, update and end one with \
-            the scope send.
+            A start is a notification to a user: 'pushctl send --file'. List and show need a key with the scope read, update and end one \
+            with the scope send.
             """, subcommands: [List.self, Show.self, Update.self, End.self])
 
     struct List: AsyncParsableCommand {

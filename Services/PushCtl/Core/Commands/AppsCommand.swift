@@ -164,8 +164,8 @@ extension AppsCommand {
         static let configuration = CommandConfiguration(
             abstract: "Change an app. What is not named stays as it is.",
             discussion: """
-                Other instances of the token service notice within five seconds. A new device policy holds from a user's next registration. \
-                An environment that active tokens live in cannot be taken away.
+                Other instances of the token service notice within five seconds. A new device policy holds from a user's next \
+                registration. An environment that active tokens live in cannot be taken away.
                 """)
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions

@@ -6,8 +6,8 @@ struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit", abstract: "Who used an administrator's rights, and who read tokens or a person's data in full.",
         discussion: """
-            The newest first; filters narrow the list together. The key needs the scope admin and must be bound to no app. No entry names a \
-            user: the object of an action on a user is the first 16 digits of the SHA-256 of APP/USER.
+            The newest first; filters narrow the list together. The key needs the scope admin and must be bound to no app. No entry names \
+            a user: the object of an action on a user is the first 16 digits of the SHA-256 of APP/USER.
             """)
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: OutputOptions

@@ -7,7 +7,10 @@ struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel", abstract: "Stop a notification for good, as far as it was not sent yet.",
         discussion:
-            "Nothing more of it leaves one second later. It may be repeated. The key needs the scope send. To go on later, see 'pushctl hold'."
+            """
+            Nothing more of it leaves one second later. It may be repeated. The key needs the scope send. To go on later, see 'pushctl \
+            hold'.
+            """
     )
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: OutputOptions

@@ -82,8 +82,8 @@ struct ChannelsCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Update or end the Live Activities that follow a channel. The key needs the scope send.",
             discussion: """
-                One request to APNs, however many devices follow the channel. Broadcasts of a channel go a second apart; a newer one replaces one that \
-                still waits.
+                One request to APNs, however many devices follow the channel. Broadcasts of a channel go a second apart; a newer one \
+                replaces one that still waits.
                 """)
         @OptionGroup var state: NewStateOptions
         @Argument(help: "The app.") var app: String

@@ -7,7 +7,10 @@ struct DeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead", abstract: "Dead letters: jobs that were given up, and messages that no service could read.",
         discussion:
-            "They wait in the broker, in their order, until they are replayed or dropped. For a key of an administrator that is bound to no app.",
+            """
+            They wait in the broker, in their order, until they are replayed or dropped. For a key of an administrator that is bound to no \
+            app.
+            """,
         subcommands: [List.self, Show.self, Replay.self, Drop.self])
 
     struct List: AsyncParsableCommand {
@@ -50,8 +53,8 @@ struct DeadCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send deliveries that were given up again, to the devices that may still get them.",
             discussion: """
-                Each delivery is resolved anew: only where the same user is still signed in, to the token that the installation has now, and under \
-                the same id. May be broken off and repeated.
+                Each delivery is resolved anew: only where the same user is still signed in, to the token that the installation has now, \
+                and under the same id. May be broken off and repeated.
                 """)
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions

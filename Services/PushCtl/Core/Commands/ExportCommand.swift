@@ -5,9 +5,10 @@ struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Write every registered installation with its live tokens, one JSON object per line.",
         discussion: """
-            What it writes, 'pushctl import' takes. The file holds device tokens, which are personal data; only its owner may read it. After a \
-            lost connection it goes on by itself. It writes FILE.partial, which becomes FILE at the end; a link, a pipe or a device is written in \
-            its place. A run that fails says the id to go on with, by --after, which appends to FILE.partial, or else to FILE.
+            What it writes, 'pushctl import' takes. The file holds device tokens, which are personal data; only its owner may read it. \
+            After a lost connection it goes on by itself. It writes FILE.partial, which becomes FILE at the end; a link, a pipe or a \
+            device is written in its place. A run that fails says the id to go on with, by --after, which appends to FILE.partial, or else \
+            to FILE.
             """)
     @OptionGroup var connection: ConnectionOptions
     @Argument(help: "The app.") var app: String

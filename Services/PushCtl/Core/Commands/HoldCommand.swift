@@ -85,7 +85,10 @@ struct HoldCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lift a hold: what waits is sent.",
             discussion:
-                "What waits in the broker comes within seconds where it is little, and within ten minutes where it is much. Another hold on the same goes on."
+                """
+                What waits in the broker comes within seconds where it is little, and within ten minutes where it is much. Another hold on \
+                the same goes on.
+                """
         )
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions

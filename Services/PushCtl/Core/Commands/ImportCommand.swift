@@ -7,9 +7,9 @@ struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import", abstract: "Register many installations from a file, one JSON object per line.",
         discussion: """
-            Each line is {"id": …, "user": … or null, "tokens": [{"token": …, "environment": …, "purpose": …}], …}, as 'pushctl export' writes \
-            it. A bad line fails alone; errors and warnings are written as JSON lines. After a lost connection it goes on by itself; after an \
-            end it says the line to go on with. Registering the same again is harmless.
+            Each line is {"id": …, "user": … or null, "tokens": [{"token": …, "environment": …, "purpose": …}], …}, as 'pushctl export' \
+            writes it. A bad line fails alone; errors and warnings are written as JSON lines. After a lost connection it goes on by \
+            itself; after an end it says the line to go on with. Registering the same again is harmless.
             Exit codes: 0 all good, 2 some lines failed, 1 could not go on.
             """)
     @OptionGroup var connection: ConnectionOptions

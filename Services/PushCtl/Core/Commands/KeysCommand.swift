@@ -12,7 +12,10 @@ struct KeysCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a key without asking any server, and print it.",
             discussion:
-                "Put it in a file that only the token service can read and name that file in BOOTSTRAP_KEY_FILE: it is then an administrator's key."
+                """
+                Put it in a file that only the token service can read and name that file in BOOTSTRAP_KEY_FILE: it is then an \
+                administrator's key.
+                """
         )
 
         @OptionGroup var output: OutputOptions

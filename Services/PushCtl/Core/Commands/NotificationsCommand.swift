@@ -20,8 +20,8 @@ extension NotificationsCommand {
         static let configuration = CommandConfiguration(
             abstract: "List notifications, newest first.",
             discussion: """
-                Filters narrow the list together. A user's are those that name the user, and those with a receipt of a delivery to a device \
-                that the user was signed in on.
+                Filters narrow the list together. A user's are those that name the user, and those with a receipt of a delivery to a \
+                device that the user was signed in on.
                 """)
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions

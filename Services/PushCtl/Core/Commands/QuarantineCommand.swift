@@ -7,7 +7,9 @@ struct QuarantineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quarantine", abstract: "Tokens that were retired by our own mistake, as the brake found.",
         discussion:
-            "When too large a share of an app's tokens is rejected at once, none is retired any more and the last ten minutes' are put aside.",
+            """
+            When too large a share of an app's tokens is rejected at once, none is retired any more and the last ten minutes' are put aside.
+            """,
         subcommands: [List.self, Restore.self])
 
     struct List: AsyncParsableCommand {

@@ -6,9 +6,9 @@ struct SendBatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send-batch", abstract: "Send many notifications from a file, one JSON object per line.",
         discussion: """
-            Each line is {"notification": …, "idempotency_key": "…"}: what POST …/notifications takes, and a key, which may be left out. Up to \
-            1000 lines go in one request. Prints one line for each, in the file's order: the line's number and what became of it; with \
-            -o json the service's answer, with the number as "line". A bad line fails alone. Blank lines are passed over.
+            Each line is {"notification": …, "idempotency_key": "…"}: what POST …/notifications takes, and a key, which may be left out. \
+            Up to 1000 lines go in one request. Prints one line for each, in the file's order: the line's number and what became of it; \
+            with -o json the service's answer, with the number as "line". A bad line fails alone. Blank lines are passed over.
             A request that the service cannot take yet is repeated. Where it cannot go on, it says with which line to go on; to send \
             the same again is harmless for lines with an idempotency_key.
             Exit codes: 0 all accepted, 2 some lines were refused, 1 could not go on.

@@ -7,10 +7,10 @@ struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send", abstract: "Send a notification.",
         discussion: """
-            Either --file with the whole request, in JSON as POST …/notifications takes it (targets, locales, times and all), or the simple \
-            case by options: --user or --installation, or --users-file or --installations-file with one in each line, up to 100,000; with \
-            --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. \
-            'pushctl validate' says what a request would do.
+            Either --file with the whole request, in JSON as POST …/notifications takes it (targets, locales, times and all), or the \
+            simple case by options: --user or --installation, or --users-file or --installations-file with one in each line, up to \
+            100,000; with --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. 'pushctl validate' says \
+            what a request would do.
             Exit codes with --wait: 0 APNs accepted every delivery, 2 only some of them, 3 none (no device to send to, or all failed).
             """)
     @OptionGroup var connection: ConnectionOptions

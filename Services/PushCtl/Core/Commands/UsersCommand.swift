@@ -107,7 +107,8 @@ func erasureHeading(_ answer: JSONValue) -> String {
     let (app, at, key) = (answer.shown("app"), answer.shown("erased_at"), answer.shown("key_id"))
     guard answer["user_erased"]?.boolValue == true else {
         return """
-            Nothing was stored in \(app) under this name at \(at), as the key \(key) asked: is the name right, or was the user erased before?
+            Nothing was stored in \(app) under this name at \(at), as the key \(key) asked: is the name right, or was the user erased \
+            before?
             """
     }
     return "A user of \(app) was erased at \(at), as the key \(key) asked."

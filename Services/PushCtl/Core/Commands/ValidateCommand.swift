@@ -7,9 +7,9 @@ struct ValidateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "validate", abstract: "Say what a notification would do, without sending it.",
         discussion: """
-            Reads a whole request, in JSON as POST …/notifications takes it, and shows what would be sent in every locale, to how many devices, why \
-            not to others, and what is doubtful. With --apns-file, writes the payload as a file that can be dropped on the iOS simulator \
-            (or given to 'xcrun simctl push').
+            Reads a whole request, in JSON as POST …/notifications takes it, and shows what would be sent in every locale, to how many \
+            devices, why not to others, and what is doubtful. With --apns-file, writes the payload as a file that can be dropped on the \
+            iOS simulator (or given to 'xcrun simctl push').
             """)
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: OutputOptions

@@ -7,8 +7,8 @@ struct WebhooksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "webhooks", abstract: "Events by HTTP, signed, for those who cannot reach the broker.",
         discussion: """
-            An event is one such as notification.completed, a kind such as token.*, or *. A webhook that is disabled says why; what waits for \
-            it is sent when it is enabled again, as long as it is kept.
+            An event is one such as notification.completed, a kind such as token.*, or *. A webhook that is disabled says why; what waits \
+            for it is sent when it is enabled again, as long as it is kept.
             """,
         subcommands: [
             List.self, Create.self, Update.self, Delete.self, Rotate.self, Ping.self, Messages.self, Redeliver.self,

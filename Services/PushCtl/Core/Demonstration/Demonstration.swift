@@ -352,9 +352,9 @@ struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo", abstract: "Show the platform doing its main job, against the APNs simulator.",
         discussion: """
-            Registers users and devices, sends, and follows every delivery to the simulated lock screens: reinstalls, a shared device, a dead token, \
-            a throttled device, a logout, and an app whose token comes early. Needs an administrator's key, and dispatchers whose APNs is \
-            the simulator. Ends with 1 when a step did not happen.
+            Registers users and devices, sends, and follows every delivery to the simulated lock screens: reinstalls, a shared device, a \
+            dead token, a throttled device, a logout, and an app whose token comes early. Needs an administrator's key, and dispatchers \
+            whose APNs is the simulator. Ends with 1 when a step did not happen.
             """)
     @OptionGroup var connection: ConnectionOptions
     @Option(help: "The simulator's control address.") var simulator = "http://127.0.0.1:2199"

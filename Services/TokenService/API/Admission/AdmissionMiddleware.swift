@@ -192,8 +192,8 @@ package struct AdmissionMiddleware: Sendable {
 
     private func device(_ credential: String) -> Caller? { deviceKeys?.verify(credential).map { device in Caller(device) } }
 
-    /// - Throws: ``APIError`` 403 for other routes, 404 for another installation, 401 if it has expired. Only a sign-out is still taken then,
-    ///   because the person may have signed out while the device was offline.
+    /// - Throws: ``APIError`` 403 for other routes, 404 for another installation, 401 if it has expired. Only a sign-out is still taken
+    ///   then, because the person may have signed out while the device was offline.
     private static func check(_ device: DeviceCredential, for route: APIRoute, _ context: APIRequestContext) throws {
         guard route.isForDevices else {
             throw APIError(.forbidden, "a device credential is for registering and signing out its own installation")

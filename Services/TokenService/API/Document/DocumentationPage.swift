@@ -20,7 +20,8 @@ enum DocumentationPage {
         <p id="found" class="quiet" role="status"></p>
         \(OpenAPIDocument.resources.map { menu($0.name, $0.operations.map(link)) })
         \(menu("Reference", [
-            "<a href=\"#schemas\">Schemas</a>", "<a href=\"#problems\">Problems</a>", "<a href=\"/openapi.json\">openapi.json</a>", "<a href=\"/console\">Console</a>",
+            "<a href=\"#schemas\">Schemas</a>", "<a href=\"#problems\">Problems</a>", "<a href=\"/openapi.json\">openapi.json</a>",
+            "<a href=\"/console\">Console</a>",
         ]))</nav>
         <main id="content"><h1>token-service API</h1><p class="quiet">Version \(BuildVersion.current.number)</p>
         <p>\(words: OpenAPIDocument.introduction)</p>

@@ -41,12 +41,12 @@ package enum OpenAPIDocument {
     package static let text = node.indented() + "\n"
 
     static let introduction = """
-        Registers devices and accepts push notifications. Bodies are JSON in UTF-8; fields that are not described are refused. Times are RFC 3339 in UTC. \
-        Queries are `application/x-www-form-urlencoded` in UTF-8: a blank is `+` or `%20`, a plus `%2B`; in the offset of a time a bare `+` is a plus \
-        too. Integers have 64 bits; `1.0` is one. \
-        Wherever GET is, HEAD is too. A path answers 405 to a method that it does not take, and 204 to OPTIONS, both with `Allow`. \
-        Every error is a problem document (RFC 9457) whose `code` is for programs and whose `retryable` says whether the very same request \
-        may succeed later; answers may gain fields, so pass over those you do not know.
+        Registers devices and accepts push notifications. Bodies are JSON in UTF-8; fields that are not described are refused. Times are \
+        RFC 3339 in UTC. Queries are `application/x-www-form-urlencoded` in UTF-8: a blank is `+` or `%20`, a plus `%2B`; in the offset of \
+        a time a bare `+` is a plus too. Integers have 64 bits; `1.0` is one. Wherever GET is, HEAD is too. A path answers 405 to a method \
+        that it does not take, and 204 to OPTIONS, both with `Allow`. Every error is a problem document (RFC 9457) whose `code` is for \
+        programs and whose `retryable` says whether the very same request may succeed later; answers may gain fields, so pass over those \
+        you do not know.
         """
 }
 

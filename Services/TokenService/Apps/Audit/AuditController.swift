@@ -61,9 +61,9 @@ extension Resource {
             Operation(
                 .readAudit, "readAudit", "The audit trail, newest first, page by page",
                 """
-                An entry is written in the transaction of the change, or before the answer of a read. Refused requests and changes that change \
-                nothing leave none. Entries live as long as the history of installations. A page looks at no more than 5000 entries: filters \
-                that few pass give short pages, even empty ones, with a `next_cursor`.
+                An entry is written in the transaction of the change, or before the answer of a read. Refused requests and changes that \
+                change nothing leave none. Entries live as long as the history of installations. A page looks at no more than 5000 \
+                entries: filters that few pass give short pages, even empty ones, with a `next_cursor`.
                 """,
                 parameters: [
                     .query("app", .slug, "Only of this app."),

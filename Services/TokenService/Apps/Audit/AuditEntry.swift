@@ -78,8 +78,8 @@ package struct AuditEntry: Equatable, Sendable {
             .optional(
                 "object", .text(.string().example("0123456789abcdef")),
                 """
-                The id of the key, webhook, hold or installation, the app's slug, or the end of a token. Of a user, the first 16 digits of the \
-                SHA-256 of `app/user`.
+                The id of the key, webhook, hold or installation, the app's slug, or the end of a token. Of a user, the first 16 digits of \
+                the SHA-256 of `app/user`.
                 """
             ) { $0.object },
             .optional("count", .integer(.integer(0...Int64.max).example(12)), "How many it was about, where that is more than the object.")

@@ -72,8 +72,8 @@ package struct DeviceCredentialKeys: Sendable {
 extension DeviceCredential {
     private static let version: UInt8 = 1
 
-    /// Version, epoch, end and installation in fixed places; then the app's length and text, and the user: a byte that says whether there is
-    /// one, and the rest.
+    /// Version, epoch, end and installation in fixed places; then the app's length and text, and the user: a byte that says whether there
+    /// is one, and the rest.
     fileprivate var bytes: [UInt8] {
         var bytes = [Self.version]
         for number in [ownerEpoch, expiresAt] {

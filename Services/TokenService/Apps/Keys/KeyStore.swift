@@ -56,8 +56,8 @@ package struct KeyStore: Sendable {
     }
 
     /// Makes a key that may do what another one may, and bounds the life of that one.
-    /// - Throws: ``APIError`` 404 where there is no such key, 409 where it is over, or where a key that replaces it is live: more than two live
-    ///   keys are never needed, and are soon forgotten.
+    /// - Throws: ``APIError`` 404 where there is no such key, 409 where it is over, or where a key that replaces it is live: more than two
+    ///   live keys are never needed, and are soon forgotten.
     package func rotate(
         _ id: String, to key: APIKeyText, _ rotation: KeyRotation, by actor: AuditActor
     ) async throws -> KeyRotation.Result {
@@ -83,7 +83,8 @@ package struct KeyStore: Sendable {
                 """)
             try session.execute(
                 """
-                UPDATE api_keys SET expires_at = least(coalesce(expires_at, 'infinity'), now() + \(rotation.overlapSeconds) * interval '1 second')
+                UPDATE api_keys SET expires_at = least(coalesce(expires_at, 'infinity'),
+                    now() + \(rotation.overlapSeconds) * interval '1 second')
                 WHERE id = \(id)
                 """)
             try AuditStore(session: session).record(.keyRotated, by: actor, app: old.app, object: id)

@@ -4,8 +4,8 @@ package import PushModel
 import TokenServiceKit
 
 /// A page of a list or of an export is in memory as a whole. So it ends behind the row that brings its JSON to this many bytes, if not
-/// before. PostgreSQL counts them (`installation_sizes`, `notification_summaries`): no more rows come here. The rows of the other lists have
-/// at most 2 KiB, and a page of them at most ``PageQuery/maximum`` rows.
+/// before. PostgreSQL counts them (`installation_sizes`, `notification_summaries`): no more rows come here. The rows of the other lists
+/// have at most 2 KiB, and a page of them at most ``PageQuery/maximum`` rows.
 package enum PageBytes {
     package static let maximum = 1 << 20
 }
@@ -48,8 +48,8 @@ package enum PageQuery {
 }
 
 extension APICall {
-    /// Refuses an unknown or repeated parameter: a misspelt filter must not show everything, and a condition that an operation does not know
-    /// must not be passed over.
+    /// Refuses an unknown or repeated parameter: a misspelt filter must not show everything, and a condition that an operation does not
+    /// know must not be passed over.
     package func allowQuery(_ names: Set<String>) throws {
         var seen: Set<String> = []
         for parameter in FormQuery(request.uri.query).parameters {

@@ -42,7 +42,9 @@ package struct RequestLimits: Equatable, Sendable {
     private static let standardRequests = 500
     private static let concurrentRequests = Setting(
         "http.max.concurrent.requests", standardRequests, in: 1...100_000,
-        "worked on at once before 503; a request counts once its body is there, and until the client has taken an answer of more than 64 KiB"
+        """
+        worked on at once before 503; a request counts once its body is there, and until the client has taken an answer of more than 64 KiB
+        """
     )
 
     /// Four apps at their limit leave places for the others, and so does one key of an app.

@@ -46,8 +46,8 @@ package final class SharedLimit: Sendable {
     package var used: Int { state.withLock { $0.used } }
 
     /// - Parameter amount: One, or bytes; not more than the share.
-    /// - Throws: ``APIError`` 429 `concurrency_limited` if the caller or its app would hold more than its share, 503 `overloaded` if there is
-    ///   no room.
+    /// - Throws: ``APIError`` 429 `concurrency_limited` if the caller or its app would hold more than its share, 503 `overloaded` if there
+    ///   is no room.
     package func enter(_ caller: Caller, taking amount: Int = 1) throws(APIError) -> Place {
         let share = caller.device == nil ? share : min(share, Self.shareOfDevice)
         let refusal = state.withLock { state -> APIError? in

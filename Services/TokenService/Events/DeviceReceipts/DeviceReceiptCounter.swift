@@ -12,11 +12,11 @@ import TokenServiceSending
 /// A broadcast's devices report thousands of receipts in a second. If each request wrote the notification's row, the row would get as many
 /// versions, and reading it would cost more with each of them as long as a snapshot is open.
 ///
-/// It reads receipts in the order of their numbers, as a feed of events does, and records how far it has come with the counts. So each receipt
-/// counts once, whatever process dies.
+/// It reads receipts in the order of their numbers, as a feed of events does, and records how far it has come with the counts. So each
+/// receipt counts once, whatever process dies.
 ///
-/// If a notification refuses its counts, because its row is locked or damaged, the counts of the step are put aside in `counts_to_add`, in the
-/// transaction that records the position. From there, each notification gets its own as soon as it takes them.
+/// If a notification refuses its counts, because its row is locked or damaged, the counts of the step are put aside in `counts_to_add`, in
+/// the transaction that records the position. From there, each notification gets its own as soon as it takes them.
 package final class DeviceReceiptCounter: Service {
     /// Receipts of one step.
     private static let stride: Int64 = 50_000

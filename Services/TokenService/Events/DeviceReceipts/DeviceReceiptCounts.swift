@@ -2,7 +2,8 @@ package import Postgres
 import PushModel
 import TokenServiceKit
 
-/// Adds device receipts to the counts of their notifications: for every app, in the order of their numbers. It takes nothing from a request.
+/// Adds device receipts to the counts of their notifications: for every app, in the order of their numbers. It takes nothing from a
+/// request.
 package struct DeviceReceiptCounts {
     private let session: PostgresSession
 

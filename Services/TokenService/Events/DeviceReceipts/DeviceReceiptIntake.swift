@@ -128,8 +128,8 @@ extension Operation {
     package static let reportReceipts = Operation(
         .reportReceipts, "reportDeviceReceipts", "Report what became of notifications on the device",
         """
-        Of notifications that were sent with `device_receipts`: their payload's key `push-receipt` names notification and job. Each event of a \
-        delivery counts once, up to 30 days after it was sent. Receipts that are refused are listed, and the others count all the same.
+        Of notifications that were sent with `device_receipts`: their payload's key `push-receipt` names notification and job. Each event \
+        of a delivery counts once, up to 30 days after it was sent. Receipts that are refused are listed, and the others count all the same.
         """,
         request: .json(DeviceReceipt.request), answers: [Answer(200, "One result for each.", .json(DeviceReceipt.response))])
 }

@@ -32,8 +32,8 @@ package struct DeviceReceiptStore {
     /// A job's message names the job, so the statement finds the delivery among the job's members, without an index: the one whose token
     /// the installation has. An installation may have a token for each environment there; then it is the live one. An installation with
     /// hundreds of tokens costs twice as much as another one, so it needs no transaction of its own. The statement reads tokens and writes
-    /// receipts, as outcomes do, so an erasure waits for it (``ErasureBarrier``). It counts nothing for an installation whose epoch has ended
-    /// since its owner was checked: the next owner's erasure, and not the reporter's, would remove the receipt.
+    /// receipts, as outcomes do, so an erasure waits for it (``ErasureBarrier``). It counts nothing for an installation whose epoch has
+    /// ended since its owner was checked: the next owner's erasure, and not the reporter's, would remove the receipt.
     /// - Returns: One result for each receipt of each report, in their order.
     package func count(_ reports: [Report]) throws -> [[DeviceReceipt.Result]] {
         let rows = reports.enumerated().flatMap { index, report in report.receipts.map { (index: index, report: report, receipt: $0) } }

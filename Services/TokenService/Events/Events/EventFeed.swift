@@ -13,9 +13,9 @@ package import TokenServiceSending
 /// Reads one log for one sink in batches, and records its position in the database. It publishes every event at least once: after a crash
 /// the same ids again. Every process runs the feed; the one with its lease reads.
 ///
-/// An app whose events a queue does not take falls behind, and the others go on. So does an app with more messages for webhooks than its share
-/// of a round: it gets a share in each of the next rounds. Its own position is recorded beside that of all others, so that a process that takes
-/// over goes on with each app where it was.
+/// An app whose events a queue does not take falls behind, and the others go on. So does an app with more messages for webhooks than its
+/// share of a round: it gets a share in each of the next rounds. Its own position is recorded beside that of all others, so that a process
+/// that takes over goes on with each app where it was.
 package final class EventFeed: Service {
     /// A row of `event_feeds`.
     package struct Name: Sendable {
@@ -71,8 +71,8 @@ package final class EventFeed: Service {
         /// Rows up to here are done for every app.
         var lowest: Int64 { behind.values.reduce(log.position) { min($0, $1.position) } }
 
-        /// An app that has fallen behind in this step may be ahead of what the step has stored so far: a new reader would pass over the rows
-        /// between.
+        /// An app that has fallen behind in this step may be ahead of what the step has stored so far: a new reader would pass over the
+        /// rows between.
         var recordable: [App.ID: Int64] { behind.mapValues { min($0.position, log.position) } }
     }
 
@@ -243,8 +243,8 @@ package final class EventFeed: Service {
                 guard Refusal(error) != .outage else { throw error }
                 if split.split(part) { continue }
                 // Events keep their order: an event that the database may store later stops those behind it; an event that it never stores
-                // is left out. So is one that alone meets a fault of the program, if at least as many others are stored: till then the position
-                // stays before it.
+                // is left out. So is one that alone meets a fault of the program, if at least as many others are stored: till then the
+                // position stays before it.
                 switch Refusal(error) {
                 case .values:
                     leaveOut(error)

@@ -8,8 +8,8 @@ import TokenServiceSending
 
 /// How far one reader of a log has come.
 ///
-/// PostgreSQL gives the numbers of a log before their transaction commits, so a lower one may appear after a higher one. A number can be read
-/// only when every transaction has ended that was open when the reader first saw it.
+/// PostgreSQL gives the numbers of a log before their transaction commits, so a lower one may appear after a higher one. A number can be
+/// read only when every transaction has ended that was open when the reader first saw it.
 struct LogProgress: Sendable {
     /// Rows up to here are done.
     var position: Int64
@@ -103,8 +103,8 @@ struct EventStore {
     /// So many rows are read at least behind one that cannot be read, so that it is seen beside others.
     private static let judgedTogether = 8
 
-    /// The events of those apps after one number and up to another, at most `limit`. A row that cannot be read is left out if at least as many
-    /// others can be: else the fault may concern every row.
+    /// The events of those apps after one number and up to another, at most `limit`. A row that cannot be read is left out if at least as
+    /// many others can be: else the fault may concern every row.
     /// - Parameter onUnreadable: Called with the number of each row that is left out.
     func entries(
         of log: EventLog, after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int,

@@ -10,8 +10,8 @@ package import TokenServiceApps
 import TokenServiceKit
 
 /// HTTP clients, each for one webhook and one host at one checked address: its connections go there even if the name gets another address
-/// later. A client is kept for a minute, so that messages share connections; then the name is resolved again. Two webhooks at one host share
-/// no connection: each may have as many messages under way as its client has connections, so a slow one delays no other.
+/// later. A client is kept for a minute, so that messages share connections; then the name is resolved again. Two webhooks at one host
+/// share no connection: each may have as many messages under way as its client has connections, so a slow one delays no other.
 ///
 /// The number of clients that are kept is bounded, because each has its own connections and TLS context. The client that was not used for
 /// longest goes, of an app that has its share one of its own. If messages use it, it lives until they end: while more webhooks than

@@ -38,7 +38,8 @@ package struct WebhookQueue {
             )
             INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
             SELECT m.webhook, m.id, m.topic, m.body, now(), now()
-            FROM unnest(\(webhooks)::uuid[], \(messages.map(\.id))::uuid[], \(messages.map(\.topic))::text[], \(messages.map(\.body))::bytea[])
+            FROM unnest(\(webhooks)::uuid[], \(messages.map(\.id))::uuid[], \(messages.map(\.topic))::text[],
+                \(messages.map(\.body))::bytea[])
                 AS m (webhook, id, topic, body)
             JOIN enabled ON enabled.id = m.webhook
             ON CONFLICT DO NOTHING
@@ -190,8 +191,8 @@ package struct WebhookQueue {
     package struct Waiting: Sendable {
         /// The moment of ``LowWater/clock`` before the search.
         package var now: Int64
-        /// When the message became due that has been due for longest: of each webhook that has one, enabled or not. A webhook that is enabled
-        /// again goes on with the messages that it had.
+        /// When the message became due that has been due for longest: of each webhook that has one, enabled or not. A webhook that is
+        /// enabled again goes on with the messages that it had.
         package var oldest: [PushID: Int64] = [:]
         /// How many seconds the message of an enabled webhook that has been due for longest has waited for an attempt.
         package var lag = 0.0
@@ -203,7 +204,8 @@ package struct WebhookQueue {
         let answers = try session.pipeline([
             LowWater<PushID>.clock,
             """
-            SELECT w.id, oldest.due_at, w.disabled_reason IS NULL AS is_enabled, extract(epoch FROM now() - oldest.due_at)::float8 AS seconds
+            SELECT w.id, oldest.due_at, w.disabled_reason IS NULL AS is_enabled,
+                extract(epoch FROM now() - oldest.due_at)::float8 AS seconds
             FROM webhooks w
             CROSS JOIN LATERAL (
                 SELECT m.due_at FROM webhook_messages m
@@ -222,8 +224,8 @@ package struct WebhookQueue {
         return found
     }
 
-    /// A JSON object in which PostgreSQL finds a webhook's value at once, in a subquery that it runs once. A join would compare each webhook
-    /// with each value: the service lets the planner make no hash.
+    /// A JSON object in which PostgreSQL finds a webhook's value at once, in a subquery that it runs once. A join would compare each
+    /// webhook with each value: the service lets the planner make no hash.
     private static func object(_ values: [PushID: some BinaryInteger]) -> String {
         "{" + values.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}"
     }
@@ -233,8 +235,8 @@ package struct WebhookQueue {
         try session.execute("SELECT id FROM webhooks WHERE disabled_reason IS NULL ORDER BY id").column("id")
     }
 
-    /// Disables a webhook for which more than `limit` messages wait. One that was enabled again sends its backlog first: for a day, twice as
-    /// many may wait.
+    /// Disables a webhook for which more than `limit` messages wait. One that was enabled again sends its backlog first: for a day, twice
+    /// as many may wait.
     /// - Parameter mark: None that waits is due before: UNIX milliseconds. See ``LowWater``.
     /// - Returns: whether it did.
     package func disableOverfull(_ webhook: PushID, limit: Int, from mark: Int64 = 0) throws -> Bool {

@@ -58,8 +58,8 @@ package struct WebhookStore {
         package var isEnabledAgain: Bool
     }
 
-    /// A webhook that is enabled again forgets why it was disabled, and has a day to send what waits: until then, twice as many may wait. To
-    /// have every waiting message due at once, call ``hasten(_:after:)`` until it returns nil.
+    /// A webhook that is enabled again forgets why it was disabled, and has a day to send what waits: until then, twice as many may wait.
+    /// To have every waiting message due at once, call ``hasten(_:after:)`` until it returns nil.
     /// A change that leaves everything as it was writes nothing, in the audit trail neither.
     /// - Throws: ``APIError`` 404 where the app has no such webhook.
     package func change(_ id: PushID, _ change: Webhook.Change, by actor: AuditActor) throws -> Changed {
@@ -92,18 +92,20 @@ package struct WebhookStore {
     }
 
     /// Makes the next messages that wait for another attempt due at once.
-    /// - Parameter last: The moment that the step before returned: UNIX milliseconds. A step that began at the left end of the index would read
-    ///   past the entries of all steps before, as long as a snapshot is open.
+    /// - Parameter last: The moment that the step before returned: UNIX milliseconds. A step that began at the left end of the index would
+    ///   read past the entries of all steps before, as long as a snapshot is open.
     /// - Returns: nil if none is left.
     package func hasten(_ id: PushID, after last: Int64 = 0) throws -> Int64? {
         let row = try session.execute(
             """
             WITH found AS (
                 SELECT id, due_at FROM webhook_messages
-                WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'pending' AND due_at > now() AND due_at >= \(milliseconds: last)
+                WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'pending' AND due_at > now()
+                    AND due_at >= \(milliseconds: last)
                 ORDER BY due_at LIMIT \(Self.batch) FOR NO KEY UPDATE SKIP LOCKED
             ), hastened AS (
-                UPDATE webhook_messages SET due_at = now() WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id = ANY (ARRAY(SELECT id FROM found))
+                UPDATE webhook_messages SET due_at = now() WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id))
+                    AND id = ANY (ARRAY(SELECT id FROM found))
             )
             SELECT count(*) AS count, max(due_at) AS last FROM found
             """
@@ -180,7 +182,10 @@ package struct WebhookStore {
         if found.count > limit { return (Array(found.prefix(limit)), found[limit - 1].id) }
         guard state == .pending || state == .delivered else { return (found, nil) }
         let last = try session.execute(
-            "SELECT id FROM webhook_messages WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id < \(end) ORDER BY id DESC OFFSET 4999 LIMIT 1"
+            """
+            SELECT id FROM webhook_messages WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id))
+                AND id < \(end) ORDER BY id DESC OFFSET 4999 LIMIT 1
+            """
         ).first
         return (found, try last?["id"])
     }
@@ -189,7 +194,8 @@ package struct WebhookStore {
         try session.execute(
             """
             SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
-            WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'failed' AND id < \(end) ORDER BY id DESC LIMIT \(limit)
+            WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'failed' AND id < \(end)
+                ORDER BY id DESC LIMIT \(limit)
             """)
     }
 
@@ -198,7 +204,8 @@ package struct WebhookStore {
             """
             SELECT * FROM (
                 SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
-                WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id < \(end) ORDER BY id DESC LIMIT 5000
+                WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND id < \(end) ORDER BY id DESC
+                    LIMIT 5000
             ) AS scanned
             WHERE \(state)::text IS NULL OR state = \(state) ORDER BY id DESC LIMIT \(limit)
             """)
@@ -223,7 +230,10 @@ package struct WebhookStore {
         let ids: [PushID] =
             try ids
             ?? session.execute(
-                "SELECT id FROM webhook_messages WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id)) AND state = 'failed' ORDER BY id LIMIT \(limit)"
+                """
+                SELECT id FROM webhook_messages WHERE webhook = (SELECT id FROM webhooks WHERE app_id = \(app.id) AND id = \(id))
+                    AND state = 'failed' ORDER BY id LIMIT \(limit)
+                """
             )
             .column("id")
         let redelivered = try session.execute(

@@ -22,7 +22,8 @@ package final class WebhookSubscriptions: Sendable {
     /// Forgets the subscriptions after a change made here.
     package func forget() { known.withLock { $0 = nil } }
 
-    /// Queues outcomes for the webhooks that want them, each event once however often it comes. If an error ends it, the events may come again.
+    /// Queues outcomes for the webhooks that want them, each event once however often it comes. If an error ends it, the events may come
+    /// again.
     @discardableResult
     package func queue(_ events: [OutcomeEvent]) async throws -> Bool {
         let subscriptions = try await subscriptions()

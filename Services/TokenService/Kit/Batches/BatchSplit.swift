@@ -48,9 +48,9 @@ extension BatchSplit {
     private static var patience: Duration { .seconds(5) }
 
     /// Writes items in as few transactions as the database allows. An item that alone takes too long, for example because its row is
-    /// locked, is put off. Where many do, the callers of all others would wait for each one's timeout: after ``patience`` the rest is put off
-    /// as well, in front of what was tried, so that it has its turn next time. Items that alone meet a fault of the program are refused if at least as many others
-    /// are written, and are put off if not: then the fault may concern every item.
+    /// locked, is put off. Where many do, the callers of all others would wait for each one's timeout: after ``patience`` the rest is put
+    /// off as well, in front of what was tried, so that it has its turn next time. Items that alone meet a fault of the program are refused
+    /// if at least as many others are written, and are put off if not: then the fault may concern every item.
     /// - Parameters:
     ///   - isRefused: The database has refused the whole batch.
     ///   - othersAreWritten: Since these items were last tried.

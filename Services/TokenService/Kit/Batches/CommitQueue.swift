@@ -4,11 +4,11 @@ import SystemIO
 
 /// Requests that come while a commit is under way share the next one: a database commits hundreds of them for the price of one.
 ///
-/// The queue never delays an item to fill a batch: an idle queue commits an item at once, alone. A second batch begins beside the first only
-/// when enough items wait; fewer wait for the next. Items keep their order within a batch.
+/// The queue never delays an item to fill a batch: an idle queue commits an item at once, alone. A second batch begins beside the first
+/// only when enough items wait; fewer wait for the next. Items keep their order within a batch.
 ///
-/// Items that were submitted together have half of the room, and a quarter of each batch if others wait too: however many one caller submits,
-/// the items of the others are taken and go on.
+/// Items that were submitted together have half of the room, and a quarter of each batch if others wait too: however many one caller
+/// submits, the items of the others are taken and go on.
 ///
 /// An item that fills a batch is heavy. Heavy items have a quarter of the room and go one by one, beside the others: these never wait for
 /// one, and it never cuts their batches short.
@@ -16,8 +16,8 @@ import SystemIO
 /// Of either room one owner has half, and one with less than a tenth of it there has room while the queue has any. The owners take turns,
 /// so that an owner with many items keeps back no other.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
-    /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit` on a
-    /// thread of its own calls it, so that the database need not wait for another thread.
+    /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit`
+    /// on a thread of its own calls it, so that the database need not wait for another thread.
     package typealias Onward = @Sendable ([Result<Answer, any Error>]) -> [Item]?
 
     /// A class, because it is passed on several times and an item may be large.
@@ -274,8 +274,8 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    /// Moves the first items of a queue into a batch, until it has so many or is as heavy as it may be. One that became heavy while it waited
-    /// goes alone.
+    /// Moves the first items of a queue into a batch, until it has so many or is as heavy as it may be. One that became heavy while it
+    /// waited goes alone.
     private func take(from queue: inout [Waiting], upTo count: Int, _ batch: inout [Waiting], _ total: inout Int) {
         var taken = 0
         for waiting in queue.prefix(max(0, count - batch.count)) {
@@ -315,8 +315,8 @@ extension PostgresPool {
     /// How long batches follow one another on a connection that no other caller waits for, before its plans are renewed.
     private static var maximumSeries: Duration { .milliseconds(250) }
 
-    /// Commits a batch of a ``CommitQueue`` and those that follow it on the connection's own thread, because a change of threads costs time.
-    /// The series ends when another caller waits for a connection.
+    /// Commits a batch of a ``CommitQueue`` and those that follow it on the connection's own thread, because a change of threads costs
+    /// time. The series ends when another caller waits for a connection.
     /// - Parameter commit: One answer per item, in their order.
     /// - Returns: The answers of the last batch.
     package func commitSeries<Item: Sendable, Answer: Sendable>(

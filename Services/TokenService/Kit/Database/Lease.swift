@@ -39,7 +39,8 @@ package struct Lease: Sendable {
         guard renewed.affected == 1 else { throw LeaseLost() }
     }
 
-    /// Gives the lease back, so that another process need not wait for its end. A task of its own does that, because a shutdown cancels the caller's.
+    /// Gives the lease back, so that another process need not wait for its end. A task of its own does that, because a shutdown cancels the
+    /// caller's.
     /// - Parameter delay: How long no process may take it.
     package func release(after delay: Duration = .zero, in pool: PostgresPool, logger: Logger) async {
         let seconds = delay / .seconds(1)

@@ -3,15 +3,16 @@ import Synchronization
 
 /// The moment below which no row of a kind waits: a statement that looks for waiting rows begins there.
 ///
-/// A row that waits no longer leaves a dead entry in the index of the waiting ones. While a snapshot is open (a backup, a forgotten session, a
-/// query on a standby with feedback), PostgreSQL keeps all of these entries, and reading past a million of them costs 0.2 s.
+/// A row that waits no longer leaves a dead entry in the index of the waiting ones. While a snapshot is open (a backup, a forgotten
+/// session, a query on a standby with feedback), PostgreSQL keeps all of these entries, and reading past a million of them costs 0.2 s.
 ///
-/// A row's moment is never before the begin of the transaction that writes it. A transaction writes within ``margin`` or not at all, and from
-/// then on ``clock`` knows it until it has ended, however long its COMMIT waits for a standby. So whatever is committed after a search lies
-/// above the search's own moment less the margin. What a clock that jumped, or a server that stood still, has left below is found by the
-/// searches from the very beginning, one in ``renewal``. Moments are the database's, in UNIX milliseconds.
+/// A row's moment is never before the begin of the transaction that writes it. A transaction writes within ``margin`` or not at all, and
+/// from then on ``clock`` knows it until it has ended, however long its COMMIT waits for a standby. So whatever is committed after a search
+/// lies above the search's own moment less the margin. What a clock that jumped, or a server that stood still, has left below is found by
+/// the searches from the very beginning, one in ``renewal``. Moments are the database's, in UNIX milliseconds.
 ///
-/// A search that takes too long would take too long again, and nothing would be found. So the next one begins higher: see ``search(at:_:)``.
+/// A search that takes too long would take too long again, and nothing would be found. So the next one begins higher: see
+/// ``search(at:_:)``.
 package final class LowWater<Key: Hashable & Sendable>: Sendable {
     /// Transactions write within 30 s (``NotificationIntake``); the rest is for a new primary whose clock is behind.
     static var margin: Int64 { 60_000 }
@@ -68,9 +69,9 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
     /// No row waits below it, as far as any process knows.
     package var lowest: Int64 { state.withLock { min($0.marks.lowest, $0.lowered ?? .max) } }
 
-    /// Searches from the marks; once from a lower beginning that another process has recorded; now and then from the very beginning. If one of
-    /// the last two takes too long, the next search begins at the marks again. If a search from the marks does, the next one begins at the
-    /// floor for every key, and a minute later one begins at the very beginning.
+    /// Searches from the marks; once from a lower beginning that another process has recorded; now and then from the very beginning. If one
+    /// of the last two takes too long, the next search begins at the marks again. If a search from the marks does, the next one begins at
+    /// the floor for every key, and a minute later one begins at the very beginning.
     /// - Parameter body: Returns the moment and the oldest rows as ``found(_:at:)`` wants them.
     package func search<Found>(
         at instant: ContinuousClock.Instant = .now,
@@ -123,8 +124,8 @@ package final class LowWater<Key: Hashable & Sendable>: Sendable {
 }
 
 extension LowWater {
-    /// The column `now`: the database's clock, or the begin of the oldest transaction that has written and not ended. A session sees those of
-    /// its own role.
+    /// The column `now`: the database's clock, or the begin of the oldest transaction that has written and not ended. A session sees those
+    /// of its own role.
     package static var clock: PostgresQuery {
         """
         SELECT least(clock_timestamp(), min(xact_start)) AS now FROM pg_stat_activity

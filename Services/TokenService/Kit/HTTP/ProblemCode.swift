@@ -151,7 +151,10 @@ extension ProblemCode {
         case .tooManyHolds:
             ProblemKind(
                 .conflict, "Too many holds",
-                "As many holds are in force as may be, 100 of one app or 1,000 over every app, or ten times as many were set within 73 hours; nothing was set. Lift one first, or set fewer, for longer."
+                """
+                As many holds are in force as may be, 100 of one app or 1,000 over every app, or ten times as many were set within 73 \
+                hours; nothing was set. Lift one first, or set fewer, for longer.
+                """
             )
         case .deadLettersBusy:
             ProblemKind(
@@ -171,7 +174,9 @@ extension ProblemCode {
         case .concurrencyLimited:
             ProblemKind(
                 .tooManyRequests, "Too many requests at once",
-                "The key, the device or its app has its share of all that is worked on; others are served. Wait for an answer, then repeat.",
+                """
+                The key, the device or its app has its share of all that is worked on; others are served. Wait for an answer, then repeat.
+                """,
                 retryAfterSeconds: 1)
         case .tooManyChanges:
             ProblemKind(
@@ -186,7 +191,10 @@ extension ProblemCode {
         case .activityExists:
             ProblemKind(
                 .conflict, "The Live Activity exists",
-                "A start names an activity of its user that exists and is not over; nothing was accepted. Update or end it, or start another id."
+                """
+                A start names an activity of its user that exists and is not over; nothing was accepted. Update or end it, or start \
+                another id.
+                """
             )
         case .activityOver:
             ProblemKind(
@@ -229,7 +237,10 @@ extension ProblemCode {
         case .idempotencyInProgress:
             ProblemKind(
                 .conflict, "Idempotency-Key is in use",
-                "Another request with the key is still being worked on. `Retry-After` says when to repeat this one to learn what became of it.",
+                """
+                Another request with the key is still being worked on. `Retry-After` says when to repeat this one to learn what became of \
+                it.
+                """,
                 retryAfterSeconds: 1)
         case .idempotencyKeyReused:
             ProblemKind(
@@ -238,12 +249,18 @@ extension ProblemCode {
         case .shuttingDown: .unavailable("This instance is stopping, and its deadline has passed; another instance answers.")
         case .backlogFull:
             .unavailable(
-                "Too many of this app's notifications wait in this lane for the message broker, which is away or refuses them. Other lanes are taken.",
+                """
+                Too many of this app's notifications wait in this lane for the message broker, which is away or refuses them. Other lanes \
+                are taken.
+                """,
                 retryAfterSeconds: 5)
         case .brokerUnavailable: .unavailable("The message broker cannot be asked now.", retryAfterSeconds: 5)
         case .databaseUnavailable:
             .unavailable(
-                "The database cannot serve now, or no connection to it became free within two seconds. What a lost answer had done stays done: repeat."
+                """
+                The database cannot serve now, or no connection to it became free within two seconds. What a lost answer had done stays \
+                done: repeat.
+                """
             )
         }
     }

@@ -16,8 +16,8 @@ struct DeadLetterStore {
         /// The jobs and the outcomes to publish.
         var claimed: [JobPublisher.Reopened] = []
 
-        /// The deliveries whose messages have to be confirmed for a letter's. One whose token was replaced has two: its own end, and the job
-        /// of the one that is sent instead.
+        /// The deliveries whose messages have to be confirmed for a letter's. One whose token was replaced has two: its own end, and the
+        /// job of the one that is sent instead.
         func messages(of delivery: PushID) -> Set<PushID> {
             let sent = published[delivery] ?? delivery
             return stopped.contains(delivery) ? [sent, delivery] : [sent]
@@ -178,8 +178,8 @@ extension DeadLetterStore {
             SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.settled, e.position::int) = 1 AS is_settled,
                 r.class, coalesce(r.attempts, 0) AS attempts, coalesce(r.is_replayed, false) AS is_replayed,
                 coalesce(r.is_open, false) AS is_open,
-                -- It or what it is a copy of was cancelled, or a newer state of the same Live Activity was accepted. A broadcast does not go
-                -- again: its backend sends a newer one.
+                -- It or what it is a copy of was cancelled, or a newer state of the same Live Activity was accepted. A broadcast does not
+                -- go again: its backend sends a newer one.
                 n.state = 'cancelled'
                     OR (SELECT c.reason FROM cancellations c WHERE c.notification = n.copy_of) IS NOT DISTINCT FROM 'cancelled'
                     OR n.purpose LIKE 'channel:%' OR n.purpose LIKE 'activity:%' AND EXISTS (

@@ -101,8 +101,9 @@ extension Resource {
     private static let replay = Operation(
         .replayDeadLetters, "replayDeadLetters", "Send again what was given up",
         """
-        Every delivery is resolved anew: it goes to the device only where the user it was for is still signed in, and to the token that the \
-        installation has now; under the same id, so that a copy that arrived after all is replaced. At most 500 letters a call; repeatable.
+        Every delivery is resolved anew: it goes to the device only where the user it was for is still signed in, and to the token that \
+        the installation has now; under the same id, so that a copy that arrived after all is replaced. At most 500 letters a call; \
+        repeatable.
         """,
         request: .json(DeadLetterFilter.replay), answers: [Answer(200, "What became of each.", .json(DeadLetterService.replayed))],
         problems: busy)

@@ -314,7 +314,10 @@ extension DeviceAccount {
         (
             step(
                 nil, .notRecorded,
-                "No delivery to this device is stored, and nothing that is stored says why: it may have been different when it was resolved, or its receipt was removed since."
+                """
+                No delivery to this device is stored, and nothing that is stored says why: it may have been different when it was \
+                resolved, or its receipt was removed since.
+                """
             ), .unknown
         )
     }

@@ -339,7 +339,10 @@ extension ExplanationFacts.Notification {
                 Explanation.Step(
                     at: acceptedAt, what: .notRecorded,
                     why:
-                        "It keeps exact counters and receipts of what failed; of a delivery that went well at once only that is known, not when."
+                        """
+                        It keeps exact counters and receipts of what failed; of a delivery that went well at once only that is known, not \
+                        when.
+                        """
                 ))
         }
         return steps

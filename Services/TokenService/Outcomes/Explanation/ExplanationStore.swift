@@ -223,7 +223,8 @@ extension ExplanationStore {
             x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch,
             audience_words(i.tags, i.permission) @@ f.query AS matches_tags,
             EXISTS (
-                SELECT FROM unnest(ARRAY['not_determined', 'provisional', 'denied', 'authorized', 'ephemeral', 'unknown']) AS other (permission)
+                SELECT FROM unnest(ARRAY['not_determined', 'provisional', 'denied', 'authorized', 'ephemeral',
+                    'unknown']) AS other (permission)
                 WHERE audience_words(i.tags, other.permission) @@ f.query) AS matches_with_another_permission,
             f.local_time AT TIME ZONE coalesce(z.name, 'UTC') AS local_due_at,
             coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
@@ -232,7 +233,8 @@ extension ExplanationStore {
         LEFT JOIN fan_outs f ON f.app_id = \(app.id) AND f.notification = \(notification)
         LEFT JOIN time_zones z ON z.name = i.time_zone
         LEFT JOIN LATERAL (
-            SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place LIMIT 1
+            SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place
+                LIMIT 1
         ) AS x ON true
         """
     }
@@ -251,7 +253,8 @@ extension ExplanationStore {
         SELECT r.*, t.token, j.due_at, j.published_at
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM reported_receipts WHERE installation = wanted.id AND notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
+            SELECT * FROM reported_receipts WHERE installation = wanted.id
+                AND notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
             ORDER BY updated_at
         ) AS r
         LEFT JOIN tokens t ON t.id = r.token_id LEFT JOIN jobs j ON j.notification = r.notification AND j.number = r.number

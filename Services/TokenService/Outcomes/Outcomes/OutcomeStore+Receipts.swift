@@ -33,7 +33,8 @@ extension OutcomeStore {
                     \(entries.map(\.outcome.rawValue))::text[], \(deliveries.map(\.status))::bigint[], \(deliveries.map(\.reason))::text[],
                     \(deliveries.map(\.attempt))::bigint[], \(milliseconds: entries.map { $0.delivery.sentAt ?? $0.time })::timestamptz[],
                     \(milliseconds: deliveries.map(\.retryAt))::timestamptz[], \(deliveries.map(\.apnsUniqueID))::text[])
-                AS e (notification, number, position, installation, owner_epoch, class, status, reason, attempt, at, retry_at, apns_unique_id)
+                AS e (notification, number, position, installation, owner_epoch, class, status, reason, attempt, at, retry_at,
+                    apns_unique_id)
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
             WHERE (member_at(j.members, e.position::int) < 0 OR EXISTS (
                     SELECT FROM tokens t WHERE t.id = member_at(j.members, e.position::int)))
@@ -57,7 +58,8 @@ extension OutcomeStore {
         let rows = try session.execute(
             """
             SELECT e.index, r.token_id, r.environment
-            FROM unnest(\(Array(entries.indices))::bigint[], \(entries.map(\.delivery.notification))::uuid[], \(places.map(\.job))::bigint[],
+            FROM unnest(\(Array(entries.indices))::bigint[], \(entries.map(\.delivery.notification))::uuid[],
+                \(places.map(\.job))::bigint[],
                     \(places.map(\.position))::bigint[], \(entries.map(\.delivery.attempt))::bigint[])
                 AS e (index, notification, number, position, attempt)
             JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
@@ -96,7 +98,8 @@ extension OutcomeStore {
         let indices: [Int] = try session.execute(
             """
             SELECT e.index
-            FROM unnest(\(Array(ends.indices))::bigint[], \(ends.map(\.entry.delivery.notification))::uuid[], \(places.map(\.job))::bigint[],
+            FROM unnest(\(Array(ends.indices))::bigint[], \(ends.map(\.entry.delivery.notification))::uuid[],
+                \(places.map(\.job))::bigint[],
                     \(places.map(\.position))::bigint[])
                 AS e (index, notification, number, position)
             JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position

@@ -201,14 +201,16 @@ extension OutcomeStore {
             ), noted AS (
                 UPDATE installations i SET throttled_until = w.until
                 -- A dispatcher's clock may be ahead, and none waits for longer than an hour.
-                FROM (SELECT app_id, installation, token_id, id, status, reason, least(until, now() + interval '1 hour') AS until FROM wanted) w
+                FROM (SELECT app_id, installation, token_id, id, status, reason, least(until, now() + interval '1 hour') AS until
+                    FROM wanted) w
                 WHERE i.app_id = w.app_id AND i.id = w.installation AND i.deregistered_at IS NULL
                     AND (i.throttled_until IS NULL OR i.throttled_until < w.until)
                 RETURNING w.*
             ), recorded AS (
                 INSERT INTO installation_history (app_id, installation, at, event, token_id, token_hint, environment, purpose,
                     status, reason, delivery)
-                SELECT w.app_id, w.installation, now(), 'throttled', t.id, '…' || right(encode(t.token, 'hex'), 6), t.environment, t.purpose,
+                SELECT w.app_id, w.installation, now(), 'throttled', t.id, '…' || right(encode(t.token, 'hex'), 6), t.environment,
+                    t.purpose,
                     w.status::smallint, w.reason, w.id
                 FROM noted w JOIN installations before ON before.app_id = w.app_id AND before.id = w.installation
                 LEFT JOIN tokens t ON t.id = w.token_id
@@ -264,7 +266,8 @@ extension OutcomeStore {
             """
             WITH locked AS (
                 SELECT j.notification, j.number, j.settled, j.sandbox, j.members, e.mask::bit(100) AS mask
-                FROM unnest(\(settled.map(\.job.notification))::uuid[], \(settled.map(\.job.number))::bigint[], \(settled.map(\.mask))::text[])
+                FROM unnest(\(settled.map(\.job.notification))::uuid[], \(settled.map(\.job.number))::bigint[],
+                    \(settled.map(\.mask))::text[])
                     AS e (notification, number, mask)
                 JOIN jobs j ON j.notification = e.notification AND j.number = e.number
                 ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j

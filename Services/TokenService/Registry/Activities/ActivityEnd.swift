@@ -37,7 +37,8 @@ enum ActivityEnd {
                 SELECT * FROM unnest(\(apps)::bigint[], \(installations)::uuid[], \(users)::text[], \(purposes)::text[])
                     AS e (app_id, installation, owner, purpose)
             ), over AS (
-                SELECT t.id AS token, t.app_id, t.installation, t.environment, t.purpose, i.owner_epoch, p.bundle_id, p.reports_notifications,
+                SELECT t.id AS token, t.app_id, t.installation, t.environment, t.purpose, i.owner_epoch, p.bundle_id,
+                    p.reports_notifications,
                     new_id() AS id, extract(epoch FROM now())::bigint AS second,
                     -- A device ignores a state that is older than its own. A later update may be accepted and arrive at this moment,
                     -- so the end is a minute ahead.
@@ -66,7 +67,8 @@ enum ActivityEnd {
                 FROM over
             )
             INSERT INTO notifications (id, app_id, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
-                apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at, state, total, pending, jobs, is_reported)
+                apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at, state, total, pending, jobs,
+                    is_reported)
             SELECT id, app_id, installation, owner_epoch, 'now', 'liveactivity', purpose, bundle_id || '.push-type.liveactivity', 10,
                 second + 43200, 'resend',
                 convert_to(json_build_object('aps', json_build_object(

@@ -40,8 +40,8 @@ struct ActivityReports {
     private var ofFormerUsers: [LiveActivity.Key: String] = [:]
     private let session: PostgresSession
 
-    /// Locks the activities that exist, before any installation. A listed token that another transaction retires meanwhile is new again: its
-    /// activity is locked with ``lock(_:)``.
+    /// Locks the activities that exist, before any installation. A listed token that another transaction retires meanwhile is new again:
+    /// its activity is locked with ``lock(_:)``.
     init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
         activities = try ActivityStore(session: session).lockReported(
             requests.flatMap { request in
@@ -54,8 +54,8 @@ struct ActivityReports {
         self.session = session
     }
 
-    /// An app reports a token late, or mixes activities up: the end that goes to a device which shows an activity that is over must not go to
-    /// the token of another one.
+    /// An app reports a token late, or mixes activities up: the end that goes to a device which shows an activity that is over must not go
+    /// to the token of another one.
     /// - Throws: ``ActivityOver``.
     func admit(_ request: RegistryRequest, in batch: RegistryBatch) throws {
         guard case .report(let report) = request.change, let named = report.token,

@@ -61,8 +61,8 @@ package struct ActivityStore {
         var listed: DeviceToken?
     }
 
-    /// Locks those of these that belong to the installations' present owners. It leaves a listed token out that is active at its installation:
-    /// the registration says nothing new of the activity, and waits for no lock of it.
+    /// Locks those of these that belong to the installations' present owners. It leaves a listed token out that is active at its
+    /// installation: the registration says nothing new of the activity, and waits for no lock of it.
     func lockReported(_ reports: [Reported]) throws -> [LiveActivity.Key: LiveActivity] {
         guard !reports.isEmpty else { return [:] }
         let tokens: [[UInt8]?] = reports.map { $0.listed?.bytes }
@@ -131,7 +131,8 @@ package struct ActivityStore {
                     \(rows.map(\.line.isRetrying))::bool[], \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                     ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
-            ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type, is_started_for_user = excluded.is_started_for_user,
+            ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type,
+                is_started_for_user = excluded.is_started_for_user,
                 started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
@@ -140,8 +141,8 @@ package struct ActivityStore {
         ]
     }
 
-    /// Removes activities whose start reaches no device. An activity follows the channel that its start names, or none; the row lock keeps a
-    /// request from deleting the channel meanwhile.
+    /// Removes activities whose start reaches no device. An activity follows the channel that its start names, or none; the row lock keeps
+    /// a request from deleting the channel meanwhile.
     package static func settleStarts(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
         guard !starts.isEmpty else { return [] }
         let starts = starts.sorted { $0.key < $1.key }
@@ -164,7 +165,8 @@ package struct ActivityStore {
                 JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open' FOR KEY SHARE OF c
             )
             UPDATE activities a SET channel = f.channel
-            FROM unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[]) AS e (app_id, owner, installation, id)
+            FROM unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[])
+                AS e (app_id, owner, installation, id)
             LEFT JOIN followed f ON f.app_id = e.app_id AND f.owned_by = activity_owner(e.owner, e.installation) AND f.id = e.id
             WHERE a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
                 AND a.channel IS DISTINCT FROM f.channel
@@ -202,8 +204,10 @@ package struct ActivityStore {
                 INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, free_from)
                 SELECT copy, app_id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, now(), now() FROM item
             )
-            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
-                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, copy_of, state,
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic,
+                priority,
+                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, copy_of,
+                    state,
                 total, pending, is_reported)
             SELECT copy, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority, collapse_id,
                 apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, now(), expires_at, coalesce(copy_of, id),

@@ -8,8 +8,8 @@ package struct InstallationBounds: Sendable {
     package var activeTokens = 64
     /// Retired tokens. A further one deletes the one that was retired longest ago.
     package var retiredTokens = 200
-    /// Rows of one token value in an app: it is the token of one device, so it has a few. A further one deletes another that the request does
-    /// not name: the one that was retired longest ago, else the one that was registered longest ago.
+    /// Rows of one token value in an app: it is the token of one device, so it has a few. A further one deletes another that the request
+    /// does not name: the one that was retired longest ago, else the one that was registered longest ago.
     package var rowsOfValue = 16
     /// Lines of history that it may make at once, and in each hour.
     package var lines: Int64 = 1000
@@ -18,9 +18,11 @@ package struct InstallationBounds: Sendable {
 
     /// Milliseconds of a whole allowance.
     static let hour: Int64 = 3_600_000
-    /// Lines that one request counts, however many it made. It names 64 tokens at most, as a line of an import may, and each may make a few.
+    /// Lines that one request counts, however many it made. It names 64 tokens at most, as a line of an import may, and each may make a
+    /// few.
     private static let linesOfRequest: Int64 = 400
-    /// How far ahead lines can count: a request is taken while they count an hour ahead. Farther ahead, PostgreSQL's clock was set back since.
+    /// How far ahead lines can count: a request is taken while they count an hour ahead. Farther ahead, PostgreSQL's clock was set back
+    /// since.
     var farthest: Int64 { Self.hour + Self.linesOfRequest * lineTime }
 
     /// How long a line counts, in milliseconds.
@@ -39,8 +41,8 @@ package struct TooManyChanges: ProblemError {
     }
 }
 
-/// Installations with many tokens, or to which tokens came along many others (``LongChain``), as far as this process has met them. A change of
-/// one shares its transaction with no other installation's.
+/// Installations with many tokens, or to which tokens came along many others (``LongChain``), as far as this process has met them. A change
+/// of one shares its transaction with no other installation's.
 final class CrowdedInstallations: Sendable {
     /// Half of what one may have. All others have a handful.
     static let tokens = 128

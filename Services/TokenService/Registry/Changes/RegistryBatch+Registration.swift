@@ -19,8 +19,8 @@ extension RegistryBatch {
         /// Purposes whose tokens the list leaves alone if it names none.
         var keeps: Set<Purpose> = []
         var replaces: DeviceToken?
-        /// The request has a device's own credential, so the token that it replaces may not be another user's: who names one proves nothing.
-        /// An installation that loses its token to a new user gets it from the list, which needs the token that the device has.
+        /// The request has a device's own credential, so the token that it replaces may not be another user's: who names one proves
+        /// nothing. An installation that loses its token to a new user gets it from the list, which needs the token that the device has.
         var replacesOwnOnly = false
         /// Whether the request comes from the device itself, so that its moment counts.
         var stamps: Bool
@@ -236,8 +236,8 @@ extension RegistryBatch {
         }
     }
 
-    /// The device that names a value has it, so the rows that give way may be those of other installations. Without this bound, each request
-    /// that names the value would read and lock any number of rows.
+    /// The device that names a value has it, so the rows that give way may be those of other installations. Without this bound, each
+    /// request that names the value would read and lock any number of rows.
     private mutating func boundRows(ofValuesOf named: [RegisteredToken], app: App.ID, at moment: Int64) {
         var bounded: Set<DeviceToken> = []
         for value in named.lazy.map(\.token) {
@@ -379,8 +379,9 @@ extension RegistryBatch {
 }
 
 extension RegistryBatch.Target {
-    /// Whether a token of this purpose is over if the list does not name it. A start token is over by a later one of the same purpose, and an
-    /// update token also with its activity: iOS gives them later than the others, or not in this launch. So is a token that the device keeps.
+    /// Whether a token of this purpose is over if the list does not name it. A start token is over by a later one of the same purpose, and
+    /// an update token also with its activity: iOS gives them later than the others, or not in this launch. So is a token that the device
+    /// keeps.
     func covers(_ purpose: Purpose) -> Bool {
         if let activity { return purpose == .activity(id: activity) }
         return !purpose.isOfActivity && !keeps.contains(purpose) || tokens?.contains { $0.purpose == purpose } == true

@@ -123,8 +123,8 @@ extension RegistryBatch {
     }
 
     /// The token stays retired if there is a newer one: another token is active in its place or was put into quarantine from it later, the
-    /// same token is active in another environment, the installation has as many such tokens as it may have, or it was deregistered. If both
-    /// environments' rows of a token come out of quarantine together, both are active again.
+    /// same token is active in another environment, the installation has as many such tokens as it may have, or it was deregistered. If
+    /// both environments' rows of a token come out of quarantine together, both are active again.
     /// - Returns: whether it is active again.
     private mutating func restore(_ id: Int64) -> Bool {
         guard let index = index(ofToken: id), tokens[index].quarantinedAt != nil else { return false }

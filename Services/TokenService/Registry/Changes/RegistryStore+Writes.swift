@@ -38,8 +38,8 @@ extension RegistryStore {
         return Dictionary(uniqueKeysWithValues: try answers[place].map { row in (try InstallationKey(row), try Fence(row)) })
     }
 
-    /// If the batch retires or deletes tokens, it locks all that the batch writes, in the order in which APNs' answers lock theirs. An answer
-    /// may have retired one of those since it was read.
+    /// If the batch retires or deletes tokens, it locks all that the batch writes, in the order in which APNs' answers lock theirs. An
+    /// answer may have retired one of those since it was read.
     private func lockEnding(_ batch: RegistryBatch) throws {
         let ending = batch.tokens.filter { $0.writing == .deletion || $0.storedPlace != nil && $0.retired != nil }
         guard !ending.isEmpty else { return }

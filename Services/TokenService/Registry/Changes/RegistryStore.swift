@@ -129,12 +129,13 @@ package struct RegistryStore {
     }
 }
 
-/// The fences of a change reach back along more moves of tokens than a transaction of several callers should read and write: the change goes
-/// alone. Nothing was changed.
+/// The fences of a change reach back along more moves of tokens than a transaction of several callers should read and write: the change
+/// goes alone. Nothing was changed.
 struct LongChain: Error {}
 
 extension RegistryStore {
-    /// Installations of a scope that are locked only because their tokens moved on. A device that was installed anew now and then has a few.
+    /// Installations of a scope that are locked only because their tokens moved on. A device that was installed anew now and then has a
+    /// few.
     private static let maximumReached: Int64 = 256
     /// Installations that the changes of several callers reach together: four for each of a full batch.
     private static let maximumReachedTogether = 1000

@@ -62,8 +62,8 @@ package struct TokenState: Sendable {
         /// So many silent starts one after another make a token doubtful, with the next one.
         package static let maximumSilent = 3
 
-        /// When the device last reported an activity of the type, or when the last start was sent that counts. Nil: it has reported none, and
-        /// no start counts.
+        /// When the device last reported an activity of the type, or when the last start was sent that counts. Nil: it has reported none,
+        /// and no start counts.
         package var since: Int64?
         /// The silent starts since the last report.
         package var silent = 0

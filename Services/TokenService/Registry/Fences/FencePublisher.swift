@@ -107,6 +107,10 @@ extension ResponseSchema where Value == FenceState {
 
 extension JSONSchema {
     static let fence = JSONSchema.words(["effective", "pending", "none"]).described(
-        "`effective`: every dispatcher can know that the previous owner's epoch is over; `pending`: the broker has not confirmed it yet; `none`: there never was one here. It speaks of this installation: for an installation that a token left, see the answer to the request that moved it; its repetition does not report it."
+        """
+        `effective`: every dispatcher can know that the previous owner's epoch is over; `pending`: the broker has not confirmed it yet; \
+        `none`: there never was one here. It speaks of this installation: for an installation that a token left, see the answer to the \
+        request that moved it; its repetition does not report it.
+        """
     )
 }

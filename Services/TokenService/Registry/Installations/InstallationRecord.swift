@@ -136,8 +136,9 @@ extension InstallationRecord {
     }
 
     private static let ownerEpochMeaning = """
-        Starts at 1. Grows by one with every change of the user, when the installation is deregistered, and when another user takes its token: \
-        at once, or in the four days after a move of the token to another installation of its own user. Nothing of an earlier epoch is sent.
+        Starts at 1. Grows by one with every change of the user, when the installation is deregistered, and when another user takes its \
+        token: at once, or in the four days after a move of the token to another installation of its own user. Nothing of an earlier epoch \
+        is sent.
         """
 }
 
@@ -174,8 +175,8 @@ extension InstallationRecord.Token {
     ]
 
     private static let stateMeaning = """
-        `doubtful`: of a start token. APNs accepts starts of Live Activities for it, and no activity is reported. None is sent to it until the \
-        device registers a start token of the type again or reports an activity of the type, or until a day has passed.
+        `doubtful`: of a start token. APNs accepts starts of Live Activities for it, and no activity is reported. None is sent to it until \
+        the device registers a start token of the type again or reports an activity of the type, or until a day has passed.
         """
 }
 
@@ -212,8 +213,8 @@ extension Resource {
     private static let setQuietHours = Operation(
         .setQuietHours, "setQuietHours", "Say when a user does not want to be disturbed",
         """
-        By the clock where each device is; UTC where its time zone is not known. What comes meanwhile waits until the end, or until it expires; \
-        `urgent` notifications do not wait. Concerns what is sent from now on. The user need not be signed in anywhere.
+        By the clock where each device is; UTC where its time zone is not known. What comes meanwhile waits until the end, or until it \
+        expires; `urgent` notifications do not wait. Concerns what is sent from now on. The user need not be signed in anywhere.
         """,
         request: .json(QuietHours.request), answers: [Answer(200, "Set, whatever was there before.", .json(QuietHours.response))])
 

@@ -65,7 +65,8 @@ package struct InstallationRegistration: Sendable {
         crowded.contains(request.installation) ? maximumNames : request.weight
     }
 
-    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed`` or ``TooManyChanges``, which have no effect; `PostgresError`; ``CommitQueueFull``.
+    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed`` or ``TooManyChanges``, which have no effect; `PostgresError`;
+    ///   ``CommitQueueFull``.
     package func register(_ registration: Registration, app: App) async throws -> Result {
         try await submit(RegistryRequest(app: app, registration))
     }
@@ -331,7 +332,10 @@ package struct RegistryMetrics: Sendable {
             "push_token_service_changes_per_commit", [1, 2, 4, 8, 16, 32, 64, 128, 256], "How many of them shared a transaction.")
         commitsRepeated = registry.counters(
             "push_token_service_commits_repeated_total", by: "reason", InstallationRegistration.RepeatReason.self,
-            "Transactions of them that were run once more: ended by PostgreSQL to resolve a deadlock, or overtaken by an answer of APNs about "
+            """
+            Transactions of them that were run once more: ended by PostgreSQL to resolve a deadlock, or overtaken by an answer of APNs \
+            about 
+            """
                 + "a token. Reason: conflict, answer.")
     }
 

@@ -119,8 +119,8 @@ extension JSONObjectReader {
         return string(key, maximumBytes: StatedUser.maximumBytes).map { StatedUser(name: $0) }
     }
 
-    /// A text about the device, of which the beginning is kept, up to a control character: no text must cost the device its registration. An
-    /// empty one is none.
+    /// A text about the device, of which the beginning is kept, up to a control character: no text must cost the device its registration.
+    /// An empty one is none.
     mutating func deviceText(_ key: String) -> String? { beginning(of: key) { $0 } }
 
     /// Calendar, currency and numbers of a device's identifier do not choose a text.
@@ -176,7 +176,10 @@ extension Registration {
             .omissible("keeps", RegisteredToken.keptPurposes),
             .omissible(
                 "replaces", .deviceToken,
-                "A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or of none."
+                """
+                A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or \
+                of none.
+                """
             ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated
@@ -191,7 +194,9 @@ extension RegisteredToken {
     static let exportedList = JSONSchema.array(request, maximum: maximumExported).unique
 
     static let keptPurposes = JSONSchema.array(.words(Purpose.plain.map(\.rawValue)), maximum: Purpose.plain.count).described(
-        "Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is none."
+        """
+        Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is none.
+        """
     )
 
     private static let request = JSONSchema.request(
@@ -242,6 +247,9 @@ extension JSONSchema {
     package static let purpose = JSONSchema.string(
         pattern: "^(\(Purpose.plain.map(\.rawValue).joined(separator: "|"))|activity(_start)?:[^\\x00-\\x1f\\x7f]+)$"
     ).example("alert").described(
-        "What the token is for. `activity_start:<attributes type>` starts Live Activities; `activity:<id>` updates and ends the one with this id."
+        """
+        What the token is for. `activity_start:<attributes type>` starts Live Activities; `activity:<id>` updates and ends the one with \
+        this id.
+        """
     )
 }

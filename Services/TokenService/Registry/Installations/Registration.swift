@@ -246,7 +246,10 @@ extension InstallationPatch {
             .omissible("keeps", RegisteredToken.keptPurposes),
             .omissible(
                 "replaces", .deviceToken,
-                "A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or of none."
+                """
+                A token of an earlier installation of the same device, which is over. With a device credential only of the same user, or \
+                of none.
+                """
             ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ] + InstallationProfile.stated)

@@ -43,8 +43,8 @@ extension RegistrationWarning.Code {
         case .doubtfulLocale: "this names no language, so the device gets the default text; a tag such as de_DE or zh-Hant is expected"
         case .tokenEndedRepeatedly:
             """
-            APNs has said three times or oftener that a token is over (`ended_by_apns_at`), and it is registered again; the app should forward \
-            the token that iOS gives it at each launch, and keep none
+            APNs has said three times or oftener that a token is over (`ended_by_apns_at`), and it is registered again; the app should \
+            forward the token that iOS gives it at each launch, and keep none
             """
         }
     }
@@ -65,8 +65,8 @@ final class RegistrationWarnings: Sendable {
 
     init(pool: PostgresPool) { self.pool = pool }
 
-    /// One list for each installation as it was registered, in their order; nil for one that was refused. A database that cannot answer costs
-    /// the warnings and nothing else.
+    /// One list for each installation as it was registered, in their order; nil for one that was refused. A database that cannot answer
+    /// costs the warnings and nothing else.
     func of(_ records: [InstallationRecord?]) async -> [[RegistrationWarning]] {
         let unknown = await unknownTimeZones(among: Set(records.compactMap { $0?.profile.timeZone }))
         return records.map { record in

@@ -52,8 +52,8 @@ extension Resource {
         .makeDeviceCredential, "makeDeviceCredential", "Make a credential for the app on one device",
         """
         For the app's backend, which knows who is signed in: it hands the credential to the app, which registers and signs out its own \
-        installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, and as soon as another user signs in on \
-        the installation or its user is signed out.
+        installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, and as soon as another user \
+        signs in on the installation or its user is signed out.
         """,
         request: .json(DeviceCredential.request), answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredential.response))],
         problems: [.deviceCredentialsOff])

@@ -28,7 +28,8 @@ package struct QuarantineStore {
     package func page(after id: Int64, limit: Int) throws -> Page {
         let tokens = try session.execute(
             """
-            SELECT * FROM tokens WHERE app_id = \(app.id) AND (quarantined_at IS NOT NULL) IS TRUE AND id > \(id) ORDER BY id LIMIT \(limit + 1)
+            SELECT * FROM tokens WHERE app_id = \(app.id) AND (quarantined_at IS NOT NULL) IS TRUE AND id > \(id) ORDER BY id
+                LIMIT \(limit + 1)
             """
         ).map { row in try QuarantinedToken(row) }
         return Page(
@@ -74,7 +75,8 @@ package struct QuarantineStore {
             } else {
                 try session.execute(
                     """
-                    SELECT id, installation, token FROM tokens WHERE app_id = \(app.id) AND (quarantined_at IS NOT NULL) IS TRUE AND id > \(last)
+                    SELECT id, installation, token FROM tokens WHERE app_id = \(app.id) AND (quarantined_at IS NOT NULL) IS TRUE
+                        AND id > \(last)
                     ORDER BY id LIMIT \(limit)
                     """)
             }

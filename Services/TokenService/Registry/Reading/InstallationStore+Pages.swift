@@ -29,7 +29,8 @@ extension InstallationStore {
     private func scan(_ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
         let found: [PushID] = try session.execute(
             """
-            SELECT id FROM (SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND id > \(after) ORDER BY id LIMIT 5000) AS scanned
+            SELECT id FROM (SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND id > \(after) ORDER BY id
+                LIMIT 5000) AS scanned
             WHERE is_listed(
                 row, \(filter.state?.rawValue), \(filter.permission?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter),
                 \(milliseconds: filter.seenBefore))
@@ -62,7 +63,9 @@ extension InstallationStore {
             try found.count == limit
             ? found.last
             : session.execute(
-                "SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(after) ORDER BY id OFFSET 4999 LIMIT 1"
+                """
+                SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(after) ORDER BY id OFFSET 4999 LIMIT 1
+                """
             ).first?["id"]
         return try page(of: found, end: end, isScan: true)
     }

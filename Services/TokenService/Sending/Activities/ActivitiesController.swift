@@ -122,7 +122,10 @@ extension ActivityReport {
             .omissible("frequent_updates", .boolean, "Whether the person lets the app update its activities frequently."),
             .omissible(
                 "channel", .string(Purpose.maximumNameBytes).example("game-17"),
-                "The broadcast channel whose states it shows, where the device cannot follow the channel (below iOS 18): broadcasts with the fallback `activities` reach it by its token."
+                """
+                The broadcast channel whose states it shows, where the device cannot follow the channel (below iOS 18): broadcasts with \
+                the fallback `activities` reach it by its token.
+                """
             ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or no user."),
         ])
@@ -164,8 +167,8 @@ extension Operation {
     package static let reportActivity = Operation(
         .reportActivity, "reportActivity", "Report the update token of a Live Activity",
         """
-        At the activity's start, and whenever iOS gives it another token. Activities do not take each other's place: each has a token of its \
-        own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
+        At the activity's start, and whenever iOS gives it another token. Activities do not take each other's place: each has a token of \
+        its own. An update that waited for the token goes. If the activity belongs to another user, or is over, it ends on this device.
         """,
         request: .json(ActivityReport.request), answers: [Answer(200, "The installation as it is now.", .json(InstallationRecord.hints))],
         problems: [.ownerMismatch, .activityOver, .tooManyChanges])

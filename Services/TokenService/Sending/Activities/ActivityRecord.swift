@@ -175,7 +175,10 @@ extension ActivityRecord {
         .nullable("attributes_type", .text(.string(Purpose.maximumNameBytes).example("Ride"))) { $0.activity.attributesType },
         .required(
             "state", .word,
-            "`starting`: no device has reported an update token, and it follows no channel. `ended`: by its sender, by its channel, by a sign-out or eight hours after its start. `dismissed`: off the lock screen."
+            """
+            `starting`: no device has reported an update token, and it follows no channel. `ended`: by its sender, by its channel, by a \
+            sign-out or eight hours after its start. `dismissed`: off the lock screen.
+            """
         ) { $0.state },
         .required("started_at", .time, "When its start was accepted or due, or when a device first reported its update token.") {
             $0.activity.startedAt

@@ -76,7 +76,10 @@ extension APIError {
             .activityNotSingle,
             ids.isEmpty
                 ? "the user has no Live Activity of this type that is not over; nothing was accepted"
-                : "the user has several Live Activities of this type: \(ids.joined(separator: ", ")). Name one in to, as activity beside user"
+                : """
+                the user has several Live Activities of this type: \(ids.joined(separator: ", ")). Name one in to, as activity beside \
+                user
+                """
         )
     }
 }

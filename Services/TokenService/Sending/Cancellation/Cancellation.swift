@@ -111,7 +111,10 @@ package struct Cancelled: Equatable, Sendable {
             .required("state", .word, "`completed`, `expired` or `no_targets` where it was too late.") { $0.stopped.state },
             .required(
                 "stoppable", .count,
-                "Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than `cancelled`."
+                """
+                Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than \
+                `cancelled`.
+                """
             ) { $0.stopped.cancelledAt == nil ? 0 : $0.stopped.pending },
             .optional("not_expanded", .boolean, "Its audience was not fanned out to the end: more would have followed.") {
                 $0.stopped.isCutShort ? true : nil

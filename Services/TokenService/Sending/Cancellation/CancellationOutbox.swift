@@ -81,9 +81,9 @@ package struct CancellationOutbox {
             """)
     }
 
-    /// Jobs of these stopped notifications that are due later or held become due, to get their outcome: of each, among its next `limit` jobs.
-    /// No fan-out and no hold adds another one. If another transaction has locked a job, this job and the later ones of its notification
-    /// wait for a second, behind all other notifications.
+    /// Jobs of these stopped notifications that are due later or held become due, to get their outcome: of each, among its next `limit`
+    /// jobs. No fan-out and no hold adds another one. If another transaction has locked a job, this job and the later ones of its
+    /// notification wait for a second, behind all other notifications.
     /// - Returns: whether one of them has more jobs.
     package func hasten(_ notifications: [PushID], limit: Int) throws -> Bool {
         let rows = try session.execute(
@@ -134,7 +134,8 @@ package struct CancellationOutbox {
         """
         WITH older AS (
             SELECT id FROM notifications
-            WHERE app_id = \(older.app) AND supersede_key = \(older.key) AND coalesce(target_user, target_installation::text) = \(older.target)
+            WHERE app_id = \(older.app) AND supersede_key = \(older.key)
+                AND coalesce(target_user, target_installation::text) = \(older.target)
                 AND completed_at IS NULL AND id <> \(newer) AND state <> 'cancelled'
             ORDER BY id FOR NO KEY UPDATE
         ), stopped AS (

@@ -3,8 +3,8 @@ package import PushModel
 package import TokenServiceApps
 import TokenServiceKit
 
-/// The SQL that stops an app's notifications for a caller. The relay gives unpublished deliveries their outcome; dispatchers give it to those
-/// in the broker, once they have read the control stream. The stream gets no notification of which no job can be there.
+/// The SQL that stops an app's notifications for a caller. The relay gives unpublished deliveries their outcome; dispatchers give it to
+/// those in the broker, once they have read the control stream. The stream gets no notification of which no job can be there.
 package struct CancellationStore {
     private let session: PostgresSession
     private let app: App
@@ -28,9 +28,10 @@ package struct CancellationStore {
         package var copy: CancellationOutbox.Unpublished?
     }
 
-    /// An update of a Live Activity may have a copy that waits for the update's end, or has taken its place after a failed attempt: it is the
-    /// activity's newest notification, and stops too. If the copy has come to its end, no report makes another one: the update then counts as
-    /// cancelled, and no longer as superseded (``ActivityReports``). The activity's lock keeps a report from making a copy meanwhile.
+    /// An update of a Live Activity may have a copy that waits for the update's end, or has taken its place after a failed attempt: it is
+    /// the activity's newest notification, and stops too. If the copy has come to its end, no report makes another one: the update then
+    /// counts as cancelled, and no longer as superseded (``ActivityReports``). The activity's lock keeps a report from making a copy
+    /// meanwhile.
     /// - Throws: ``APIError`` 404 where the app has no such notification.
     package func cancel(_ id: PushID) throws -> Stopped {
         let answers = try session.pipeline([

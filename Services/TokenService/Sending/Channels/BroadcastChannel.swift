@@ -208,8 +208,9 @@ struct ShownChannel: Sendable {
             .required(
                 "state", .word,
                 """
-                `creating`: Apple has not answered yet; `open`: it exists at Apple; `deleting`: Apple is still to delete it; `failed`: Apple refused \
-                to create it; `foreign`: it exists at Apple, and another program made it; `lost`: it was open, and Apple does not have it any more.
+                `creating`: Apple has not answered yet; `open`: it exists at Apple; `deleting`: Apple is still to delete it; `failed`: \
+                Apple refused to create it; `foreign`: it exists at Apple, and another program made it; `lost`: it was open, and Apple \
+                does not have it any more.
                 """
             ) { $0.channel.state },
             .optional("reason", .text(.string().example("FeatureNotEnabled")), "Why Apple refused it, or why it waits.") {

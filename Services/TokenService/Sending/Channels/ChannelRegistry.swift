@@ -3,7 +3,8 @@ package import PushModel
 import TokenServiceApps
 package import TokenServiceKit
 
-/// The channels of every app, for requests and for the dispatchers' answers. It writes rows and wakes the ``ChannelWorker``, which asks Apple.
+/// The channels of every app, for requests and for the dispatchers' answers. It writes rows and wakes the ``ChannelWorker``, which asks
+/// Apple.
 package struct ChannelRegistry: Sendable {
     /// How long a request waits for Apple's answer.
     private static let patience: Duration = .seconds(5)

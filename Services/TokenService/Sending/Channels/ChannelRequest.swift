@@ -50,7 +50,9 @@ extension ChannelRequest {
             .required("environment", .words(APNsEnvironment.self)),
             .omissible(
                 "storage", .words(ChannelStorage.self),
-                "What APNs keeps for devices that are offline: `none`, or the `latest` broadcast for at most eight hours. Cannot be changed."
+                """
+                What APNs keeps for devices that are offline: `none`, or the `latest` broadcast for at most eight hours. Cannot be changed.
+                """
             ),
             .omissible("channel_id", .channelID, "Instead of `storage`: take over the channel that has this id at Apple."),
         ])

@@ -67,7 +67,8 @@ extension ChannelWatch.Figures {
         largestScope = try session.execute(
             """
             SELECT coalesce(max(count), 0) AS count FROM (
-                SELECT count(*) AS count FROM channels WHERE state IN ('creating', 'open', 'deleting', 'foreign') GROUP BY app_id, environment
+                SELECT count(*) AS count FROM channels WHERE state IN ('creating', 'open', 'deleting', 'foreign')
+                    GROUP BY app_id, environment
             ) AS scopes
             """
         ).only()["count"]
@@ -85,7 +86,9 @@ package struct ChannelMetrics: Sendable {
     package init(_ registry: PrometheusMetrics) {
         channels = registry.gauge(
             "push_token_service_channels", ["environment", "state"],
-            "Broadcast channels, looked at every 15 s by each process: use the largest; alert on any in state `lost`. State: creating, open, "
+            """
+            Broadcast channels, looked at every 15 s by each process: use the largest; alert on any in state `lost`. State: creating, open, 
+            """
                 + "deleting, failed, foreign, lost.")
         largestShare = registry.gauge(
             "push_token_service_channels_largest_share",

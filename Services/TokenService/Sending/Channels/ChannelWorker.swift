@@ -6,8 +6,8 @@ import ServiceLifecycle
 import TokenServiceApps
 import TokenServiceKit
 
-/// Brings Apple's channels and the registry together: publishes the commands that are due, one of a scope at a time, and gives up those whose
-/// answer is overdue. Every process runs it; the one with the lease works.
+/// Brings Apple's channels and the registry together: publishes the commands that are due, one of a scope at a time, and gives up those
+/// whose answer is overdue. Every process runs it; the one with the lease works.
 package final class ChannelWorker: Service {
     /// How often it looks for work of other processes.
     private static let interval: Duration = .milliseconds(200)

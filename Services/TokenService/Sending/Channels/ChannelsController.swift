@@ -109,16 +109,17 @@ extension Resource {
     package static let channels = Resource(
         "Channels",
         """
-        Broadcast channels: one push to a channel reaches every Live Activity that follows it. A channel has a name that the backend chooses, and an id \
-        that Apple chooses. Dispatchers make the requests to Apple, so a change may take longer than its call: the answer is 202 then.
+        Broadcast channels: one push to a channel reaches every Live Activity that follows it. A channel has a name that the backend \
+        chooses, and an id that Apple chooses. Dispatchers make the requests to Apple, so a change may take longer than its call: the \
+        answer is 202 then.
         """,
         [open, broadcast, read, list, delete, deleteForeign])
 
     private static let open = Operation(
         .openChannel, "openChannel", "Create a channel, or take over one that exists at Apple",
         """
-        Idempotent. Waits up to five seconds for Apple. With `storage` Apple creates a channel; with `channel_id` the name stands for a channel that Apple \
-        has. A channel that failed is asked for again.
+        Idempotent. Waits up to five seconds for Apple. With `storage` Apple creates a channel; with `channel_id` the name stands for a \
+        channel that Apple has. A channel that failed is asked for again.
         """,
         request: .json(ChannelRequest.request),
         answers: [
@@ -131,9 +132,9 @@ extension Resource {
     private static let broadcast = Operation(
         .broadcast, "broadcast", "Update or end the Live Activities that follow a channel",
         """
-        One request to APNs, however many devices follow the channel. It is a notification with one delivery, whose installation is the nil UUID: read, \
-        cancel and follow it as any other. Broadcasts of a channel go one after another, a second apart; of those that wait the newest is sent, and \
-        the others end as `cancelled`.
+        One request to APNs, however many devices follow the channel. It is a notification with one delivery, whose installation is the \
+        nil UUID: read, cancel and follow it as any other. Broadcasts of a channel go one after another, a second apart; of those that \
+        wait the newest is sent, and the others end as `cancelled`.
         """,
         parameters: Resource.sendParameters, request: .json(NotificationRequest.broadcastSchema), answers: [Resource.accepted],
         problems: Resource.sendProblems.filter { ![.activityExists, .activityNotSingle].contains($0) } + [.channelNotOpen])
@@ -152,7 +153,10 @@ extension Resource {
 
     private static let delete = Operation(
         .deleteChannel, "deleteChannel", "Delete a channel",
-        "Idempotent. Apple never gives its id again. Waits up to five seconds for Apple; until Apple has deleted it, the channel is `deleting`.",
+        """
+        Idempotent. Apple never gives its id again. Waits up to five seconds for Apple; until Apple has deleted it, the channel is \
+        `deleting`.
+        """,
         parameters: [.query("force", .words(Switch.self), "`true`: although Live Activities follow it.")],
         answers: [
             Answer(202, "Apple has not deleted it yet.", .json(ShownChannel.response)), Answer(204, "There is no such channel now."),

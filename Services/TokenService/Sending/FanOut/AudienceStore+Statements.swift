@@ -25,9 +25,9 @@ extension AudienceStore {
         """
     }
 
-    // The columns of all pages are those of ``Audience/Found``. `due` is NULL where a delivery is due now; it lies in the past where fan-out is
-    // late. `has_moved`: the token has moved between installations since fan-out may have begun, so that it may be in a job already; few
-    // tokens have registered since then.
+    // The columns of all pages are those of ``Audience/Found``. `due` is NULL where a delivery is due now; it lies in the past where
+    // fan-out is late. `has_moved`: the token has moved between installations since fan-out may have begun, so that it may be in a job
+    // already; few tokens have registered since then.
 
     /// The installations up to an ordinal that match the target's expression.
     static func pageOfApp(_ audience: Audience, through last: Int64) -> PostgresQuery {
@@ -40,7 +40,8 @@ extension AudienceStore {
             FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-                WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
+                WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last)
+                    AND i.deregistered_at IS NULL
                     AND audience_words(i.tags, i.permission) @@ f.query
                 ORDER BY i.ordinal
             ) AS i
@@ -133,8 +134,10 @@ extension AudienceStore {
         return """
             SELECT place, count(*) AS size FROM (
                 SELECT x.place FROM addressees x
-                CROSS JOIN LATERAL (SELECT FROM installations i WHERE i.app_id = \(audience.app) AND i.owner = x.owner LIMIT \(limit)) AS found
-                WHERE x.notification = \(audience.template.notification) AND x.place > \(start) AND x.place <= \(start + Int64(entriesOfPage))
+                CROSS JOIN LATERAL (SELECT FROM installations i WHERE i.app_id = \(audience.app) AND i.owner = x.owner
+                    LIMIT \(limit)) AS found
+                WHERE x.notification = \(audience.template.notification) AND x.place > \(start)
+                    AND x.place <= \(start + Int64(entriesOfPage))
                 ORDER BY x.place LIMIT \(installations + 1)
             ) AS counted GROUP BY place ORDER BY place
             """
@@ -204,8 +207,8 @@ extension AudienceStore {
             """
     }
 
-    /// The end of a page of the activities that follow a channel and are not over. An activity that the system ended stays in the index for a
-    /// week, before those that live. So a page looks at no more than 100,000, and may find few that live, or none.
+    /// The end of a page of the activities that follow a channel and are not over. An activity that the system ended stays in the index for
+    /// a week, before those that live. So a page looks at no more than 100,000, and may find few that live, or none.
     /// - Returns: also the ordinals of the page's activities, and how many installations each one's user has, counted up to
     ///   ``installationsOfUser`` and one.
     static func endOfActivities(of audience: Audience, _ channel: BroadcastMember) -> PostgresQuery {
@@ -275,7 +278,8 @@ extension AudienceStore {
         let began = audience.beganAt
         return """
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven, i.locale,
-                NULL::timestamptz AS due, t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
+                NULL::timestamptz AS due, t.registered_at >= \(milliseconds: began)
+                    AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM channels c JOIN activities a ON a.channel = c.id
             CROSS JOIN LATERAL (
                 SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o
@@ -340,7 +344,8 @@ extension AudienceStore {
         let expiresAt = audience.template.expiresAt
         return """
             INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
-            SELECT \(audience.template.notification), number, \(audience.app), \(audience.template.lane), locale, due, members, sandbox::bit(100),
+            SELECT \(audience.template.notification), number, \(audience.app), \(audience.template.lane), locale, due, members,
+                sandbox::bit(100),
                 CASE WHEN due > \(milliseconds: now) THEN greatest(now(), least(due, \(milliseconds: expiresAt)))
                     ELSE now() + make_interval(secs => \(leaseSeconds)) END
             FROM unnest(\(jobs.map(\.number))::bigint[], \(jobs.map(\.locale))::text[], \(milliseconds: jobs.map(\.dueAt))::timestamptz[],

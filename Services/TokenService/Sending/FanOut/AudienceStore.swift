@@ -185,8 +185,8 @@ package struct AudienceStore {
         return furthest
     }
 
-    /// The broadcast first, then the activities that have update tokens: as many as have about so many installations, or so many installations
-    /// of one activity's user.
+    /// The broadcast first, then the activities that have update tokens: as many as have about so many installations, or so many
+    /// installations of one activity's user.
     private func partOfChannel(_ audience: Audience, installations: Int) throws -> Part? {
         var end = audience.checkpoint
         guard end.jobs > 0 else {

@@ -158,8 +158,8 @@ package struct FanOut: Sendable {
             if audience.rareTags != nil { slowSearches.remove(audience.template.notification) }
             return reading
         } catch let error as PostgresError where error.sqlState == .queryCanceled && audience.rareTags != nil && !areTagsCommon {
-            // Until a vacuum, the index on tags holds the rows that have lost the tag, of every app. No statistics count them. A single timeout
-            // may have another cause, such as a checkpoint: the fan-out is released, and its next attempt goes by the index again.
+            // Until a vacuum, the index on tags holds the rows that have lost the tag, of every app. No statistics count them. A single
+            // timeout may have another cause, such as a checkpoint: the fan-out is released, and its next attempt goes by the index again.
             guard slowSearches.add(audience.template.notification) else { throw error }
             return try await read(audience, after: previous, areTagsCommon: true, names)
         }

@@ -35,7 +35,8 @@ package struct HoldOutbox {
         try session.execute(
             """
             WITH locked AS (
-                SELECT h.id FROM holds h JOIN unnest(\(holds.map(\.id))::uuid[], \(holds.map { $0.lifting != nil })::boolean[]) AS p (id, is_lifted)
+                SELECT h.id FROM holds h JOIN unnest(\(holds.map(\.id))::uuid[], \(holds.map { $0.lifting != nil })::boolean[]) AS p (id,
+                    is_lifted)
                     ON h.id = p.id AND (h.lifted_at IS NOT NULL) = p.is_lifted
                 ORDER BY h.id FOR NO KEY UPDATE OF h
             )
@@ -121,8 +122,8 @@ package struct HoldOutbox {
         var job = JobID(notification: .lowest, number: -1)
     }
 
-    /// Gives some of a lifted hold's rows back to any process that looks for work; another hold may put them aside again. A release from the
-    /// beginning that finds no more than a part of `limit` ends the hold's work, unless another transaction had rows locked.
+    /// Gives some of a lifted hold's rows back to any process that looks for work; another hold may put them aside again. A release from
+    /// the beginning that finds no more than a part of `limit` ends the hold's work, unless another transaction had rows locked.
     /// - Parameter place: Where the step before ended; nil for the beginning.
     /// - Returns: how many, and where this step ended; nil if it reached the end.
     func release(_ hold: PushID, after place: Place?, limit: Int) throws -> (count: Int, end: Place?) {

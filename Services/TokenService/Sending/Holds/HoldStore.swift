@@ -41,7 +41,8 @@ package struct HoldStore {
             """
             SELECT count(*) AS count FROM (
                 SELECT FROM holds
-                WHERE (app_id, id) >= (\(app?.id), first_id_at(now() - interval '73 hours')) AND (app_id, id) <= (\(app?.id), \(Self.highest))
+                WHERE (app_id, id) >= (\(app?.id), first_id_at(now() - interval '73 hours'))
+                    AND (app_id, id) <= (\(app?.id), \(Self.highest))
                 UNION ALL
                 SELECT FROM holds
                 WHERE \(app?.id)::bigint IS NULL AND app_id IS NULL AND id >= first_id_at(now() - interval '73 hours')

@@ -78,9 +78,9 @@ extension Resource {
     package static let holds = Resource(
         "Holds",
         """
-        Stopping what matches, in order to go on later: an app, one of its notifications, a lane. What is held is kept: it waits until the hold is lifted or ends, \
-        and expires when it would have. Holds add up: what two of them keep waits for both. Nothing that matches leaves from one second after \
-        `fence` is `effective`.
+        Stopping what matches, in order to go on later: an app, one of its notifications, a lane. What is held is kept: it waits until the \
+        hold is lifted or ends, and expires when it would have. Holds add up: what two of them keep waits for both. Nothing that matches \
+        leaves from one second after `fence` is `effective`.
         """,
         [set, list, read, lift, setGlobal, listAll, readAny, liftAny])
 
@@ -103,8 +103,8 @@ extension Resource {
     private static let lift = Operation(
         .liftHold, "liftHold", "Lift a hold of an app",
         """
-        What waits is sent: in PostgreSQL at once, in the broker within the wait that it is in (seconds where little is held, at most ten minutes). Idempotent; \
-        the hold stays to be read. One over every app is lifted where it was set.
+        What waits is sent: in PostgreSQL at once, in the broker within the wait that it is in (seconds where little is held, at most ten \
+        minutes). Idempotent; the hold stays to be read. One over every app is lifted where it was set.
         """,
         answers: [Answer(200, "Lifted, or over before.", .json(Hold.response))])
 

@@ -59,8 +59,8 @@ package struct NotificationIntake: Sendable {
         package var isReplay: Bool
     }
 
-    /// - Throws: ``BacklogFull``, ``ActivityExists``, ``IdempotencyMismatch``, ``IdempotencyInProgress``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
-    ///   committed.
+    /// - Throws: ``BacklogFull``, ``ActivityExists``, ``IdempotencyMismatch``, ``IdempotencyInProgress``, ``CommitQueueFull``,
+    ///   `PostgresError`. Without an error the notification is committed.
     package func accept(
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, trace: TraceContext, now: Int64
     ) async throws -> Acceptance {
@@ -157,7 +157,8 @@ package struct NotificationIntake: Sendable {
     fileprivate struct Submission {
         let item: NotificationStore.Item
         let trace: TraceContext
-        /// The relay puts held jobs aside. They do not count as backlog: that would keep notifications from being accepted that are not held.
+        /// The relay puts held jobs aside. They do not count as backlog: that would keep notifications from being accepted that are not
+        /// held.
         let isHeld: Bool
     }
 

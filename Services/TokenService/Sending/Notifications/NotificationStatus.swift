@@ -258,12 +258,14 @@ extension NotificationReading {
         SELECT d.*, t.token
         FROM (
             (
-                SELECT number, "position" FROM receipts WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
+                SELECT number, "position" FROM receipts WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id)
+                    AND id = \(notification))
                 ORDER BY number, "position" LIMIT \(NotificationStatus.maximumDeliveries)
             ) UNION (
                 SELECT open.number, m."position"
                 FROM (
-                    SELECT number, j AS job FROM jobs j WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND \(isWithMembers)
+                    SELECT number, j AS job FROM jobs j WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id)
+                        AND id = \(notification)) AND \(isWithMembers)
                     ORDER BY number LIMIT \(NotificationStatus.maximumDeliveries)
                 ) AS open CROSS JOIN LATERAL members_of(open.job) AS m
                 WHERE bit_count((open.job).settled) < octet_length((open.job).members) / 8 AND NOT m.is_settled
@@ -272,7 +274,8 @@ extension NotificationReading {
         ) AS place
         CROSS JOIN LATERAL (
             SELECT * FROM deliveries
-            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND number = place.number AND "position" = place."position" LIMIT 1
+            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND number = place.number
+                AND "position" = place."position" LIMIT 1
         ) AS d
         LEFT JOIN tokens t ON t.id = d.token_id
         ORDER BY d.class NULLS FIRST, d.number, d."position" LIMIT \(NotificationStatus.maximumDeliveries)

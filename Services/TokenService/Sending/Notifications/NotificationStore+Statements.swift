@@ -64,7 +64,8 @@ extension NotificationStore {
                 SELECT * FROM unnest(
                     (SELECT \(notifications.map(\.id))::uuid[]), \(items.map(\.app.id))::bigint[], \(requests.map(\.target.user))::text[],
                     \(requests.map(\.target.installation))::uuid[], \(requests.map(\.lane.rawValue))::text[],
-                    \(requests.map(\.pushType.rawValue))::text[], \(notifications.map(\.topic))::text[], \(requests.map(\.priority))::bigint[],
+                    \(requests.map(\.pushType.rawValue))::text[], \(notifications.map(\.topic))::text[],
+                        \(requests.map(\.priority))::bigint[],
                     \(requests.map(\.collapseID))::text[], \(requests.map(\.apnsExpiration))::bigint[],
                     \(requests.map(\.onUnknown.rawValue))::text[], \(requests.map(\.content.payload))::bytea[],
                     \(notifications.map(\.traceparent))::text[], \(milliseconds: notifications.map(\.acceptedAt))::timestamptz[],
@@ -105,21 +106,25 @@ extension NotificationStore {
             ), counted AS (
                 SELECT notification, total::int, is_fanned_out, epoch FROM found WHERE place = 0
             ), made AS (
-                INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
+                INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic,
+                    priority,
                     collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent, device_receipts, accepted_at, expires_at,
                     state, total, pending, jobs, completed_at, is_reported)
                 SELECT item.id, app_id, target_user, target_installation, CASE WHEN target_installation IS NOT NULL THEN epoch END, lane,
-                    push_type, purpose, topic, priority::smallint, collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent,
+                    push_type, purpose, topic, priority::smallint, collapse_id, apns_expiration, on_unknown, payload, traceparent,
+                        is_urgent,
                     device_receipts, accepted_at, expires_at,
                     CASE WHEN total IS NULL THEN 'no_targets' WHEN is_fanned_out THEN 'accepted' ELSE 'sending' END,
                     CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END,
-                    CASE WHEN is_fanned_out THEN 0 ELSE (coalesce(total, 0) + \(PushJob.maximumDeliveries) - 1) / \(PushJob.maximumDeliveries) END,
+                    CASE WHEN is_fanned_out THEN 0 ELSE (coalesce(total,
+                        0) + \(PushJob.maximumDeliveries) - 1) / \(PushJob.maximumDeliveries) END,
                     CASE WHEN total IS NULL THEN accepted_at END,
                     (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
                 FROM item LEFT JOIN counted ON counted.notification = item.id
             ), left_to_fan_out AS (
                 INSERT INTO fan_outs (notification, app_id, lane, target, entries, due_at, free_from)
-                SELECT item.id, item.app_id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, least(accepted_at, now()), now()
+                SELECT item.id, item.app_id, lane, CASE WHEN target_user IS NULL THEN 'installation'
+                    ELSE 'user' END, 1, least(accepted_at, now()), now()
                 FROM item JOIN counted ON counted.notification = item.id WHERE is_fanned_out
             ), jobs_made AS (
                 INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
@@ -151,21 +156,26 @@ extension NotificationStore {
                         \(milliseconds: notBefore)::timestamptz AS not_before, \(localTime)::text::timestamp AS local_time
                 ) AS asked
             ), left_to_fan_out AS (
-                INSERT INTO fan_outs (notification, app_id, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at, free_from)
+                INSERT INTO fan_outs (notification, app_id, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at,
+                    free_from)
                 SELECT \(id), \(app), \(request.lane), \(target.kind), \(target.count)::bigint, \(target.tags?.description),
                     \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime),
                     coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at),
                     greatest(now(), coalesce(\(milliseconds: item.waitsUntil)::timestamptz, due_at))
                 FROM moment
             )
-            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic, priority,
-                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, device_receipts, accepted_at, expires_at,
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, purpose, topic,
+                priority,
+                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, device_receipts, accepted_at,
+                    expires_at,
                 supersede_key, state, total, pending, is_reported)
             SELECT \(id), \(app), \(target.user), \(target.installation),
                 (SELECT owner_epoch FROM installations WHERE app_id = \(app) AND id = \(target.installation)),
-                \(request.lane), \(request.pushType), \(request.purpose), \(notification.topic), \(request.priority)::bigint::smallint, \(request.collapseID),
+                \(request.lane), \(request.pushType), \(request.purpose), \(notification.topic), \(request.priority)::bigint::smallint,
+                    \(request.collapseID),
                 \(request.apnsExpiration), \(request.onUnknown.rawValue), \(request.content.payload), \(notification.traceparent),
-                \(request.keptReceipts.rawValue), \(request.timing.isUrgent), \(request.deviceReceipts), accepted_at, \(milliseconds: request.expiresAt),
+                \(request.keptReceipts.rawValue), \(request.timing.isUrgent), \(request.deviceReceipts), accepted_at,
+                    \(milliseconds: request.expiresAt),
                 \(request.supersedeKey), CASE WHEN due_at > accepted_at THEN 'scheduled' ELSE 'accepted' END, 0, 0,
                 (SELECT reports_notifications FROM apps WHERE id = \(app))
             FROM moment

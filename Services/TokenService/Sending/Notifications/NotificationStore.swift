@@ -262,8 +262,8 @@ struct IdempotencyRecords {
         try session.execute(select(idempotency)).first.map { row in try insertion(row, of: idempotency) }
     }
 
-    /// The use of the key by an earlier transaction. Its record is there, and so is its notification: the claim of the key locked the record,
-    /// and both are removed together.
+    /// The use of the key by an earlier transaction. Its record is there, and so is its notification: the claim of the key locked the
+    /// record, and both are removed together.
     func claimedEarlier(_ idempotency: IdempotencyKey) throws -> NotificationStore.Insertion {
         try insertion(session.execute(select(idempotency)).only(), of: idempotency)
     }

@@ -209,8 +209,8 @@ extension Resource {
     private static let upload = Operation(
         .upload, "uploadNotification", "Send a notification to up to 100,000 users or installations",
         """
-        The same as sending, with a longer list in `to`. Each 1000 entries count as a request. A list of more than 1000 is an audience: by itself \
-        its lane is `bulk` and its `receipts` are `failures`.
+        The same as sending, with a longer list in `to`. Each 1000 entries count as a request. A list of more than 1000 is an audience: by \
+        itself its lane is `bulk` and its `receipts` are `failures`.
         """,
         parameters: sendParameters,
         request: OperationBody(
@@ -239,10 +239,10 @@ extension Resource {
     private static let sendBatch = Operation(
         .sendBatch, "sendNotifications", "Send up to 1000 notifications in one request",
         """
-        Each item is accepted or refused as if it had been sent alone; a bad one harms no other. Results are in the order of the request: a \
-        receipt, or the problem that sending it alone would answer with. Pointers of a result lead into the item's `notification`; those to \
-        the item around it begin with `/notifications/`. Of two items with one key, the later one finds what became of the first. Otherwise \
-        the items take effect in no promised order. Each item counts as a request.
+        Each item is accepted or refused as if it had been sent alone; a bad one harms no other. Results are in the order of the request: \
+        a receipt, or the problem that sending it alone would answer with. Pointers of a result lead into the item's `notification`; those \
+        to the item around it begin with `/notifications/`. Of two items with one key, the later one finds what became of the first. \
+        Otherwise the items take effect in no promised order. Each item counts as a request.
         """,
         parameters: [.header("traceparent", .string(), "W3C trace context; travels with each notification.")],
         request: OperationBody(
@@ -253,8 +253,8 @@ extension Resource {
     private static let validate = Operation(
         .validate, "validateNotification", "Say what a notification would do, without sending it",
         """
-        The same body as for sending, refused for the same reasons. Answers what would be sent, in every locale, and to how many devices. Of an \
-        audience of more than 10,000 devices only so many are looked at.
+        The same body as for sending, refused for the same reasons. Answers what would be sent, in every locale, and to how many devices. \
+        Of an audience of more than 10,000 devices only so many are looked at.
         """,
         request: .json(NotificationRequest.schema), answers: [Answer(200, "It would be accepted.", .json(NotificationValidation.response))],
         problems: [.activityNotSingle, .laneNotAllowed])
@@ -268,7 +268,10 @@ extension Resource {
 
     private static let cancel = Operation(
         .cancelNotification, "cancelNotification", "Stop a notification",
-        "Nothing more of it is sent from one second after `fence` is `effective`. What has its outcome keeps it; the rest becomes `cancelled`. Repeating it changes nothing.",
+        """
+        Nothing more of it is sent from one second after `fence` is `effective`. What has its outcome keeps it; the rest becomes \
+        `cancelled`. Repeating it changes nothing.
+        """,
         answers: [Answer(200, "Its state now, and how many deliveries could still be stopped.", .json(Cancelled.response))])
 
 }

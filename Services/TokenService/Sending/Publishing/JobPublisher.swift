@@ -61,8 +61,8 @@ package final class JobPublisher: Sendable {
         publishOutcomesFirst(of: jobs.filter { $0.stopped != nil }, reply)
     }
 
-    /// Publishes the outcomes of stopped members, and each job when its own outcome is confirmed. While the broker does not take an outcome,
-    /// the job is tried again and again: if it went with the outcome, each attempt would publish its other deliveries once more.
+    /// Publishes the outcomes of stopped members, and each job when its own outcome is confirmed. While the broker does not take an
+    /// outcome, the job is tried again and again: if it went with the outcome, each attempt would publish its other deliveries once more.
     private func publishOutcomesFirst(of jobs: [PublishableJob], _ reply: JobsReply?) {
         guard !jobs.isEmpty else { return }
         publisher.publish(jobs.compactMap { job in job.stopped.map { message($0, job.template) } }) { [self] answers in

@@ -17,8 +17,8 @@ package struct JobStore {
         var settled: Set<Int>
     }
 
-    /// Takes over jobs of a lane on which no process has a lease: of each app no more than its share. A hold that kept one is over, or puts it
-    /// aside again. It reads no more than their names, so that no job keeps the others from being taken over.
+    /// Takes over jobs of a lane on which no process has a lease: of each app no more than its share. A hold that kept one is over, or puts
+    /// it aside again. It reads no more than their names, so that no job keeps the others from being taken over.
     package func claim(_ count: Int, of lane: Lane, among shares: [OutboxStore.Share], leaseSeconds: Double) throws -> [JobID] {
         guard count > 0, !shares.isEmpty else { return [] }
         return try session.execute(
@@ -28,7 +28,8 @@ package struct JobStore {
                 FROM unnest(\(shares.map(\.app))::bigint[], \(milliseconds: shares.map(\.from))::timestamptz[]) AS w (app, since)
                 CROSS JOIN LATERAL (
                     SELECT notification, number FROM jobs
-                    WHERE (published_at IS NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
+                    WHERE (published_at IS NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since
+                        AND free_from <= now()
                     ORDER BY free_from LIMIT \(OutboxStore.Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
                 ) AS j LIMIT \(count)
             )
@@ -146,7 +147,8 @@ package struct JobStore {
             """
             SELECT n.id, f.lifetime_ms, n.state = 'cancelled' AS is_cancelled, f.notification IS NOT NULL AS is_fanned_out,
                 coalesce(f.target IN ('tags', 'all'), false) AS is_audience
-            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id LEFT JOIN fan_outs f ON f.notification = n.id
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+                LEFT JOIN fan_outs f ON f.notification = n.id
             """)
         for row in rows { terms[try row["id"]] = try Terms(row) }
         for row in try session.execute(Self.variants(of: notifications)) {
@@ -311,7 +313,8 @@ package struct JobStore {
             UPDATE jobs j SET published_at = CASE WHEN l.is_published THEN now() END,
                 free_from = CASE WHEN l.is_published THEN j.free_from ELSE now() + interval '1 second' END
             -- Not by the index on what is unpublished, which is small only while nothing waits.
-            FROM locked l WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
+            FROM locked l WHERE j.notification = l.notification AND j.number = l.number
+                AND coalesce(j.published_at, 'infinity') = 'infinity'
             """)
     }
 
@@ -366,7 +369,8 @@ package struct JobStore {
         return Set(try rows.map { row in jobs[Int(try row["place"] as Int64) - 1] })
     }
 
-    /// Some jobs of each minute, by lane and the oldest first: of the notifications accepted in a minute the first ten jobs and the last ten.
+    /// Some jobs of each minute, by lane and the oldest first: of the notifications accepted in a minute the first ten jobs and the last
+    /// ten.
     func publishedWithinADay() throws -> [Lane: [WaitingJobs.Job]] {
         let rows = try session.execute(
             """

@@ -59,8 +59,8 @@ package final class MarkExchange: Sendable {
 
     package init(_ marks: OutboxMarks) { self.marks = marks }
 
-    /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is another
-    /// one's, or an administrator's who has made old rows wait again: one search begins there.
+    /// A process that starts while a snapshot is open begins where the others are. A mark that is lower than this process recorded is
+    /// another one's, or an administrator's who has made old rows wait again: one search begins there.
     package func exchange(in pool: PostgresPool) async throws {
         let last = last.withLock { $0 }
         if let last, last.at + Self.interval > .now { return }

@@ -167,7 +167,8 @@ package struct OutboxStore {
                 FROM unnest(\(shares.map(\.app))::bigint[], \(milliseconds: shares.map(\.from))::timestamptz[]) AS w (app, since)
                 CROSS JOIN LATERAL (
                     SELECT notification FROM fan_outs
-                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since AND free_from <= now()
+                    WHERE (free_from IS NOT NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since
+                        AND free_from <= now()
                     ORDER BY free_from LIMIT \(Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
                 ) AS f LIMIT \(count)
             )

@@ -207,8 +207,8 @@ package final class PublishSettlements: Service {
         if wasFull { onSettled() }
     }
 
-    /// While the broker is away, the relay of another process must not publish jobs that this one still holds. The publisher gives them up if
-    /// it has no connection for long.
+    /// While the broker is away, the relay of another process must not publish jobs that this one still holds. The publisher gives them up
+    /// if it has no connection for long.
     private func renewLeases() async {
         while await Pause.of(lease / 3) {
             let underWay = underWay.withLock { Array($0.keys) }

@@ -10,8 +10,8 @@ package import TokenServiceRegistry
 /// Publishes the jobs that are left over: of a dead process, of a time without the broker, of a failed publication, and those that are due
 /// later. Any number of relays may run: each claims its own share with a lease.
 package final class Relay: Service {
-    /// Jobs of a lane that may be under way before more are claimed: bounds memory for any backlog. A lane whose queue does not answer takes
-    /// no other lane's places.
+    /// Jobs of a lane that may be under way before more are claimed: bounds memory for any backlog. A lane whose queue does not answer
+    /// takes no other lane's places.
     static let maximumUnderWay = 500
     /// Fan-outs under way at once. See ``freePlaces(for:beside:)``.
     private static let maximumFanOuts = 4
@@ -121,8 +121,8 @@ package final class Relay: Service {
         }
     }
 
-    /// A step that fails, because a row is locked or a statement takes too long, keeps no other step from its work. It rests for an interval:
-    /// after an outage the settlements record what is published before the relay claims it again.
+    /// A step that fails, because a row is locked or a statement takes too long, keeps no other step from its work. It rests for an
+    /// interval: after an outage the settlements record what is published before the relay claims it again.
     private func round(_ group: inout DiscardingTaskGroup) async {
         func step(_ step: Step, of lane: Lane? = nil, _ body: () async throws -> Void) async {
             let key = StepOfLane(step: step, lane: lane)

@@ -48,7 +48,8 @@ package struct DeliveryReading {
             SELECT d.*, t.token
             FROM (
                 SELECT number, "position" FROM deliveries
-                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND number >= \(start.job) AND number < \(next)
+                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
+                    AND number >= \(start.job) AND number < \(next)
                     AND (number, "position") > (\(start.job), \(start.position))
                     AND (\(list.state?.text)::text IS NULL OR coalesce(class, 'pending') = \(list.state?.text))
                     AND (\(list.reason)::text IS NULL OR reason = \(list.reason))
@@ -56,15 +57,18 @@ package struct DeliveryReading {
             ) AS place
             CROSS JOIN LATERAL (
                 SELECT * FROM deliveries
-                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND number = place.number AND "position" = place."position" LIMIT 1
+                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
+                    AND number = place.number AND "position" = place."position" LIMIT 1
             ) AS d
             LEFT JOIN tokens t ON t.id = d.token_id
             ORDER BY d.number, d."position"
             """,
             """
-            SELECT number FROM jobs WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND number >= \(next)
+            SELECT number FROM jobs WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id)
+                AND id = \(list.notification)) AND number >= \(next)
             UNION ALL
-            SELECT number FROM receipts WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND number >= \(next) LIMIT 1
+            SELECT number FROM receipts WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id)
+                AND id = \(list.notification)) AND number >= \(next) LIMIT 1
             """,
         ])
         return (answers[0], answers[1].isEmpty ? nil : .end(ofJob: next - 1))
@@ -83,7 +87,8 @@ package struct DeliveryReading {
                 reported_at(d.notification, d.number, d."position", 'dismissed') AS dismissed_at
             FROM (
                 SELECT * FROM receipts
-                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND (number, "position") > (\(start.job), \(start.position))
+                WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
+                    AND (number, "position") > (\(start.job), \(start.position))
                 ORDER BY number, "position" LIMIT 5000
             ) AS d LEFT JOIN tokens t ON t.id = d.token_id
             WHERE (\(list.state?.text)::text IS NULL OR coalesce(d.class, 'pending') = \(list.state?.text))
@@ -92,7 +97,8 @@ package struct DeliveryReading {
             """,
             """
             SELECT number, "position" FROM receipts
-            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND (number, "position") > (\(start.job), \(start.position))
+            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
+                AND (number, "position") > (\(start.job), \(start.position))
             ORDER BY number, "position" OFFSET 4999 LIMIT 1
             """,
         ])
@@ -114,13 +120,15 @@ package struct DeliveryReading {
         """
         SELECT d.*, t.token
         FROM (
-            SELECT number, "position" FROM receipts WHERE installation = \(installation) AND notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
+            SELECT number, "position" FROM receipts WHERE installation = \(installation)
+                AND notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
             UNION
             SELECT * FROM unnest(\(members.map(\.job))::bigint[], \(members.map(\.position))::bigint[])
         ) AS place
         CROSS JOIN LATERAL (
             SELECT * FROM deliveries
-            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)) AND number = place.number AND "position" = place."position" LIMIT 1
+            WHERE notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification))
+                AND number = place.number AND "position" = place."position" LIMIT 1
         ) AS d
         LEFT JOIN tokens t ON t.id = d.token_id
         WHERE d.installation = \(installation) AND (d.number, d."position") > (\(start.job), \(start.position))

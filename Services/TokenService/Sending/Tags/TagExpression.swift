@@ -44,7 +44,10 @@ extension TagExpression {
         guard searchBytes <= Self.maximumSearchBytes else {
             throw Fault(
                 at: 1,
-                "its tags take \(searchBytes) bytes, 13 more counted for each and 12 for each AND, OR and NOT; \(Self.maximumSearchBytes) are allowed"
+                """
+                its tags take \(searchBytes) bytes, 13 more counted for each and 12 for each AND, OR and NOT; \(Self.maximumSearchBytes) \
+                are allowed
+                """
             )
         }
     }

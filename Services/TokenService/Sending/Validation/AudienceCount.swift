@@ -87,7 +87,8 @@ package struct AudienceCount {
     private func installations(_ ids: [PushID], for request: NotificationRequest) -> PostgresQuery {
         let timing = request.timing
         return """
-            SELECT CASE WHEN (i).deregistered_at IS NOT NULL THEN 'deregistered' ELSE coalesce(r.reason, 'unknown_installation') END AS reason,
+            SELECT CASE WHEN (i).deregistered_at IS NOT NULL THEN 'deregistered'
+                ELSE coalesce(r.reason, 'unknown_installation') END AS reason,
                 (i).permission, count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens,
                 count(*) FILTER (WHERE r.counts_as_utc) AS in_utc
             FROM (
@@ -104,12 +105,14 @@ package struct AudienceCount {
     private func tokens(_ tokens: [[UInt8]], for request: NotificationRequest) -> PostgresQuery {
         let (timing, purpose) = (request.timing, request.purpose)
         return """
-            SELECT reason, permission, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens,
+            SELECT reason, permission, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices,
+                count(ordinal) AS tokens,
                 count(DISTINCT ordinal) FILTER (WHERE counts_as_utc) AS in_utc
             FROM (
                 SELECT live.ordinal, live.permission, live.counts_as_utc, coalesce(live.reason, (
                     SELECT CASE WHEN bool_or(t.state = 'doubtful') THEN 'token_doubtful'
-                        WHEN bool_or(t.quarantined_at IS NOT NULL) THEN 'quarantined' WHEN count(*) > 0 THEN 'token_retired' END FROM tokens t
+                        WHEN bool_or(t.quarantined_at IS NOT NULL) THEN 'quarantined' WHEN count(*) > 0 THEN 'token_retired' END
+                            FROM tokens t
                     WHERE t.app_id = \(app.id) AND t.token = u.token AND t.purpose = \(purpose)),
                     CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app.id) AND t.token = u.token)
                         THEN 'other_purpose' ELSE 'unknown_token' END) AS reason
@@ -166,8 +169,8 @@ package struct AudienceCount {
             """
     }
 
-    /// Whether the expression names a word, as a tag of the backend, that apps report as a tag of their own. The index on tags would read every
-    /// installation that has a common word, so a common one is looked for at the app's first 10,000 installations.
+    /// Whether the expression names a word, as a tag of the backend, that apps report as a tag of their own. The index on tags would read
+    /// every installation that has a common word, so a common one is looked for at the app's first 10,000 installations.
     package func namesTagsOfApps(_ expression: TagExpression) throws -> Bool {
         let words = InstallationTags.words(tags: [], appTags: expression.backendTags.sorted())
         guard !words.isEmpty else { return false }
@@ -189,8 +192,8 @@ package struct AudienceCount {
         ).only()["is_named"]
     }
 
-    /// Counts the background pushes of the last hour among the newest hundred notifications to each user or installation that a target names
-    /// alone. Zero for every other target: there the count would cost more than it is worth. Ids are in the order of time.
+    /// Counts the background pushes of the last hour among the newest hundred notifications to each user or installation that a target
+    /// names alone. Zero for every other target: there the count would cost more than it is worth. Ids are in the order of time.
     package func recentBackgroundPushes(_ targets: [NotificationRequest.Target], now: Int64) throws -> [Int] {
         let since = PushID(high: UInt64(max(0, now - 3_600_000)) << 16, low: 0)
         // By bytes (``ExactText``).

@@ -1,8 +1,8 @@
 import Postgres
 import TokenServiceKit
 
-/// PostgreSQL's clock and this process's differ by more than an hour. By a clock that is ahead everything is old, so nothing is removed, and
-/// no period is made that reaches far ahead.
+/// PostgreSQL's clock and this process's differ by more than an hour. By a clock that is ahead everything is old, so nothing is removed,
+/// and no period is made that reaches far ahead.
 struct ClocksDiffer: Error, CustomStringConvertible {
     /// By how much the clocks may differ, in milliseconds.
     private static let tolerance: Int64 = 3_600_000

@@ -9,8 +9,8 @@ import TokenServiceKit
 package import TokenServiceRegistry
 import TokenServiceSending
 
-/// The background work on old rows: partitions, stale installations, sweeps and retention. One process of the fleet at a time does it, in small
-/// steps with pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
+/// The background work on old rows: partitions, stale installations, sweeps and retention. One process of the fleet at a time does it, in
+/// small steps with pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Settings: Sendable {
         /// The time from the end of one round to the start of the next, in the whole fleet, unless ``staleSteps`` left installations.
@@ -19,8 +19,8 @@ package final class Housekeeper: Service {
         package var retiredTokenDays: Int
         package var receiptDays: Int
         package var webhookDays: Int
-        /// Steps with stale installations in one round; with their pauses they take some minutes. A removal may take days: if installations are
-        /// left, the next round follows at once, and goes on with them after partitions and retention.
+        /// Steps with stale installations in one round; with their pauses they take some minutes. A removal may take days: if installations
+        /// are left, the next round follows at once, and goes on with them after partitions and retention.
         package var staleSteps = 1000
     }
 

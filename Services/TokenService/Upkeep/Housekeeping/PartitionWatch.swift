@@ -75,9 +75,15 @@ package struct HousekeepingMetrics: Sendable {
         removed = registry.counters(
             "push_token_service_retention_removed_total", by: "kind", Retention.Kind.self,
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
-                + "token_moves, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes that "
+                + """
+                token_moves, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes \
+                that 
+                """
                 + "are lost, because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: "
-                + "update tokens of Live Activities retired twelve hours after their report; doubtful_tokens: doubtful start tokens to which "
+                    + """
+                    update tokens of Live Activities retired twelve hours after their report; doubtful_tokens: doubtful start tokens to \
+                    which 
+                    """
                 + "a start goes again after a day.")
         overdue = registry.gauge(
             "push_token_service_retention_overdue_seconds", ["table"],

@@ -3,7 +3,8 @@ import PushModel
 import TokenServiceApps
 import TokenServiceRegistry
 
-/// Removes rows past their retention that do not go with a partition, step by step: each step is bounded, goes by an index and takes far less than a statement's time limit.
+/// Removes rows past their retention that do not go with a partition, step by step: each step is bounded, goes by an index and takes far
+/// less than a statement's time limit.
 package struct Retention {
     /// The kind of removed rows; the metric's dimension.
     package enum Kind: String, CaseIterable, Sendable {
@@ -25,11 +26,11 @@ package struct Retention {
 
     package struct Step: Equatable, Sendable {
         package var removed: Int
-        /// The step found fewer rows than it may remove. Rows that become old during a sweep are left to the next round: if each step looked
-        /// for them, a sweep would not end where they come faster than the pauses let it remove them.
+        /// The step found fewer rows than it may remove. Rows that become old during a sweep are left to the next round: if each step
+        /// looked for them, a sweep would not end where they come faster than the pauses let it remove them.
         package var isDone: Bool
-        /// Where the next step begins: the moment of the newest row that this one found, in UNIX milliseconds, or its number if the rows are
-        /// in the order of numbers. Nil if it found none.
+        /// Where the next step begins: the moment of the newest row that this one found, in UNIX milliseconds, or its number if the rows
+        /// are in the order of numbers. Nil if it found none.
         package var last: Int64?
 
         package init(removed: Int, isDone: Bool = false, last: Int64? = nil) {
@@ -67,8 +68,8 @@ package struct Retention {
             SELECT FROM installations WHERE (app_id, id) IN (SELECT * FROM unnest(\(apps)::bigint[], \(installations)::uuid[]))
             ORDER BY app_id, id FOR NO KEY UPDATE
             """)
-        // Repeats the conditions: a registration may have activated a token before the locks were granted. IS TRUE: by the ids alone, not by the
-        // index on retired tokens.
+        // Repeats the conditions: a registration may have activated a token before the locks were granted. IS TRUE: by the ids alone, not
+        // by the index on retired tokens.
         let removed = try session.execute(
             """
             WITH locked AS (
@@ -102,8 +103,8 @@ package struct Retention {
         return Step(removed: retired, isDone: ids.count < limit, last: try rows.last?.milliseconds("registered_at"))
     }
 
-    /// Lets a start through to tokens that have been doubtful for a day: their devices may have had no network. The next start that brings no
-    /// report makes them doubtful again (``TokenState/countStart(sentAt:)``).
+    /// Lets a start through to tokens that have been doubtful for a day: their devices may have had no network. The next start that brings
+    /// no report makes them doubtful again (``TokenState/countStart(sentAt:)``).
     /// - Parameter from: ``Step/last`` of the step before.
     package func probeDoubtfulTokens(limit: Int = tokenBatch, from: Int64 = 0) throws -> Step {
         let rows = try session.execute(

@@ -217,12 +217,14 @@ extension ErasureStore {
         guard let last = notifications.last else { return Listing() }
         let lock = RowLock(
             """
-            SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id AND n.app_id = \(app.id)
+            SELECT FROM unnest(\(Set(notifications).sorted())::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+                AND n.app_id = \(app.id)
             ORDER BY n.id FOR NO KEY UPDATE OF n
             """)
         let left = try session.execute(
             """
-            WITH own AS (SELECT * FROM unnest(\(notifications)::uuid[], \(places.map(Int.init))::bigint[]) AS e (notification, place)), page AS (
+            WITH own AS (SELECT * FROM unnest(\(notifications)::uuid[], \(places.map(Int.init))::bigint[]) AS e (notification, place)),
+                page AS (
                 SELECT DISTINCT own.notification, NOT EXISTS (
                     SELECT FROM targets t WHERE t.app_id = \(app.id) AND t.notification = own.notification
                         AND NOT EXISTS (SELECT FROM own o WHERE o.notification = t.notification AND o.place = t.place)) AS is_only
@@ -277,14 +279,15 @@ extension ErasureStore {
     /// A delivery that is under way stays a member of its job, which names its token alone, and ends by itself. If the token is erased, the
     /// outcome leaves no receipt.
     ///
-    /// Another app may have an installation of the same id, with any number of receipts. So a step reads a bounded number of receipts of any
-    /// app, and the next step begins behind them.
+    /// Another app may have an installation of the same id, with any number of receipts. So a step reads a bounded number of receipts of
+    /// any app, and the next step begins behind them.
     /// - Parameter cursor: The last notification that the step before read.
     /// - Returns: how many receipts this step removed, and the last notification that it read; nil at the end.
     func removeReceipts(of ended: Ended, after cursor: PushID) throws -> (removed: Int, last: PushID?) {
         let rows = try session.execute(
             """
-            SELECT r.notification, r.number, r."position", r.owner_epoch >= \(ended.epochsFrom) AND r.owner_epoch < \(ended.epochsBelow) AND (
+            SELECT r.notification, r.number, r."position", r.owner_epoch >= \(ended.epochsFrom) AND r.owner_epoch < \(ended.epochsBelow)
+                AND (
                 SELECT count(*) > 0 FROM notifications n WHERE n.app_id = \(app.id) AND n.id = r.notification) AS is_theirs
             FROM (
                 SELECT notification, number, "position", owner_epoch FROM receipts
@@ -297,8 +300,8 @@ extension ErasureStore {
         return (removed: try ReceiptRemoval(session: session, app: app).remove(theirs), last: last)
     }
 
-    /// What these installations reported while the user had them. Its counts stay: those that ``DeviceReceiptCounter`` has not come to are put
-    /// aside for it.
+    /// What these installations reported while the user had them. Its counts stay: those that ``DeviceReceiptCounter`` has not come to are
+    /// put aside for it.
     func removeDeviceReceipts(of ended: [Ended]) throws -> RemovalStep {
         let row = try session.execute(
             """
@@ -335,7 +338,8 @@ extension ErasureStore {
             """
             WITH found AS (
                 SELECT h.id, h.at
-                FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.historyFrom))::bigint[], \(ended.map(\.historyTo))::bigint[])
+                FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.historyFrom))::bigint[],
+                    \(ended.map(\.historyTo))::bigint[])
                     AS e (installation, history_from, history_to)
                 JOIN installation_history h ON h.app_id = \(app.id) AND h.installation = e.installation
                     AND h.id BETWEEN e.history_from AND e.history_to

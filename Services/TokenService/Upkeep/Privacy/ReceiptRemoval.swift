@@ -4,8 +4,8 @@ package import TokenServiceApps
 import TokenServiceKit
 package import TokenServiceSending
 
-/// Removes jobs and receipts of one app within one transaction, and keeps the counts correct: a notification that waited only for removed deliveries is
-/// complete, unless its fan-out is still under way. Counts of deliveries that have ended name no user, and stay as they are.
+/// Removes jobs and receipts of one app within one transaction, and keeps the counts correct: a notification that waited only for removed
+/// deliveries is complete, unless its fan-out is still under way. Counts of deliveries that have ended name no user, and stay as they are.
 package struct ReceiptRemoval {
     /// Jobs, receipts, and receipts of devices that one transaction removes: well within a statement's time limit.
     package static let batch = 2000

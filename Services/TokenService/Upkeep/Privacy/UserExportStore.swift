@@ -178,7 +178,8 @@ struct UserExportStore {
         let answers = try session.pipeline([
             """
             SELECT d.* FROM deliveries d
-            WHERE d.notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification)) AND d.number >= \(place.job)
+            WHERE d.notification = (SELECT id FROM notifications WHERE app_id = \(app.id) AND id = \(notification))
+                AND d.number >= \(place.job)
                 AND d.number < \(end) AND (d.number, d."position") > (\(place.job), \(place.position)) AND (
                     d.has_receipt
                     OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))

@@ -32,8 +32,8 @@ struct Flood: Sendable {
         var perSecond: Double { Double(accepted) * 1_000_000 / Double(max(1, ended - began)) }
     }
 
-    /// A connection gets so many requests in one write, and the next ones when all of these are answered. One at a time, a request costs the
-    /// machine a fifth more: a write, a read and a wake-up at both ends.
+    /// A connection gets so many requests in one write, and the next ones when all of these are answered. One at a time, a request costs
+    /// the machine a fifth more: a write, a read and a wake-up at both ends.
     static let batch = 4
 
     let services: [Service]
