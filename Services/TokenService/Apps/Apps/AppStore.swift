@@ -87,8 +87,8 @@ package final class AppStore: Sendable {
         }
     }
 
-    /// By an active or doubtful token, or a channel at Apple. The sandbox has an index of its own: few apps use it. Nearly every app's first
-    /// active token is one of production.
+    /// By an active or doubtful token, or a channel at Apple. The sandbox has an index of its own: few apps use it. Nearly every app's
+    /// first active token is one of production.
     private static func isInUse(_ environment: APNsEnvironment, _ app: App, _ session: PostgresSession) throws -> Bool {
         let tokens: PostgresQuery =
             switch environment {

@@ -34,8 +34,8 @@ package struct CredentialReports {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Replaces the same dispatcher's last report. One that says the same again writes the time alone. The first report of a dispatcher removes
-    /// the dispatchers that have not reported for an hour: a dispatcher that starts anew has another name.
+    /// Replaces the same dispatcher's last report. One that says the same again writes the time alone. The first report of a dispatcher
+    /// removes the dispatchers that have not reported for an hour: a dispatcher that starts anew has another name.
     package func replace(by report: CredentialReport) throws {
         let known = try session.execute("UPDATE dispatchers SET reported_at = now() WHERE source = \(report.source)")
         if known.affected == 0 {

@@ -91,7 +91,9 @@ extension NotificationBatch {
             .required("notification", NotificationRequest.schema),
             .omissible(
                 "idempotency_key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),
-                "The same key with the same `notification`, byte for byte, answers the same again, for at least 24 hours per app and API key."
+                """
+                The same key with the same `notification`, byte for byte, answers the same again, for at least 24 hours per app and API key.
+                """
             ),
         ])
 

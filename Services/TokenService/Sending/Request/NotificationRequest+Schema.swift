@@ -82,13 +82,18 @@ extension NotificationRequest {
         .omissible("ttl_seconds", .integer(1...259_200), "The same, counted from when it is due; 86400 where both are left out."),
         .omissible(
             "apns_expiration", .count,
-            "How long APNs may store it, in UNIX seconds, at most 30 days after it is due; 0 for one try. The expiry where it is left out."),
+            """
+            How long APNs may store it, in UNIX seconds, at most 30 days after it is due; 0 for one try. The expiry where it is left out.
+            """),
         .omissible(
             "urgent", JSONSchema.boolean.standard(false),
             "Also in the user's quiet hours. A Live Activity's update and end always go at once, and do not take it.", .notInStates(5)),
         .omissible(
             "lane", .words(Lane.self),
-            "One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, bulk for tags, for all and for lists of more than 1000. Slower is free; faster needs the scope admin."
+            """
+            One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, \
+            bulk for tags, for all and for lists of more than 1000. Slower is free; faster needs the scope admin.
+            """
         ),
         .omissible(
             "supersede_key", .string(64).example("ride-4711-eta"),
@@ -106,9 +111,9 @@ extension NotificationRequest {
         .omissible(
             "on_unknown", .words(PushJob.OnUnknown.self),
             """
-            What to do when a request left and APNs' answer got lost: resend it until an answer comes; resend_once, at once and only within \
-            5 seconds of the 202; drop it. By itself: drop for a Live Activity's start, because two activities would show; resend_once for \
-            voip and pushtotalk, because a late ring is worse than none; resend for all else.
+            What to do when a request left and APNs' answer got lost: resend it until an answer comes; resend_once, at once and only \
+            within 5 seconds of the 202; drop it. By itself: drop for a Live Activity's start, because two activities would show; \
+            resend_once for voip and pushtotalk, because a late ring is worse than none; resend for all else.
             """),
     ]
 
@@ -131,7 +136,10 @@ extension NotificationRequest {
                         "With event update and end: the user's Live Activity of this id, on every device that has it."),
                     .omissible(
                         "activity_type", .string(Purpose.maximumNameBytes).example("Ride"),
-                        "With event update and end: the user's only Live Activity of this attributes type. With a start: its attributes type, once more."
+                        """
+                        With event update and end: the user's only Live Activity of this attributes type. With a start: its attributes \
+                        type, once more.
+                        """
                     ),
                 ]),
             .request(

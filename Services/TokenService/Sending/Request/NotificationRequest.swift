@@ -90,8 +90,8 @@ package struct NotificationRequest: Equatable, Sendable {
 
 /// What a request does to Live Activities.
 extension JSONObjectReader {
-    /// The tokens of a Live Activity: a start goes to those of the attributes type, which the payload names; an update and an end to those of
-    /// the activity, which the target names.
+    /// The tokens of a Live Activity: a start goes to those of the attributes type, which the payload names; an update and an end to those
+    /// of the activity, which the target names.
     mutating func purpose(of type: PushType?, activity: ActivityChange?, _ drafts: [ContentDraft]) -> Purpose? {
         guard let type else { return nil }
         guard type == .liveactivity else { return type.purpose }
