@@ -54,7 +54,7 @@ enum BrokerQuirks {
     /// How often a message may come back from a consumer before it is dead-lettered. Explicit, because the default is 20 in 4.0, and none
     /// in 3.x. High enough that a crash loop with a full prefetch does not condemn innocent jobs.
     static let deliveryLimit: Int64 = 50
-    /// The limit of the dead-letter queue, which has no queue to pass a message on to: it would drop a message at its limit. 3.x has no value
-    /// for "unlimited".
+    /// The limit of the dead-letter queue, which has no queue to pass a message on to: it would drop a message at its limit. 3.x has no
+    /// value for "unlimited".
     static let noDeliveryLimit: Int64 = 1_000_000_000
 }

@@ -248,8 +248,10 @@ struct OutputTests {
         let list = try JSONValue.parse(
             Array(
                 """
-                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,"removes_stale":true,"event_stream":["notifications"],"activity_window_seconds":30},
-                 {"slug":"bank","bundle_id":"b","device_policy":"single","environments":["sandbox"],"stale_after_days":null,"removes_stale":true,"event_stream":[],"activity_window_seconds":0}]
+                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,
+                  "removes_stale":true,"event_stream":["notifications"],"activity_window_seconds":30},
+                 {"slug":"bank","bundle_id":"b","device_policy":"single","environments":["sandbox"],"stale_after_days":null,
+                  "removes_stale":true,"event_stream":[],"activity_window_seconds":0}]
                 """.utf8))
         #expect(
             appTable(list.arrayValue ?? []).description == """

@@ -59,7 +59,8 @@ struct DescriptionTests {
     /// The files that the lines name.
     private static let files = """
         printf 0a1b > token; printf 'ada\\n' > users; seq 1001 > many; printf '\(id)\\n' > ids; printf '{"aps":{}}' > payload
-        printf '{"to":{"user":"ada"},"content":{"alert":"Hello"}}' > notification; printf '{"notification":%s}\\n' "$(cat notification)" "$(cat notification)" > batch
+        printf '{"to":{"user":"ada"},"content":{"alert":"Hello"}}' > notification
+        printf '{"notification":%s}\\n' "$(cat notification)" "$(cat notification)" > batch
         printf '{"id":"\(id)","user":null,"tokens":[]}\\n' > installations
 
         """

@@ -25,10 +25,12 @@ package import UnixSignals
 package struct TokenService: Sendable {
     /// The pool for requests.
     package let pool: PostgresPool
-    /// The pool for the services of this process, and for the look-up of keys and apps: however many requests wait for ``pool``, these go on.
+    /// The pool for the services of this process, and for the look-up of keys and apps: however many requests wait for ``pool``, these go
+    /// on.
     package let background: PostgresPool
     package let publisher: Publisher
-    /// The services, in the order of their start. They stop in the opposite order: the server first, the record of the last publications last.
+    /// The services, in the order of their start. They stop in the opposite order: the server first, the record of the last publications
+    /// last.
     package let services: [any Service]
     /// Every route that is served, `METHOD /path`.
     package let routes: [String]

@@ -10,7 +10,8 @@ package final class APNsEventLoops: Sendable {
     private let loops: [EventLoopHandle]
     private let next = Atomic(0)
     let resolver: Resolver
-    /// The contexts for credentials without a certificate: TLS knows no difference between them, so one context for each trust serves them all.
+    /// The contexts for credentials without a certificate: TLS knows no difference between them, so one context for each trust serves them
+    /// all.
     private let contexts = Mutex<[TLSTrust: TLSContext]>([:])
     private let signers = Mutex<[SigningKey: ProviderTokenSigner]>([:])
 

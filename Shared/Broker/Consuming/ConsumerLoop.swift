@@ -77,7 +77,8 @@ final class ConsumerLoop {
         }
     }
 
-    /// Forgets the connection: its deliveries cannot be answered any more, because the same tags mean other messages on the next connection.
+    /// Forgets the connection: its deliveries cannot be answered any more, because the same tags mean other messages on the next
+    /// connection.
     private func forgetConnection() {
         link.leave()
         isRenewing = false
@@ -333,8 +334,8 @@ extension ConsumerLoop {
     }
 
     /// Consumes anew, and counts: without our consumer the queue must have one fewer. If not, the connection has to be closed, once all its
-    /// messages are settled. A service that comes or goes in these milliseconds can falsify the count: then we connect anew without need, or
-    /// check again later.
+    /// messages are settled. A service that comes or goes in these milliseconds can falsify the count: then we connect anew without need,
+    /// or check again later.
     private func consumeAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         let queue = subscribed[index].subscription.queue
         let expected = try connection.queueState(queue).consumers - 1

@@ -19,8 +19,8 @@ package final class Publisher: Service, Sendable {
 
     /// - Parameters:
     ///   - name: the thread's name, in logs and as metric dimension; at most nine bytes show in `top`.
-    ///   - window: unconfirmed messages of a channel at most. Below 200: so many RabbitMQ takes for a channel that stands still before it reads
-    ///     nothing more of the whole connection (`credit_flow_default_credit`).
+    ///   - window: unconfirmed messages of a channel at most. Below 200: so many RabbitMQ takes for a channel that stands still before it
+    ///     reads nothing more of the whole connection (`credit_flow_default_credit`).
     ///   - maximumPending: messages that are taken from callers and have no outcome yet; further ones are `.full`. Their bodies may hold 64
     ///     MiB together.
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
@@ -67,8 +67,8 @@ package final class Publisher: Service, Sendable {
         core.submit(messages, onAnswers)
     }
 
-    /// Publishes as ``publish(_:onAnswers:)`` does, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then
-    /// every message without an outcome is `.deadlineExceeded`, though it may still be stored.
+    /// Publishes as ``publish(_:onAnswers:)`` does, and waits for the outcomes: at most for `deadline`, or until the task is cancelled.
+    /// Then every message without an outcome is `.deadlineExceeded`, though it may still be stored.
     package func publish(_ messages: [OutgoingMessage], deadline: Duration?) async -> [PublishOutcome] {
         guard !messages.isEmpty else { return [] }
         let wait = PublishWait(count: messages.count)

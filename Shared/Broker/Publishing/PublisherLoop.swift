@@ -91,8 +91,8 @@ final class PublisherLoop {
     private static let mostGivenUp = 4
     /// Each new channel may store one message once more, so it comes later each time.
     private static let limitFactors = [1, 6, 12, 24, 48]
-    /// The factors of the limit where order counts: for the first connection, the second, and all later ones until one answers. The next node
-    /// often does so at once.
+    /// The factors of the limit where order counts: for the first connection, the second, and all later ones until one answers. The next
+    /// node often does so at once.
     private static let orderedLimitFactors = [1, 2, 4]
 
     private let core: PublisherCore
@@ -180,7 +180,8 @@ final class PublisherLoop {
         return line
     }
 
-    /// Finds the line by the exchange, and what the routing key begins with: a lane or an app. The default exchange's routing keys are queues.
+    /// Finds the line by the exchange, and what the routing key begins with: a lane or an app. The default exchange's routing keys are
+    /// queues.
     private func findLine(_ message: OutgoingMessage) -> Line {
         if core.settings.isOrdered, let only = lines.values.first { return only }
         let key = message.exchange.isEmpty ? message.routingKey : String(message.routingKey.prefix { $0 != "." })

@@ -129,7 +129,8 @@ extension Topology {
 }
 
 extension Topology {
-    /// Writes the topology's objects as a definitions file for `rabbitmqctl import_definitions`, for operators who forbid services to declare.
+    /// Writes the topology's objects as a definitions file for `rabbitmqctl import_definitions`, for operators who forbid services to
+    /// declare.
     /// - Returns: JSON text.
     package func definitions(virtualHost: String = "/") -> [UInt8] {
         var json = JSONWriter(reservingCapacity: 8192)

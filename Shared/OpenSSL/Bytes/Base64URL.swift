@@ -22,7 +22,8 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Decodes a text; nil for any that `encode` does not write: other characters, padding, an impossible length, bits beyond the last byte.
+    /// Decodes a text; nil for any that `encode` does not write: other characters, padding, an impossible length, bits beyond the last
+    /// byte.
     package static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         var bits: UInt32 = 0

@@ -35,8 +35,8 @@ package final class PostgresPool: Sendable {
     /// After a serialization failure or deadlock the whole body runs again, at most five times, with jitter: it must have no effect but its
     /// statements.
     /// - Parameter deadline: The limit for everything, waiting for a connection and running again included. Without one, each operation is
-    ///   bounded by the configuration. For a statement that needs longer than `statementTimeout`, also `SELECT set_config('statement_timeout',
-    ///   …, true)`.
+    ///   bounded by the configuration. For a statement that needs longer than `statementTimeout`, also `SELECT
+    ///   set_config('statement_timeout', …, true)`.
     /// - Throws: The error of `body`, or ``PostgresError``.
     @discardableResult
     package func transaction<R: Sendable>(

@@ -6,8 +6,8 @@
 
     /// The app delegate of an app on iOS, iPadOS, Mac Catalyst, visionOS or tvOS. It puts everything into the inbox, and decides nothing.
     ///
-    /// A SwiftUI app declares it: `@UIApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
-    /// subclass, and calls `super` where it overrides.
+    /// A SwiftUI app declares it: `@UIApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes
+    /// it a subclass, and calls `super` where it overrides.
     open class PushAppDelegate: NSObject, UIApplicationDelegate {
         private let watch = NetworkWatch()
 
@@ -81,8 +81,8 @@
 
     /// The app delegate of an app on macOS. It puts everything into the inbox, and decides nothing.
     ///
-    /// A SwiftUI app declares it: `@NSApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
-    /// subclass, and calls `super` where it overrides.
+    /// A SwiftUI app declares it: `@NSApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes
+    /// it a subclass, and calls `super` where it overrides.
     open class PushAppDelegate: NSObject, NSApplicationDelegate {
         private let watch = NetworkWatch()
 
@@ -119,8 +119,8 @@
 
     /// The app delegate of an app on watchOS that gets pushes of its own. It puts everything into the inbox, and decides nothing.
     ///
-    /// A SwiftUI app declares it: `@WKApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes it a
-    /// subclass, and calls `super` where it overrides.
+    /// A SwiftUI app declares it: `@WKApplicationDelegateAdaptor(PushAppDelegate.self) var push`. An app with a delegate of its own makes
+    /// it a subclass, and calls `super` where it overrides.
     open class PushAppDelegate: NSObject, WKApplicationDelegate {
         private let watch = NetworkWatch()
 

@@ -14,7 +14,8 @@
             PushInbox.shared.put(.token(credentials.token, purpose: purpose))
         }
 
-        /// Makes the server forget the token. Call it in `pushRegistry(_:didInvalidatePushTokenFor:)`. PushKit gives another token by itself.
+        /// Makes the server forget the token. Call it in `pushRegistry(_:didInvalidatePushTokenFor:)`. PushKit gives another token by
+        /// itself.
         public static func invalidated(_ type: PKPushType) {
             guard let purpose = purpose(of: type) else { return }
             PushInbox.shared.put(.noToken(purpose: purpose))

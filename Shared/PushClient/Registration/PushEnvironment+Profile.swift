@@ -36,7 +36,8 @@ extension PushEnvironment {
 
     /// The environment of the running app, from the profile in its bundle. A simulator's tokens work in the sandbox.
     ///
-    /// - Returns: The environment; nil if the profile cannot be read or names none, as in a build without the capability Push Notifications.
+    /// - Returns: The environment; nil if the profile cannot be read or names none, as in a build without the capability Push
+    ///   Notifications.
     public static func ofThisBuild(_ bundle: Bundle = .main) -> PushEnvironment? {
         #if targetEnvironment(simulator)
             return .sandbox

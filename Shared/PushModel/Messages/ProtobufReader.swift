@@ -18,7 +18,8 @@ struct ProtobufReader {
     private var position = 0
     private var end: Int
 
-    /// - Parameter count: The number of the bytes that every call gets. They are not kept: each read of a kept array would count a reference.
+    /// - Parameter count: The number of the bytes that every call gets. They are not kept: each read of a kept array would count a
+    ///   reference.
     init(count: Int) {
         end = count
     }

@@ -35,8 +35,8 @@ package final class TCPSocket: Sendable {
         return socket
     }
 
-    /// Makes a socket that is being connected, for a loop that waits for many. It becomes writable when that has ended, and `connectionResult`
-    /// has the result.
+    /// Makes a socket that is being connected, for a loop that waits for many. It becomes writable when that has ended, and
+    /// `connectionResult` has the result.
     package static func beginConnecting(to address: SocketAddress) throws(SystemError) -> TCPSocket {
         try begin(to: address).socket
     }

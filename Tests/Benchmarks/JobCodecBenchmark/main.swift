@@ -2,8 +2,9 @@ import Foundation
 import PushModel
 import StrictJSON
 
-// How large a job is on the wire and how long it takes to write and to read, in each encoding: the figures of docs/decisions/job-encoding.md.
-// Prints a table for people and, last, one line of JSON. Each figure is the median of rounds in which the codecs take turns.
+// How large a job is on the wire and how long it takes to write and to read, in each encoding: the figures of
+// docs/decisions/job-encoding.md. Prints a table for people and, last, one line of JSON. Each figure is the median of rounds in which the
+// codecs take turns.
 
 let codecs: [any JobCodec] = [FoundationCodec(), JSONJobCodec(), ProtobufCodec()]
 var figures: [Figure] = []

@@ -8,7 +8,8 @@ struct ActivitiesController {
 
     let simulator: APNsSimulator
 
-    /// Lists the device's activities. With `wait_changes`, it answers when they have changed that often, or when `timeout_seconds` have passed.
+    /// Lists the device's activities. With `wait_changes`, it answers when they have changed that often, or when `timeout_seconds` have
+    /// passed.
     func list(_ request: ControlRequest) async throws -> Response {
         let token = try request.token()
         if let count = try request.number("wait_changes", in: 0...10_000_000), simulator.world.device(token) != nil {

@@ -67,7 +67,8 @@ struct DevicesController {
         return type.map { (token, $0) }
     }
 
-    /// Shows the device. With `wait_accepted`, it answers when that many pushes were accepted for it, or when `timeout_seconds` have passed.
+    /// Shows the device. With `wait_accepted`, it answers when that many pushes were accepted for it, or when `timeout_seconds` have
+    /// passed.
     func get(_ request: ControlRequest) async throws -> Response {
         let token = try request.token()
         if let count = try request.number("wait_accepted", in: 0...10_000_000), simulator.world.device(token) != nil {

@@ -21,7 +21,8 @@ struct StreamGate {
         limit = isGated ? min(1, streams) : streams
     }
 
-    /// - Parameter status: An answer's status; nil if the push is never answered. Only a 4xx lowers the limit, and only a success restores it.
+    /// - Parameter status: An answer's status; nil if the push is never answered. Only a 4xx lowers the limit, and only a success restores
+    ///   it.
     /// - Returns: The limit to announce, if it changes.
     mutating func answered(status: Int?, isAuthenticated: Bool) -> UInt32? {
         self.isAuthenticated = isAuthenticated

@@ -14,7 +14,8 @@ package struct Device: Sendable, Equatable {
 
     /// The device token in lower-case hex.
     package let token: String
-    /// The environment in which the token works; in the other one it is answered `BadDeviceToken`, like garbage (docs/apns.md, Environments).
+    /// The environment in which the token works; in the other one it is answered `BadDeviceToken`, like garbage (docs/apns.md,
+    /// Environments).
     package let environment: SimulatorEnvironment
     /// Topics other than these are answered `DeviceTokenNotForTopic`; nil takes any.
     package let topics: [String]?

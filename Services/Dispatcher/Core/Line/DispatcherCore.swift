@@ -206,7 +206,8 @@ struct CoreEffects {
 struct CoreRules: Sendable {
     /// The longest time for which outcomes are gathered while the broker is busy.
     static let gatheringPause: Int64 = 4
-    /// The wait for a confirmation. With the heartbeat's interval and a tick it is less than the second in which a fence has to be in force.
+    /// The wait for a confirmation. With the heartbeat's interval and a tick it is less than the second in which a fence has to be in
+    /// force.
     static let standardConfirmPatience: Int64 = 650
     /// Far below RabbitMQ's `consumer_timeout`: half an hour, and five minutes at least.
     static let standardWaitingPatience: Int64 = 60_000

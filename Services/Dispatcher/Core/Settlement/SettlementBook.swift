@@ -77,7 +77,8 @@ struct SettlementBook {
     }
 
     /// Publishes a retry or a dead letter of the job.
-    /// - Parameter lane: The queue's lane: the retry is taken back if the broker delivers the job anew before it is written. Nil: it is not.
+    /// - Parameter lane: The queue's lane: the retry is taken back if the broker delivers the job anew before it is written. Nil: it is
+    ///   not.
     mutating func publish(_ message: OutgoingMessage, _ kind: OutboundMessage.Kind, of job: UInt64, withdrawnWith lane: Lane? = nil) {
         var message = message
         if let lane { message.withdrawal = withdrawals[lane] }

@@ -2,8 +2,8 @@ package import PushModel
 import StrictJSON
 package import TokenServiceKit
 
-/// The properties that a caller states when it makes or changes an app. A further one is a stored property, with the value of an app that does
-/// not state it, an entry of ``all``, and a column.
+/// The properties that a caller states when it makes or changes an app. A further one is a stored property, with the value of an app that
+/// does not state it, an entry of ``all``, and a column.
 package struct AppProperties: Equatable, Sendable {
     package var bundleID = ""
     package var devicePolicy = DevicePolicy.multi

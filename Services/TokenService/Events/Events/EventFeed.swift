@@ -130,8 +130,8 @@ package final class EventFeed: Service {
         return hasMore ? .zero : isPressing ? Self.shortPause : Self.idlePause
     }
 
-    /// Returns the known interest while there is nothing to read: there may be thousands of webhooks. Otherwise reads it after the horizon, so
-    /// that an app that asks for events gets all that are written from then on.
+    /// Returns the known interest while there is nothing to read: there may be thousands of webhooks. Otherwise reads it after the horizon,
+    /// so that an app that asks for events gets all that are written from then on.
     private func interest(of now: Reader) async throws -> EventSink.Interest {
         if let known = now.interest, now.log.readable <= now.log.position, now.behind.isEmpty { return known }
         return try await pool.session { [name, sink] session in try sink.interest(in: name.log, session) }

@@ -14,7 +14,8 @@ struct ReplayDecision {
 
     let disposition: DeadLetterReplay.Disposition
     private(set) var target: Target?
-    /// The target's attempts: outcomes are numbered on from here, so that a repeated event from before the replay is recognised by its number.
+    /// The target's attempts: outcomes are numbered on from here, so that a repeated event from before the replay is recognised by its
+    /// number.
     private(set) var attempts = 0
     /// The target's end, if it differs from the notification's. UNIX milliseconds.
     private(set) var end: Int64?

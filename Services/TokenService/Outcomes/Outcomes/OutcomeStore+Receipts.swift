@@ -90,8 +90,8 @@ extension OutcomeStore {
         return tokens
     }
 
-    /// Finds the deliveries whose stored receipt is of an attempt before the last, and locks it, so that no erasure removes it meanwhile. The
-    /// rows are ordered by the names: in the order of the index, PostgreSQL would read every period.
+    /// Finds the deliveries whose stored receipt is of an attempt before the last, and locks it, so that no erasure removes it meanwhile.
+    /// The rows are ordered by the names: in the order of the index, PostgreSQL would read every period.
     private func openReceipts(of ends: [End]) throws -> Set<PushID> {
         guard !ends.isEmpty else { return [] }
         let places = ends.map { DeliveryNames.place(of: $0.entry.delivery.id) }

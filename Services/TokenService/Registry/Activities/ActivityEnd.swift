@@ -16,9 +16,9 @@ enum ActivityEnd {
         var later: Set<Purpose> = []
     }
 
-    /// Makes the ends, which run after the writes of the registry. An activity that no device of its owner may show any more is over. An end
-    /// without a content state and with a dismissal date in the past removes the activity at once, and says nothing about it (Apple, "Starting
-    /// and updating Live Activities with ActivityKit push notifications").
+    /// Makes the ends, which run after the writes of the registry. An activity that no device of its owner may show any more is over. An
+    /// end without a content state and with a dismissal date in the past removes the activity at once, and says nothing about it (Apple,
+    /// "Starting and updating Live Activities with ActivityKit push notifications").
     static func insert(_ places: [Place]) -> [PostgresQuery] {
         guard !places.isEmpty else { return [] }
         let (apps, installations) = (places.map(\.installation.app), places.map(\.installation.id))

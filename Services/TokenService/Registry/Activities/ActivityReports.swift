@@ -33,8 +33,8 @@ struct ActivityReports {
     }
 
     private var activities: [LiveActivity.Key: LiveActivity]
-    /// The activities' newest notifications that may be copied: neither they nor the notifications that they are copies of were cancelled, and
-    /// they have not expired.
+    /// The activities' newest notifications that may be copied: neither they nor the notifications that they are copies of were cancelled,
+    /// and they have not expired.
     private var sendable: Set<PushID> = []
     /// Activities of these names were started for former users of the installations that report them.
     private var ofFormerUsers: [LiveActivity.Key: String] = [:]
@@ -116,9 +116,9 @@ struct ActivityReports {
         }
     }
 
-    /// Makes the statements that run after the registry's own writes: an update that waited for the token goes, and the newest one goes again
-    /// if the token came after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier tokens
-    /// got the end already. A token that a registration lists for another activity, too, gets none: it would end that one.
+    /// Makes the statements that run after the registry's own writes: an update that waited for the token goes, and the newest one goes
+    /// again if the token came after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier
+    /// tokens got the end already. A token that a registration lists for another activity, too, gets none: it would end that one.
     mutating func writes(_ reports: [Taken], batch: RegistryBatch) -> [PostgresQuery] {
         var changed: Set<LiveActivity.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])

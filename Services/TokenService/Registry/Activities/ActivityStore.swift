@@ -108,8 +108,8 @@ package struct ActivityStore {
         return users
     }
 
-    /// Writes rows that are locked or new. A notification that is over, such as one that found no device, is not ``LiveActivity/sending``. Between two pages
-    /// of a fan-out it may have no pending delivery, and is not over.
+    /// Writes rows that are locked or new. A notification that is over, such as one that found no device, is not ``LiveActivity/sending``.
+    /// Between two pages of a fan-out it may have no pending delivery, and is not over.
     /// - Parameter rows: The activities in ascending order of key.
     package static func save(_ rows: [LiveActivity]) -> [PostgresQuery] {
         guard !rows.isEmpty else { return [] }

@@ -30,7 +30,8 @@ package struct RegistryStore {
 
     package struct Loaded {
         package var batch: RegistryBatch
-        /// Open fences of the scopes' installations: committed earlier and perhaps not on the control stream. An answer waits for them as well.
+        /// Open fences of the scopes' installations: committed earlier and perhaps not on the control stream. An answer waits for them as
+        /// well.
         package var openFences: [Fence]
     }
 

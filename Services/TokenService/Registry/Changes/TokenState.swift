@@ -126,8 +126,8 @@ extension TokenState {
         retire(reason, at: now)
     }
 
-    /// Notes that APNs said so, and does not retire the token: it stays active where APNs knew it before the last registration. It counts once
-    /// for each registration.
+    /// Notes that APNs said so, and does not retire the token: it stays active where APNs knew it before the last registration. It counts
+    /// once for each registration.
     package mutating func noteEnd(saidAt moment: Int64) {
         guard moment >= registeredAt, (endsByAPNs.at ?? .min) < registeredAt else { return }
         // PostgreSQL stores it in 16 bits.

@@ -19,8 +19,8 @@ package struct InstallationRegistration: Sendable {
     }
 
     private static let maximumBatch = 256
-    /// The most names that one transaction locks: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
-    /// max_connections, 100), and all transactions share it.
+    /// The most names that one transaction locks: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64,
+    /// times max_connections, 100), and all transactions share it.
     private static let maximumNames = 1000
     /// The size below which a batch of its own costs more than it saves in waiting.
     private static let worthwhileBatch = 32

@@ -49,7 +49,8 @@ package struct CancellationOutbox {
     }
 
     /// - Parameter from: UNIX milliseconds; see ``LowWater``.
-    /// - Returns: Since when the oldest cancellation with jobs to hasten has waited, and the moment of ``LowWater/clock`` before the search.
+    /// - Returns: Since when the oldest cancellation with jobs to hasten has waited, and the moment of ``LowWater/clock`` before the
+    ///   search.
     package func oldestUnhastened(from: Int64 = 0) throws -> (now: Int64, oldest: Int64?) {
         let answers = try session.pipeline([
             LowWater<AnyApp>.clock,
@@ -127,9 +128,9 @@ package struct CancellationOutbox {
         return try rows.only()["are_left"]
     }
 
-    /// Stops older notifications in the transaction of the newer one, so that the older ones end with the commit that accepts it. The control
-    /// stream hears only of those that a dispatcher may have (`may_be_at_broker`): else a key that is used again and again would fill every
-    /// dispatcher's memory.
+    /// Stops older notifications in the transaction of the newer one, so that the older ones end with the commit that accepts it. The
+    /// control stream hears only of those that a dispatcher may have (`may_be_at_broker`): else a key that is used again and again would
+    /// fill every dispatcher's memory.
     static func supersede(_ older: NotificationStore.Supersession, with newer: PushID) -> PostgresQuery {
         """
         WITH older AS (

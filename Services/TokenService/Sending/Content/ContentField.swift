@@ -90,7 +90,10 @@ final class ContentField: Sendable {
         ContentField("content_state", .object, in: .activity, .dictionary(.anything), "Of a Live Activity, in the app's own shape."),
         ContentField(
             "timestamp", .moment, in: .activity, .time,
-            "When it was sent, for a Live Activity; where it is left out, when it is due (with local_time: first anywhere, but never before the request).",
+            """
+            When it was sent, for a Live Activity; where it is left out, when it is due (with local_time: first anywhere, but never before \
+            the request).
+            """,
             isSign: false),
         ContentField("stale_date", .moment, in: .activity, .time),
         ContentField("dismissal_date", .moment, in: .activity, .time, "With the event end.", only: .end),

@@ -37,8 +37,8 @@ package struct Audience: Sendable {
     package struct Checkpoint: Equatable, Sendable {
         /// The last place of a list that fan-out read, or the last ordinal of the app's installations or a channel's activities.
         package var position: Int64
-        /// Where the next page of a list, or a channel's activities, goes on among the installations of the user behind ``position``; nil for
-        /// all of them.
+        /// Where the next page of a list, or a channel's activities, goes on among the installations of the user behind ``position``; nil
+        /// for all of them.
         package var installation: PushID?
         /// Jobs that were made.
         package var jobs: Int

@@ -269,8 +269,8 @@ extension AudienceStore {
         ]
     }
 
-    /// Reads, up to an ordinal, the activities that devices of their owners have update tokens of, in the channel's environment. Quiet hours do
-    /// not hold a broadcast.
+    /// Reads, up to an ordinal, the activities that devices of their owners have update tokens of, in the channel's environment. Quiet
+    /// hours do not hold a broadcast.
     /// - Parameter installations: The only installations to read of the user of the one activity.
     static func pageOfActivities(
         of audience: Audience, _ channel: BroadcastMember, through last: Int64, installations: [PushID]? = nil
@@ -338,8 +338,8 @@ extension AudienceStore {
             """
     }
 
-    /// Inserts jobs by fan-out's own clock (`now`), which also decides which jobs it publishes itself. A job that is due after the expiry waits
-    /// for the expiry alone.
+    /// Inserts jobs by fan-out's own clock (`now`), which also decides which jobs it publishes itself. A job that is due after the expiry
+    /// waits for the expiry alone.
     static func insertJobs(_ jobs: [Job], of audience: Audience, leaseSeconds: Double, now: Int64) -> PostgresQuery {
         let expiresAt = audience.template.expiresAt
         return """

@@ -173,7 +173,8 @@ package struct AudienceStore {
         return Part(found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries, read: ids.count)
     }
 
-    /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has of them.
+    /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has of
+    /// them.
     /// - Returns: The ids of the first query that comes to the end, or of the one that leads furthest.
     private func furthest(_ queries: [PostgresQuery], count: Int) throws -> [PushID] {
         var furthest: [PushID] = []

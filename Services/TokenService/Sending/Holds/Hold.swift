@@ -39,8 +39,8 @@ package struct Hold: Equatable, Sendable {
 
     /// Whether the relay publishes it. The process that set or lifted it publishes it first. The control stream forgets after 74 hours,
     /// dispatchers after 73.
-    /// - Parameter now: The time by the clock that wrote its moments, which is PostgreSQL's. One that lies ahead was written before that was
-    ///   set back, and says nothing.
+    /// - Parameter now: The time by the clock that wrote its moments, which is PostgreSQL's. One that lies ahead was written before that
+    ///   was set back, and says nothing.
     func isDue(now: Int64) -> Bool {
         switch state {
         case .expired: false

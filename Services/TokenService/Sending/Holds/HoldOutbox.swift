@@ -45,8 +45,8 @@ package struct HoldOutbox {
     }
 
     /// Keeps the holds that are in force from being lifted before the transaction ends.
-    /// - Returns: The holds, for ``putAside(fanOuts:under:)`` and ``putAside(jobs:under:)`` in the same transaction. One that is set meanwhile
-    ///   concerns the next claim.
+    /// - Returns: The holds, for ``putAside(fanOuts:under:)`` and ``putAside(jobs:under:)`` in the same transaction. One that is set
+    ///   meanwhile concerns the next claim.
     package func lockInForce() throws -> [PushID] {
         try session.execute("SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE").column("id")
     }

@@ -10,8 +10,8 @@ package struct HoldStore {
     package static let maximumPerApp = 100
     /// Holds over every app that may be in force at once. No app's own holds use them up.
     package static let maximumOverApps = 1000
-    /// How many holds may be set within 73 hours for each that may be in force: for so long every dispatcher remembers each hold that it has
-    /// read, in force or not.
+    /// How many holds may be set within 73 hours for each that may be in force: for so long every dispatcher remembers each hold that it
+    /// has read, in force or not.
     private static let setsForEach = 10
     /// An id above every other.
     private static let highest = PushID(high: .max, low: .max)

@@ -98,8 +98,8 @@ package struct NotificationsController: Sendable {
         guard found.state == .open else { throw APIError.channelNotOpen(found.state) }
     }
 
-    /// Reads, for each key, the answer to a repeated request that would be refused now and was accepted earlier: its `not_before` has passed,
-    /// or the key has lost a scope. Nil if no request was accepted with the key.
+    /// Reads, for each key, the answer to a repeated request that would be refused now and was accepted earlier: its `not_before` has
+    /// passed, or the key has lost a scope. Nil if no request was accepted with the key.
     func earlier(_ keys: [IdempotencyKey], app: App) async throws -> [Result<NotificationIntake.Acceptance, any Error>?] {
         let insertions = try await pool.session { session in
             let records = IdempotencyRecords(session: session, app: app)

@@ -17,8 +17,8 @@ package final class PublishSettlements: Service {
     private let backlog: PublishBacklog
     private let metrics: PublishingMetrics
     private let logger: Logger
-    /// The pause between two writes while no caller waits, so that many settlements share a statement and its commit. Leases are far longer,
-    /// and the relay leaves young fences alone.
+    /// The pause between two writes while no caller waits, so that many settlements share a statement and its commit. Leases are far
+    /// longer, and the relay leaves young fences alone.
     private static let pause = Duration.milliseconds(50)
     /// Settlements of one transaction: far below a statement's time limit.
     static let maximumBatch = 1000

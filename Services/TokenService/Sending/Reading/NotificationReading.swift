@@ -143,8 +143,8 @@ extension NotificationReading {
         """
     }
 
-    /// Finds, for each time that the user was signed in at an installation, as the registry and its history record it, the notifications with a
-    /// receipt of the installation, and those addressed to it. Of a user with very many installations the first thousand count.
+    /// Finds, for each time that the user was signed in at an installation, as the registry and its history record it, the notifications
+    /// with a receipt of the installation, and those addressed to it. Of a user with very many installations the first thousand count.
     func reached(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
         """
         WITH signed_in AS MATERIALIZED (

@@ -59,7 +59,10 @@ extension NotificationRequest {
         .omissible("payload", payload, "The whole APNs body, passed on byte for byte; at most 4096 bytes, voip 5120."),
         .omissible(
             "locales", .dictionary(variantSchema),
-            "By language tag (BCP 47, any case): what devices of that locale get instead; `de` is for de-AT too. Whole, not merged. At most 100.",
+            """
+            By language tag (BCP 47, any case): what devices of that locale get instead; `de` is for de-AT too. Whole, not merged. At most \
+            100.
+            """,
             .notInBroadcasts(2)),
         .omissible(
             "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity.",
@@ -97,7 +100,10 @@ extension NotificationRequest {
         ),
         .omissible(
             "supersede_key", .string(64).example("ride-4711-eta"),
-            "Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. At most 64 bytes, no control characters.",
+            """
+            Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. \
+            At most 64 bytes, no control characters.
+            """,
             .notInStates(7)),
         .omissible(
             "receipts", .words(Receipts.self),

@@ -101,8 +101,8 @@ package struct Sweep: Sendable {
         """
     }
 
-    /// Removes events that no feed has read, or not for their app: they are lost. They stay a day longer than messages to webhooks, and what
-    /// was read goes before (``notificationEvents``).
+    /// Removes events that no feed has read, or not for their app: they are lost. They stay a day longer than messages to webhooks, and
+    /// what was read goes before (``notificationEvents``).
     package static func unreadEvents(days: Int) -> Sweep {
         Sweep(kind: .unreadEvents) { limit, from in
             """

@@ -259,8 +259,8 @@ extension ErasureStore {
         ).column("id")
     }
 
-    /// Finds notifications sent to the installations by id, during these times: by the epoch at acceptance. If there was no token to send to,
-    /// no epoch is stored, and the time of acceptance decides.
+    /// Finds notifications sent to the installations by id, during these times: by the epoch at acceptance. If there was no token to send
+    /// to, no epoch is stored, and the time of acceptance decides.
     func notifications(to ended: [Ended]) throws -> [PushID] {
         try session.execute(
             """

@@ -170,9 +170,9 @@ struct UserExportStore {
         return page
     }
 
-    /// Reads the deliveries of a notification that was sent to the user alone: every receipt, and deliveries under way without one to tokens of
-    /// installations that the user has now. A token that has moved on may be another user's. It reads the next few jobs: each delivery has its
-    /// place in one, and the database forms all deliveries that it reads before it sorts them.
+    /// Reads the deliveries of a notification that was sent to the user alone: every receipt, and deliveries under way without one to
+    /// tokens of installations that the user has now. A token that has moved on may be another user's. It reads the next few jobs: each
+    /// delivery has its place in one, and the database forms all deliveries that it reads before it sorts them.
     private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) throws -> Page {
         let end = place.job + Self.pageSize / PushJob.maximumDeliveries + 1
         let answers = try session.pipeline([
@@ -203,9 +203,9 @@ struct UserExportStore {
         return page
     }
 
-    /// Reads, for a notification that was sent to others as well, the receipts of installations while the user was signed in there, now or by
-    /// the history. It goes by the user's installations: others may have millions of receipts. Each of them has few. A receipt without an owner
-    /// epoch may be another user's.
+    /// Reads, for a notification that was sent to others as well, the receipts of installations while the user was signed in there, now or
+    /// by the history. It goes by the user's installations: others may have millions of receipts. Each of them has few. A receipt without
+    /// an owner epoch may be another user's.
     private func receipts(of notification: PushID, during stays: Stays) -> PostgresQuery {
         """
         SELECT r.* FROM unnest(\(stays.installations)::uuid[], \(stays.epochsFrom)::bigint[], \(stays.epochsBelow)::bigint[])
