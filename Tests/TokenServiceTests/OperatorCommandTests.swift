@@ -6,6 +6,7 @@ import StrictJSON
 import Testing
 import TokenService
 import TokenServiceApps
+import TokenServiceKit
 
 @testable import PushCtl
 
