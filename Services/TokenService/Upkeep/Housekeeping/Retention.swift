@@ -120,7 +120,7 @@ package struct Retention {
             probed = try session.execute(
                 """
                 WITH locked AS (
-                    SELECT id FROM tokens WHERE id = ANY (\(due)) AND state = 'doubtful' ORDER BY id FOR NO KEY UPDATE
+                    SELECT id FROM tokens WHERE id = ANY (\(due)) AND (state = 'doubtful') IS TRUE ORDER BY id FOR NO KEY UPDATE
                 )
                 UPDATE tokens t SET state = 'active' FROM locked
                 WHERE t.id = locked.id AND NOT EXISTS (

@@ -26,7 +26,7 @@ struct Forwarding: PushTransport {
         return try await URLSessionTransport(base: Session.backend).send(request)
     }
 
-    /// Makes the session the former one. Without network, the sign-out leaves after the next launch or later: until then the app keeps it.
+    /// Without network, the sign-out leaves after the next launch or later: until then the app keeps the session.
     static func leave() {
         guard let token = present else { return }
         (present, former) = (nil, token)

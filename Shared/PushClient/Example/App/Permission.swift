@@ -4,7 +4,7 @@ import SwiftUI
 
 /// When the app asks for the permission: the flow decides, and the app keeps its history.
 @MainActor enum Permission {
-    /// The next step at a good moment: the person has just placed an order, say.
+    /// At a good moment: the person has just placed an order, say.
     static func nextStep() async -> PermissionFlow.Step {
         await PermissionFlow().nextStep(PushCenter().permission(), history: history, isGoodMoment: true, now: Date())
     }

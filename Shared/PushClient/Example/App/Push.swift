@@ -16,7 +16,7 @@ import os
     /// The conversation that the person looks at now. The system asks on any thread.
     nonisolated static let visibleThread = OSAllocatedUnfairLock<String?>(initialState: nil)
 
-    /// Starts the client at each launch, also one that a push or an action makes in the background.
+    /// At each launch, also one that a push or an action makes in the background.
     static func start() {
         UNUserNotificationCenter.current().setNotificationCategories(categories)
         PushNotificationDelegate.shared.decidePresentation { aps in

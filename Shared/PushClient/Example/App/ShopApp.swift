@@ -10,7 +10,7 @@ struct ShopApp: App {
     var body: some Scene { WindowGroup { HomeScreen() } }
 }
 
-/// The delegate's base gets the tokens, the taps and the silent pushes.
+/// Its base gets the tokens, the taps and the silent pushes.
 final class ShopDelegate: PushAppDelegate {
     /// The payload has `content-available: 1`. The system waits for the answer, about 30 seconds at most.
     override func receiveSilently(_ notification: PushNotification) async throws -> SilentPushResult {

@@ -4,7 +4,7 @@ import ActivityKit
 @available(iOS 16.1, *)
 struct Ride: ActivityAttributes {
     struct ContentState: Codable, Hashable {
-        /// The time of arrival in minutes.
+        /// In minutes.
         var eta: Int
     }
 

@@ -5,7 +5,7 @@ import Security
 /// What app and service extension share. Both targets have these groups under "Signing & Capabilities".
 enum Shop {
     static let appGroup = "group.com.example.shop"
-    /// The group with the team's prefix, as the entitlement has it.
+    /// With the team's prefix, as the entitlement has it.
     static let keychainGroup = "ABCDE12345.com.example.shop"
 
     /// The extension leaves receipts here, and the app collects them. Nil in a build without the app group.
