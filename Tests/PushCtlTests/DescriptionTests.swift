@@ -11,6 +11,8 @@ struct DescriptionTests {
     /// Command lines that together give every option of every command. A number before one is its exit code if it is not 0.
     static let lines = [
         "apps create shop --bundle-id com.example.shop --device-policy single --environments sandbox", "apps list", "apps show shop",
+        "apps create shop --bundle-id b --stale-after-days 9 --remove-stale --event-stream notifications --activity-window-seconds 5",
+        "apps create shop --bundle-id b --never-stale --keep-stale",
         "apps update shop --bundle-id b --device-policy multi --environments sandbox --stale-after-days 9 --activity-window-seconds 5 "
             + "--event-stream notifications,installations,device_receipts --remove-stale",
         "apps update shop --never-stale --keep-stale --event-stream none",
