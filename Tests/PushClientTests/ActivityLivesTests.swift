@@ -96,7 +96,8 @@ import Testing
             return server.handle(ModelServer.Call(installation: installation, upload: upload, credential: nil))
         }
 
-        /// From here on all goes well: the server comes to have the activities that run, and no others.
+        /// From here on all goes well: the pushes by which the server ends activities take them off the screen, and the server comes to have
+        /// the activities that run, and no others.
         func converges() -> Bool {
             var world = self
             if !world.isAlive { world.take(.launch) }
@@ -106,10 +107,18 @@ import Testing
                 case .sending: world.take(.done)
                 case .waiting: world.take(.timeIsUp)
                 case .fetching: return false
-                case .resting: return world.isConverged
+                case .resting:
+                    guard let ended = world.endedByServer else { return world.isConverged }
+                    world.take(.ends(ended))
                 }
             }
             return false
+        }
+
+        /// An activity that runs, and that the server has ended: when its user left, or when the app said that one of the id is over.
+        private var endedByServer: ActivityName? {
+            let retired = server.rows[installation]?.retired ?? []
+            return names.first { running.contains($0) && retired.contains(token(of: $0).hex) }
         }
 
         private var isConverged: Bool {
@@ -121,8 +130,6 @@ import Testing
             for name in names where running.contains(name) && reported[name, default: user] == user {
                 wanted[name.id] = token(of: name).hex
             }
-            // The server ended those of a user who was away, and a report brings none back.
-            wanted = wanted.filter { !row.retired.contains($0.value) }
             return row.owner == user && row.activities == wanted
         }
     }
