@@ -245,9 +245,9 @@ if Context.environment["PUSH_FUZZ"] == "1" {
     package.targets.append(
         .executableTarget(
             name: "TokenServiceFuzz", dependencies: above("API") + ["Fuzzing", "Postgres", "PushModel", "RabbitMQ", "StrictJSON",
-                "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
+                "TestSupport", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
             path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing",
-                "Support/SchemaCheck.swift"], swiftSettings: base))
+                "Support/SchemaCheck+JSONSchema.swift"], swiftSettings: base))
 }
 
 // deploy/chaos --controls: Shared/PushModel/DeliberateFault.swift, and the lines that name it.

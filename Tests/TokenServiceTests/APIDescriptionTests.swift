@@ -4,6 +4,7 @@ import HTTPTypes
 import Logging
 import Observability
 import StrictJSON
+import TestSupport
 import Testing
 import TokenService
 import TokenServiceAPI

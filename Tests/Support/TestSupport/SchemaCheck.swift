@@ -1,4 +1,4 @@
-import Foundation
+import PushModel
 package import StrictJSON
 
 /// Holds a JSON value against a schema of an API's description.
@@ -68,8 +68,8 @@ package struct SchemaCheck {
         let (minimum, maximum) = (schema["minLength"]?.integerValue ?? 0, schema["maxLength"]?.integerValue ?? .max)
         if !(minimum...maximum).contains(Int64(text.unicodeScalars.count)) { fault(place, "of the wrong length") }
         switch schema["format"]?.stringValue {
-        case "uuid": if UUID(uuidString: text) == nil { fault(place, "no UUID") }
-        case "date-time": if !text.isMoment { fault(place, "no date and time") }
+        case "uuid": if PushID(text) == nil { fault(place, "no UUID") }
+        case "date-time": if RFC3339.milliseconds(text) == nil { fault(place, "no date and time") }
         case nil: break
         case let format?: fault(place, "the checker does not know the format \(format)")
         }
@@ -142,12 +142,5 @@ extension JSONValue {
         } else {
             isNull && other.isNull
         }
-    }
-}
-
-extension String {
-    /// RFC 3339.
-    fileprivate var isMoment: Bool {
-        [true, false].contains { fraction in (try? Date.ISO8601FormatStyle(includingFractionalSeconds: fraction).parse(self)) != nil }
     }
 }

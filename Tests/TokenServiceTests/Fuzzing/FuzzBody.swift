@@ -1,5 +1,6 @@
 import PushModel
 import StrictJSON
+import TestSupport
 
 @testable import TokenServiceAPI
 @testable import TokenServiceApps

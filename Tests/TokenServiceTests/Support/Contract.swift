@@ -1,5 +1,6 @@
 import HTTPTypes
 import StrictJSON
+import TestSupport
 import Testing
 import TokenServiceAPI
 import TokenServiceApps
